@@ -1,0 +1,1 @@
+"""Consume a Kafka topic in order while the thing behind it is down."""

@@ -1,0 +1,1 @@
+"""The linear consumer, and the owners that it joins."""

@@ -1,0 +1,233 @@
+"""What has happened? One frozen value for each thing, given to the listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from linear_retry.scope import Partition, Scope
+
+CloseOutcome: TypeAlias = Literal["recovered", "dead-lettered", "skipped", "dropped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The group gave these partitions to this member."""
+
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """The group took these partitions back; what was done in them is committed."""
+
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """These partitions may belong to another member already; nothing was committed."""
+
+    partitions: tuple[Partition, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitOpened:
+    """A message failed: everything in `scope` stands still until `retry_at` (aware, UTC)."""
+
+    scope: Scope
+    topic: str
+    partition: int
+    offset: int
+    error: str
+    failures: int
+    delay_s: float
+    retry_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeFailed:
+    """The held message failed again: still open, until the new `retry_at`."""
+
+    scope: Scope
+    topic: str
+    partition: int
+    offset: int
+    error: str
+    failures: int
+    delay_s: float
+    retry_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitClosed:
+    """The scope reads on. `dropped`: it was revoked or lost, and `retry_at` has passed."""
+
+    scope: Scope
+    outcome: CloseOutcome
+    open_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettered:
+    """The dead-letter topic has acknowledged this message."""
+
+    topic: str
+    partition: int
+    offset: int
+    dead_letter_topic: str
+    retry_id: str
+    generation: int
+    reason: str
+    error: str
+    failures: int
+    escaped_headers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFailed:
+    """The dead letter could not be sent: the circuit is open, the sending is tried again."""
+
+    scope: Scope
+    topic: str
+    partition: int
+    offset: int
+    dead_letter_topic: str
+    error: str
+    sends: int
+    delay_s: float
+    retry_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """`on_permanent="skip"`: this message is given up for good, by choice."""
+
+    topic: str
+    partition: int
+    offset: int
+    retry_id: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A replayed message meant for another consumer group, `retry_group_id`."""
+
+    topic: str
+    partition: int
+    offset: int
+    retry_group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeakDropped:
+    """A paused partition delivered a message all the same; it will be read again."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRevived:
+    """A partition with messages to read stood still, and was assigned anew.
+
+    `offset` is where it goes on; None: where the group's committed offset says.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataLost:
+    """The broker has removed messages from `offset` to `next_offset - 1` before we read them.
+
+    `next_offset` is None while it is not known yet (`auto.offset.reset` decides where to go on).
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    next_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerTooSlow:
+    """No poll for longer than `max.poll.interval.ms`: the partitions count as lost.
+
+    `took_s` is the time since the last poll, `overruns` how often in a row it was this offset.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    took_s: float
+    limit_s: float
+    overruns: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFailed:
+    """A commit was refused; what it said is committed with the next one where still owned."""
+
+    error: str
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientError:
+    """librdkafka reports a problem that it deals with itself, such as a broker that is down.
+
+    The first of a kind in a row, and then once for every tenfold (`count`).
+    """
+
+    code: str
+    text: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionTooShort:
+    """The strategy waits longer in total than a source topic keeps its messages."""
+
+    topic: str
+    retention_ms: int
+    strategy_total_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The consumer has ended. A static member leaves its partitions standing (`left_group`)."""
+
+    left_group: bool
+
+
+Event: TypeAlias = (
+    Assigned
+    | Revoked
+    | Lost
+    | CircuitOpened
+    | ProbeFailed
+    | CircuitClosed
+    | DeadLettered
+    | DeadLetterFailed
+    | Skipped
+    | PassedOver
+    | LeakDropped
+    | PartitionRevived
+    | DataLost
+    | HandlerTooSlow
+    | CommitFailed
+    | ClientError
+    | RetentionTooShort
+    | Stopped
+)
+
+Listener: TypeAlias = Callable[[Event], object]

@@ -1,0 +1,1 @@
+"""confluent_kafka's only door."""
