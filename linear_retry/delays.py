@@ -1,0 +1,193 @@
+"""Which waits does an array of delays stand for, and what is wrong with it?
+
+Strategies in files and strategies in code are read here, by the same rules.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeGuard
+
+MAX_DELAYS = 1000
+MAX_DELAY_S = 7 * 24 * 3600
+
+Element: TypeAlias = float | str | Mapping[str, Any]
+"""Seconds, a duration, `{"every": ..., "times": ...}` or `{"exponential": {...}}`."""
+
+# What Go's Duration.String() writes: each unit at most once, the largest first. The number of
+# digits is bounded so that no sum of parts overflows, and so that the schema can say the same.
+_NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
+_DURATION = re.compile(
+    rf"(?=[0-9])(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?",
+)
+_UNITS_MS = (3_600_000, 60_000, 1000, 1)
+
+_DELAY_REMEDY = "write 0 to 604800 seconds (7 days) as a number, or a duration up to 168h"
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """`times` waits: `first_ms`, then each `factor` times the one before, never over `max_ms`."""
+
+    first_ms: float
+    times: int = 1
+    factor: float = 1.0
+    max_ms: float = MAX_DELAY_S * 1000.0
+
+    def waits_ms(self) -> Iterator[int]:
+        wait_ms = min(self.first_ms, self.max_ms)
+        for _ in range(self.times):
+            yield round(wait_ms)
+            # Step by step and capped each time: factor ** 999 would raise OverflowError.
+            wait_ms = min(wait_ms * self.factor, self.max_ms)
+
+
+def expand(delays: object, problems: list[str]) -> tuple[int, ...]:
+    """Every wait that `delays` stands for, in order, in whole milliseconds.
+
+    Each is rounded to the nearest millisecond (a tie to the even one) here and nowhere else: what
+    is shown, hashed and waited is the same number. What is wrong is added to `problems`, one
+    sentence each, which starts with the path inside (`delays[3].every`); the result is then empty.
+    """
+    if not isinstance(delays, Sequence) or isinstance(delays, str | bytes | bytearray):
+        problems.append(f"delays: {shown(delays)} is not an array; write one such as [1, 5]")
+        return ()
+    found: list[str] = []
+    runs = [_run(element, f"delays[{index}]", found) for index, element in enumerate(delays)]
+    count = sum(run.times for run in runs)
+    if count > MAX_DELAYS:
+        found.append(
+            f"delays: {count} delays after expansion are more than {MAX_DELAYS}; "
+            'lengthen the waits, or let on_exhausted="repeat" repeat the last one'
+        )
+    problems += found
+    # Before the expansion: a thousand elements of a thousand waits each would be a million.
+    return () if found else tuple(wait_ms for run in runs for wait_ms in run.waits_ms())
+
+
+def shown(value: object) -> str:
+    """`value` for an error message: short, one line of ASCII, as JSON writes it."""
+    if isinstance(value, str):
+        return json.dumps(value) if len(value) <= 40 else f"{json.dumps(value[:40])}..."
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, Sequence):
+        return "an array"
+    # Python refuses to write out integers of more than 4300 digits.
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "a number of more than 64 bits"
+    if value is None or isinstance(value, int | float):
+        return json.dumps(value)
+    return f"a value of type {type(value).__name__}"
+
+
+def is_number(value: object, low: float, high: float) -> TypeGuard[float]:
+    """Whether `value` is a number from `low` to `high`; no boolean is one."""
+    # In this form NaN is refused too, and an int too large for a float does no harm.
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+def _run(element: object, path: str, problems: list[str]) -> _Run:
+    if not isinstance(element, Mapping):
+        return _Run(_delay_ms(element, path, problems))
+    if "exponential" in element:
+        problems += _key_problems(["exponential"], element, path)
+        return _exponential(element["exponential"], f"{path}.exponential", problems)
+    if "every" not in element:
+        problems.append(
+            f'{path}: an object with neither "every" nor "exponential" is not a delay; '
+            f'write {_form(_EVERY)} or {{"exponential": {_form(_EXPONENTIAL)}}}'
+        )
+        return _Run(0.0, 0)
+    values = _values(_EVERY, element, path, problems)
+    return _Run(values["every"], int(values["times"]))
+
+
+def _exponential(value: object, path: str, problems: list[str]) -> _Run:
+    if not isinstance(value, Mapping):
+        problems.append(f"{path}: {shown(value)} is not an object; write {_form(_EXPONENTIAL)}")
+        return _Run(0.0, 0)
+    values = _values(_EXPONENTIAL, value, path, problems)
+    return _Run(values["initial"], int(values["times"]), values["factor"], values["max"])
+
+
+_Check: TypeAlias = Callable[[object, str, list[str]], float]
+
+
+def _values(
+    checks: Mapping[str, _Check], given: Mapping[str, object], path: str, problems: list[str]
+) -> dict[str, float]:
+    """The checked value of each key of `checks`; 0 where it is missing or refused."""
+    problems += _key_problems(checks, given, path)
+    values = dict.fromkeys(checks, 0.0)
+    for key in [key for key in checks if key in given]:
+        values[key] = checks[key](given[key], f"{path}.{key}", problems)
+    return values
+
+
+def _key_problems(keys: Collection[str], given: Mapping[str, object], path: str) -> list[str]:
+    remedy = f"write {_form(keys)} and no more"
+    return [
+        f"{path}: the key {shown(key)} is unknown; {remedy}" for key in given if key not in keys
+    ] + [f"{path}: the key {shown(key)} is missing; {remedy}" for key in keys if key not in given]
+
+
+def _form(keys: Collection[str]) -> str:
+    return "{" + ", ".join(f'"{key}": ...' for key in keys) + "}"
+
+
+def _delay_ms(value: object, path: str, problems: list[str]) -> float:
+    if isinstance(value, str):
+        return _duration_ms(value, path, problems)
+    if is_number(value, 0, MAX_DELAY_S):
+        return float(value) * 1000
+    problems.append(f"{path}: {shown(value)} is not a delay; {_DELAY_REMEDY}")
+    return 0.0
+
+
+def _duration_ms(text: str, path: str, problems: list[str]) -> float:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        problems.append(
+            f'{path}: {shown(text)} is not a duration; write it as "1h30m", "30s" or "250ms": '
+            "h, m, s, ms, each once and in this order, without sign or spaces"
+        )
+        return 0.0
+    parts = zip(match.groups(default="0"), _UNITS_MS, strict=True)
+    duration_ms = sum(float(number) * unit_ms for number, unit_ms in parts)
+    if duration_ms > MAX_DELAY_S * 1000:
+        problems.append(f"{path}: {shown(text)} is longer than 7 days; {_DELAY_REMEDY}")
+        return 0.0
+    return duration_ms
+
+
+def _times(value: object, path: str, problems: list[str]) -> float:
+    # 2.0 is an integer too: JSON has one kind of number, and the schema says so.
+    if is_number(value, 1, MAX_DELAYS) and value == int(value):
+        return value
+    problems.append(
+        f"{path}: {shown(value)} is not a count; write a whole number from 1 to {MAX_DELAYS}"
+    )
+    return 0.0
+
+
+def _factor(value: object, path: str, problems: list[str]) -> float:
+    if is_number(value, 1, sys.float_info.max):
+        return float(value)
+    problems.append(
+        f"{path}: {shown(value)} is not a factor; write a finite number from 1 up, such as 2"
+    )
+    return 0.0
+
+
+_EVERY: Mapping[str, _Check] = {"every": _delay_ms, "times": _times}
+_EXPONENTIAL: Mapping[str, _Check] = {
+    "initial": _delay_ms,
+    "factor": _factor,
+    "max": _delay_ms,
+    "times": _times,
+}
