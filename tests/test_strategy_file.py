@@ -93,6 +93,59 @@ def test_schema_and_parser_agree(document: Any) -> None:
     assert expected == SCHEMA.is_valid(json.loads(text))
 
 
+def growing(**changes: object) -> list[Any]:
+    exponential = {"initial": 1, "factor": 2, "max": 5, "times": 3, **changes}
+    return [{"exponential": {key: value for key, value in exponential.items() if value != "gone"}}]
+
+
+@pytest.mark.parametrize(
+    ("document", "is_legal"),
+    [
+        ([], True),
+        ([0] * 1000, True),
+        ([0] * 1001, False),
+        ([604_800, 0, -0.0], True),
+        ([604_800.001], False),
+        ([-0.001], False),
+        ([[1]], False),
+        ([{"every": 1, "times": 1}], True),
+        ([{"every": 1, "times": 1000.0}], True),
+        ([{"every": 1, "times": 0}], False),
+        ([{"every": 1, "times": 1.5}], False),
+        ([{"every": 1, "times": 1001}], False),
+        ([{"every": 1, "times": "1"}], False),
+        ([{"every": 1, "times": 1, "max": 1}], False),
+        (growing(), True),
+        (growing(factor=1), True),
+        (growing(factor=0.999), False),
+        (growing(factor=1e999), False),
+        (growing(factor="2"), False),
+        (growing(initial="gone"), False),
+        (growing(factor="gone"), False),
+        (growing(max="gone"), False),
+        (growing(times="gone"), False),
+        (growing(every=1), False),
+        ([{**growing()[0], "times": 1}], False),
+        ([{**growing()[0], "every": 1, "times": 1}], False),
+        ({"delays": [], "jitter": 1, "description": "é ☃"}, True),
+        ({"delays": [], "jitter": 1.001}, False),
+        ({"delays": [], "jitter": -0.001}, False),
+        ({"delays": [], "jitter": None}, False),
+        ({"delays": [], "description": 5}, False),
+        ({"delays": [], "description": "a\n"}, False),
+        ({"delays": [], "description": "\udfff"}, False),
+        ({"jitter": 0}, False),
+        ({"delays": {}}, False),
+        ("5s", False),
+    ],
+    ids=lambda value: str(value)[:60].encode("ascii", "backslashreplace").decode(),
+)
+def test_schema_and_parser_agree_at_the_edge_of_each_rule(document: Any, is_legal: bool) -> None:
+    """The last legal value and the first illegal one are the same for schema and parser."""
+    text = json.dumps(document)
+    assert (is_legal, is_legal) == (problems_of(text) == (), SCHEMA.is_valid(json.loads(text)))
+
+
 def test_the_schema_is_a_schema() -> None:
     """What ships as JSON Schema is valid draft 2020-12."""
     Draft202012Validator.check_schema(schema())
