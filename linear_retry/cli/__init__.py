@@ -1,8 +1,16 @@
 """What can be done from a shell? `linear-retry`, whose parts are imported when they are called.
 
-To add a command, write its function here with its options and its help, and import the module that
-does the work in the function's body, as in `version`; `--help` then stays fast whatever that module
-loads. A group of commands that loads nothing heavy is a Typer app of its own: `app.add_typer(...)`.
+To add a command, write its function here, with its options and its help, and import the module that
+does the work in the function's body: `--help` then stays fast whatever that module loads.
+
+    @app.command()
+    def demo(bootstrap: Annotated[str | None, typer.Option(help="HOST:PORT")] = None) -> None:
+        from linear_retry.cli.demo import demo as run
+
+        run(bootstrap)
+
+A group of commands that loads nothing heavy is a Typer app of its own: `app.add_typer(...)`. Write
+with `typer.echo` or rich: unlike `print`, they cope with a reader that has gone (`| head`).
 
 Exit codes of every command: 0, done; 1, the answer is no (a bad strategy), or whoever read the
 output has gone; 2, wrong usage; 130, Ctrl-C.
@@ -11,7 +19,6 @@ output has gone; 2, wrong usage; 130, Ctrl-C.
 from __future__ import annotations
 
 import io
-import os
 import sys
 from typing import Annotated
 
@@ -36,16 +43,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A description in letters that the terminal lacks is shown escaped, not as a traceback.
             stream.reconfigure(errors="backslashreplace")
-    try:
-        try:
-            app(prog_name="linear-retry")
-        finally:
-            # Here, where it can be dealt with: at the interpreter's exit a reader that has gone
-            # (`| head`) would be a message on stderr and exit code 120.
-            sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    app(prog_name="linear-retry")
 
 
 def _print_version(wanted: bool) -> None:
