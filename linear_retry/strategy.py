@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
 
 from linear_retry.delays import Element, expand, is_number, shown
@@ -34,7 +34,7 @@ class Strategy:
     name: str
     """The file's stem, or `inline`."""
     description: str
-    fingerprint: str = field(compare=False)
+    fingerprint: str
     """The first 12 hex digits of the SHA-256 of the waits in ms, joined by commas, a semicolon,
     and the jitter as Python writes it: of the ASCII text `1000,5000,30000;0.1`."""
 

@@ -154,6 +154,7 @@ def test_the_schema_is_a_schema() -> None:
 @given(st.binary(max_size=200) | st.text(st.characters(exclude_categories=())), texts)
 @example(b"\xff\xfe[\x001\x00]\x00", "x.json")
 @example("[1] [2]", "")
+@example('["\ud800"]', "\ud800")
 @example('[{"a":1,"a":2}]', "\x00")
 def test_whatever_the_text_only_a_strategy_error_is_raised(text: bytes | str, where: str) -> None:
     """Any bytes and any text are a strategy or a StrategyError that can be printed, no more."""
@@ -241,6 +242,17 @@ def test_an_error_says_where_what_and_how_to_mend_it(text: bytes | str, problem:
 
     assert problem == found[: len(problem)]
     assert re.fullmatch(r"[^;]+; .+", found)
+
+
+def test_a_long_value_is_cut() -> None:
+    """An error shows the start of a long value, not a screenful of it."""
+    (problem,) = problems_of(json.dumps(["x" * 5000]))
+    assert f'x.json [0]: "{"x" * 40}"... is not a duration' in problem
+
+
+def test_a_file_without_a_stem_is_called_inline() -> None:
+    """A strategy always has a name."""
+    assert "inline" == parse("[1]", "").name
 
 
 def test_every_problem_is_said_at_once() -> None:

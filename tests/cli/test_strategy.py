@@ -175,6 +175,17 @@ def test_wrong_usage_has_its_own_exit_code(arguments: list[str]) -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_file_name_that_is_not_text_can_be_shown(tmp_path: Path, options: list[str]) -> None:
+    """A name with bytes that are no UTF-8 is shown with a replacement character."""
+    path = tmp_path / "n\udcffight.json"
+    path.write_text("[1]")
+    ended = child("strategy", "check", *options, path)
+
+    assert (0, "") == (ended.returncode, ended.stderr)
+    assert "n\ufffdight.json" in ended.stdout
+
+
 @pytest.mark.parametrize("command", ["check", "show"])
 def test_help_has_an_example_and_the_exit_codes(command: str) -> None:
     """--help shows a command line that can be copied, and what each exit code means."""
