@@ -1,0 +1,53 @@
+# PYTHON: any Python 3.11 or later; `make PYTHON=python3.12 install`
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install test jars demo benchmarks clean
+
+help:
+	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
+	@echo "make test        everything: ruff, mypy, all tests; needs Java 17 or later too"
+	@echo "make benchmarks  the figures of the README; needs Java 17 or later too"
+	@echo "make install     .venv with the package and what its tests need"
+	@echo "make clean       remove .venv and what was built or cached"
+
+install: $(VENV)/.installed-dev
+
+# Without a message of our own a machine would answer with a traceback of venv or pip.
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || \
+	  { echo "error: there is no $(PYTHON): install Python 3.11 or later, or set PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: $(PYTHON) is $$($(PYTHON) -V 2>&1), 3.11 or later is needed: set PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "error: $(PYTHON) cannot make a venv: install it (Debian: apt install python3-venv)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.installed-demo
+
+$(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	@touch $@
+
+jars: install
+	@$(BIN)/python -m tests.kafka_jars >/dev/null
+
+test: jars
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest -q --durations=15
+
+demo: $(VENV)/.installed-demo
+	@$(BIN)/linear-retry demo
+
+benchmarks: jars
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

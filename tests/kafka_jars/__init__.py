@@ -1,0 +1,100 @@
+"""Where are Java and the jars of the Apache Kafka broker that the tests run on?"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+KAFKA_VERSION = "4.1.1"
+OLDEST_JAVA = 17
+_CHECKOUT = Path(__file__).parents[2]
+_POM = Path(__file__).with_name("pom.xml")
+_DOWNLOAD_LIMIT_S = 600
+
+
+class NoBrokerError(Exception):
+    """The broker cannot be had on this machine; one line that says why and what to do."""
+
+
+def java() -> str:
+    """The command for Java, `JAVA_HOME`'s before the one on the path; checked to be new enough."""
+    home = os.environ.get("JAVA_HOME")
+    command = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    wanted = f"tests on a real Kafka broker need Java {OLDEST_JAVA} or later"
+    if command is None:
+        where = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the path"
+        raise NoBrokerError(f"{wanted}; {where}: install a JDK, or set JAVA_HOME")
+    told = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)', told.stderr)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        found = told.stderr.strip().partition("\n")[0] or f"exit code {told.returncode}"
+        raise NoBrokerError(f"{wanted}; {command} says: {found}: set JAVA_HOME to a newer JDK")
+    return command
+
+
+def directory(cache: Path = _CHECKOUT / ".cache") -> Path:
+    """The directory that holds the jars; downloaded at the first call, then only looked up.
+
+    The cache is the checkout's: Maven and Ivy both keep one for the user already.
+    """
+    jars = cache / f"kafka-{KAFKA_VERSION}"
+    if not jars.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix="kafka-") as unfinished:
+            target = Path(unfinished) / "jars"
+            _download(target)
+            _publish(target, jars)
+    return jars
+
+
+def _publish(target: Path, jars: Path) -> None:
+    # Renamed when complete: a download that was cut short must never pass for a finished one.
+    try:
+        target.rename(jars)
+    except OSError:
+        if not jars.is_dir():  # where it is, another process was faster with the same jars
+            raise
+
+
+def _download(target: Path) -> None:
+    command = _maven(target) or _ivy(target)
+    if command is None:
+        raise NoBrokerError(
+            f"the jars of Kafka {KAFKA_VERSION} are not here yet, and there is nothing to fetch "
+            "them with: install Maven (`mvn`), or PySpark in this environment (it brings Ivy)"
+        )
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=_DOWNLOAD_LIMIT_S
+    )
+    if done.returncode or not list(target.glob(f"kafka_2.13-{KAFKA_VERSION}.jar")):
+        last = (done.stdout + done.stderr).strip()[-1500:]
+        raise NoBrokerError(f"`{' '.join(command)}` did not fetch Kafka {KAFKA_VERSION}:\n{last}")
+
+
+def _maven(target: Path) -> list[str] | None:
+    command = shutil.which("mvn")
+    if command is None:
+        return None
+    return [
+        *(command, "--quiet", "--batch-mode", "--strict-checksums", "--file", str(_POM)),
+        "dependency:copy-dependencies",
+        "-DincludeScope=runtime",
+        f"-DoutputDirectory={target}",
+    ]
+
+
+def _ivy(target: Path) -> list[str] | None:
+    spark = importlib.util.find_spec("pyspark")
+    places = (spark.submodule_search_locations or []) if spark else []
+    ivy = [str(jar) for place in places for jar in Path(place, "jars").glob("ivy-*.jar")]
+    if not ivy:
+        return None
+    return [
+        *(java(), "-jar", ivy[0], "-ivy", str(_POM), "-confs", "default"),
+        *("-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]"),
+    ]

@@ -1,0 +1,13 @@
+"""`python -m tests.kafka_jars`: are Java and the jars here? Fetches the jars where they are not."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.kafka_jars import NoBrokerError, directory, java
+
+try:
+    java()
+    print(directory())
+except NoBrokerError as error:
+    sys.exit(f"error: {error}")

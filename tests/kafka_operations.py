@@ -1,0 +1,206 @@
+"""What does a test do to, and ask of, a Kafka cluster besides running the consumer?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs export too little
+    AdminClient,
+    OffsetSpec,
+)
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+Record: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
+"""Partition, key, value, headers."""
+
+_T = TypeVar("_T")
+
+_ANSWER_S = 20.0
+_COORDINATOR_S = 3.0
+_BETWEEN_LOOKS_S = 0.02
+
+
+def wait_until(
+    predicate: Callable[[], _T | None], what: str, deadline_s: float = 30.0, detail: Any = None
+) -> _T:
+    """Ask `predicate` until its answer is true, and return that; fails saying `what` did not come.
+
+    `detail`, called when the time is over, adds what a person needs to find out why.
+    """
+    until = time.monotonic() + deadline_s
+    while not (answer := predicate()):
+        if time.monotonic() > until:
+            more = f"\n{detail()}" if detail else ""
+            raise AssertionError(f"not within {deadline_s:g} s: {what}; last: {answer!r}{more}")
+        time.sleep(_BETWEEN_LOOKS_S)
+    return answer
+
+
+class KafkaOperations:
+    """Small synchronous operations on the cluster at `bootstrap`; each raises what went wrong."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def client_settings(self, **more: Any) -> dict[str, Any]:
+        """Settings for a client of the test's own: quick to reconnect, nothing on stderr."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,
+            **more,
+        }
+
+    def create_topic(
+        self, topic: str, partitions: int = 1, config: dict[str, str] | None = None
+    ) -> None:
+        new = NewTopic(topic, partitions, 1, config=config or {})
+        self._ask(lambda admin: admin.create_topics([new], operation_timeout=_ANSWER_S))
+
+    def delete_topic(self, topic: str) -> None:
+        self._ask(lambda admin: admin.delete_topics([topic], operation_timeout=_ANSWER_S))
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Give the topic `total` partitions, those that it has included."""
+        new = NewPartitions(topic, total)
+        self._ask(lambda admin: admin.create_partitions([new], operation_timeout=_ANSWER_S))
+
+    def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
+        """What retention does: everything before this offset is gone."""
+        place = TopicPartition(topic, partition, before_offset)
+        self._ask(lambda admin: admin.delete_records([place]))
+
+    def produce(self, topic: str, records: Iterable[Record]) -> None:
+        """Write the records; returns when every one is acknowledged, raises if one is not."""
+        producer = Producer(self.client_settings(**{"linger.ms": 5, "enable.idempotence": True}))
+        failed: list[KafkaError] = []
+
+        def reported(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                failed.append(error)
+
+        for partition, key, value, headers in records:
+            place = {"key": key, "value": value, "headers": list(headers), "partition": partition}
+            while not _taken(producer, topic, place, reported):
+                producer.poll(0.1)
+        left = producer.flush(_ANSWER_S)
+        if failed or left:
+            raise AssertionError(f"{topic}: {len(failed)} refused ({failed[:1]}), {left} not sent")
+
+    def read(self, topic: str, isolation_level: str = "read_committed") -> list[Message]:
+        """Everything that is in the topic now, by partition and offset."""
+        consumer = Consumer(
+            self.client_settings(
+                **{
+                    "group.id": "reads-no-group",
+                    "enable.auto.commit": False,
+                    "enable.partition.eof": True,
+                    "isolation.level": isolation_level,
+                }
+            )
+        )
+        try:
+            numbers = _partitions(consumer.list_topics(topic, timeout=_ANSWER_S), topic)
+            consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers])
+            return _to_the_end(consumer, set(numbers))
+        finally:
+            consumer.close()
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """Partition to the group's committed offset, where there is one."""
+        answer = wait_until(lambda: self._group_offsets(group), f"the offsets of group {group}")
+        places = answer.topic_partitions or []
+        return {p.partition: p.offset for p in places if p.topic == topic and p.offset >= 0}
+
+    def end_offsets(
+        self, topic: str, isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+    ) -> dict[int, int]:
+        """Partition to the offset after its last message that this isolation level shows."""
+        admin = AdminClient(self.client_settings())
+        numbers = _partitions(admin.list_topics(topic, timeout=_ANSWER_S), topic)
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka left it out
+        asked = {TopicPartition(topic, number): latest for number in numbers}
+        answers = admin.list_offsets(asked, isolation_level=isolation_level)
+        return {
+            place.partition: future.result(_ANSWER_S).offset for place, future in answers.items()
+        }
+
+    def group_members(self, group: str) -> list[str]:
+        """The client ids of the group's members, sorted; none where there is no such group."""
+        try:
+            described = self._ask(lambda admin: admin.describe_consumer_groups([group]))
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return []
+            raise
+        return sorted(member.client_id for member in described.members)
+
+    def _ask(self, question: Callable[[AdminClient], dict[Any, Any]]) -> Any:
+        # The client must be kept until the answer is here: collecting it cancels the question.
+        admin = AdminClient(self.client_settings())
+        (future,) = question(admin).values()
+        return future.result(_ANSWER_S)
+
+    def _group_offsets(self, group: str) -> ConsumerGroupTopicPartitions | None:
+        asked = [ConsumerGroupTopicPartitions(group)]
+        try:
+            offsets: ConsumerGroupTopicPartitions = self._ask(
+                lambda admin: admin.list_consumer_group_offsets(
+                    asked, request_timeout=_COORDINATOR_S
+                )
+            )
+            return offsets
+        except KafkaException as error:
+            # Right after a broker's start its group coordinator may leave a question unanswered.
+            if error.args[0].code() in (KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE):
+                return None
+            raise
+
+
+def _partitions(metadata: Any, topic: str) -> list[int]:
+    described = metadata.topics[topic]
+    if described.error is not None:
+        raise KafkaException(described.error)
+    return sorted(described.partitions)
+
+
+def _taken(
+    producer: Producer, topic: str, place: dict[str, Any], reported: Callable[..., None]
+) -> bool:
+    try:
+        producer.produce(topic, on_delivery=reported, **place)
+    except BufferError:
+        return False
+    return True
+
+
+def _to_the_end(consumer: Consumer, unread: set[int]) -> list[Message]:
+    messages: list[Message] = []
+    until = time.monotonic() + 3 * _ANSWER_S
+    while unread:
+        if time.monotonic() > until:
+            raise AssertionError(f"partitions {sorted(unread)} were not read to their end")
+        for message in consumer.consume(1000, 0.1):
+            error = message.error()
+            if error is None:
+                messages.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unread.discard(message.partition() or 0)
+            else:
+                raise KafkaException(error)
+    return sorted(messages, key=lambda message: (message.partition(), message.offset()))
