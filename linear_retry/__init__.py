@@ -1,1 +1,44 @@
 """Consume a Kafka topic in order while the thing behind it is down."""
+
+from linear_retry.consumer.circuits import CircuitView
+from linear_retry.consumer.letters import DeadLetters
+from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.errors import (
+    BrokerError,
+    ConfigurationError,
+    DataLossError,
+    DeadLetterError,
+    ExhaustedError,
+    FencedError,
+    HandlerTooSlowError,
+    LinearRetryError,
+    PermanentError,
+    RetryAfter,
+    StrategyError,
+    UsageError,
+)
+from linear_retry.events import Event, Listener
+from linear_retry.scope import Scope
+from linear_retry.strategy import Strategy
+
+__all__ = [
+    "BrokerError",
+    "CircuitView",
+    "ConfigurationError",
+    "DataLossError",
+    "DeadLetterError",
+    "DeadLetters",
+    "Event",
+    "ExhaustedError",
+    "FencedError",
+    "HandlerTooSlowError",
+    "LinearConsumer",
+    "LinearRetryError",
+    "Listener",
+    "PermanentError",
+    "RetryAfter",
+    "Scope",
+    "Strategy",
+    "StrategyError",
+    "UsageError",
+]

@@ -1,0 +1,237 @@
+"""The outcome is known: decide, and put the decision into effect."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from linear_retry import events
+from linear_retry.consumer.circuits import Circuit, Held
+from linear_retry.consumer.letters import (
+    Abandoned,
+    Acknowledged,
+    Letters,
+    NotSent,
+    resend_delay_s,
+    write,
+)
+from linear_retry.consumer.parts import Parts
+from linear_retry.consumer.steering import Steering
+from linear_retry.dead_letter import DeadLetter
+from linear_retry.decision import (
+    Bury,
+    Failure,
+    IsTransient,
+    Policy,
+    Skip,
+    Stop,
+    Wait,
+    classify,
+    decide,
+)
+from linear_retry.errors import ExhaustedError, PermanentError, UsageError
+from linear_retry.scope import Scope, ScopeKind
+
+COMMIT_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the user chose. `dice` draws the jitter, in [0, 1)."""
+
+    policy: Policy
+    is_transient: IsTransient
+    scope: ScopeKind
+    dice: Callable[[], float] = random.random
+
+
+class Applying:
+    """Opens circuits, sends letters, stores offsets: the one place that does."""
+
+    def __init__(
+        self, parts: Parts, choices: Choices, steering: Steering, letters: Letters | None
+    ) -> None:
+        """`letters` may be None only where no choice needs them."""
+        self._parts = parts
+        self._choices = choices
+        self._steering = steering
+        self._letters = letters
+        self._commit_at_s = 0.0
+
+    def failed(self, before: Held, error: Exception) -> None:
+        """An attempt of this message has failed, and is not counted in `before` yet.
+
+        Raises `ExhaustedError` or `PermanentError` where the user chose to stop.
+        """
+        parts, choices = self._parts, self._choices
+        failure = self._classify(error)
+        held = before.failed(error, parts.clock.utc_ms())
+        decision = decide(failure, held.failures, choices.policy, choices.dice)
+        match decision:
+            case Wait(delay_s):
+                self._wait(held, delay_s)
+            case Bury(reason):
+                self.bury(replace(held, letter=self._letter(held, reason)))
+            case Skip():
+                self._skip(held)
+            case Stop(reason):
+                raise self._ended(held, reason) from error
+            case _:
+                assert_never(decision)
+
+    def bury(self, held: Held) -> None:
+        """Send its letter. The offset is stored after the acknowledgement, with no exception."""
+        letters, letter = self._letters, held.letter
+        if letters is None or letter is None:
+            raise AssertionError("buried without a dead-letter topic: a bug; please report it")
+        answer = letters.send(held, letter)
+        still_ours = self._parts.ownership.epoch_of(held.partition) == held.epoch
+        match answer:
+            case Acknowledged():
+                said = _dead_lettered(held, letter, letters.topic)
+                if still_ours:
+                    self.finish(held, "dead-lettered", said)
+                else:
+                    self._parts.emit(said)
+            case NotSent(error):
+                if still_ours:
+                    self._hold_letter(replace(held, sends=held.sends + 1), letters.topic, error)
+            case Abandoned():
+                # Whoever goes on, we or another, reads the message again.
+                self._parts.reading.tear()
+            case _:
+                assert_never(answer)
+
+    def finish(self, held: Held, outcome: events.CloseOutcome, *said: events.Event) -> None:
+        """Stored; then everything in scope goes on behind it."""
+        parts = self._parts
+        parts.offsets.done({held.partition: held.offset + 1})
+        for event in said:
+            parts.emit(event)
+        scope = self._scope(held)
+        if parts.circuits.get(scope) is not None:
+            open_s = parts.circuits.close(scope, parts.clock.now_s())
+            self._steering.release(scope)
+            parts.emit(events.CircuitClosed(scope, outcome, open_s))
+
+    def commit_if_due(self) -> None:
+        """Once a second: a crash then repeats at most two seconds' work."""
+        if self._parts.clock.now_s() >= self._commit_at_s:
+            self._commit()
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _classify(self, error: Exception) -> Failure:
+        try:
+            return classify(error, self._choices.is_transient)
+        except Exception as raised:
+            raise UsageError(
+                f"transient= raised {raised!r} when asked about {error!r}: it must answer True or "
+                "False for any exception; nothing was decided about the message"
+            ) from raised
+
+    def _wait(self, held: Held, delay_s: float) -> None:
+        scope = self._scope(held)
+        was_closed = self._parts.circuits.get(scope) is None
+        circuit = self._open(scope, held, delay_s)
+        kind = events.CircuitOpened if was_closed else events.ProbeFailed
+        self._parts.emit(_waiting(kind, scope, held, delay_s, circuit))
+        self._commit()
+
+    def _hold_letter(self, held: Held, topic: str, error: str) -> None:
+        delay_s, scope = resend_delay_s(held.sends), self._scope(held)
+        was_closed = self._parts.circuits.get(scope) is None
+        circuit = self._open(scope, held, delay_s)
+        if was_closed:
+            self._parts.emit(_waiting(events.CircuitOpened, scope, held, delay_s, circuit))
+        self._parts.emit(
+            events.DeadLetterFailed(
+                scope,
+                *held.partition,
+                held.offset,
+                dead_letter_topic=topic,
+                error=error,
+                sends=held.sends,
+                delay_s=delay_s,
+                retry_at=circuit.retry_at,
+            )
+        )
+        self._commit()
+
+    def _open(self, scope: Scope, held: Held, delay_s: float) -> Circuit:
+        """The state first, then the pause, then the seeks: a failing call finds it recorded.
+
+        Nothing here stands behind a commit, which may fail.
+        """
+        parts = self._parts
+        was_closed = parts.circuits.get(scope) is None
+        now_s, now_ms = parts.clock.now_s(), parts.clock.utc_ms()
+        circuit = parts.circuits.open(scope, held, now_s, delay_s, now_ms)
+        if was_closed:
+            self._steering.stop(scope)
+        return circuit
+
+    def _skip(self, held: Held) -> None:
+        retry_id = self._letter(held, "permanent").retry_id
+        place = (*held.partition, held.offset)
+        self.finish(held, "skipped", events.Skipped(*place, retry_id, repr(held.error)))
+
+    def _letter(self, held: Held, reason: str) -> DeadLetter:
+        label = self._choices.policy.strategy.label
+        return write(held, reason, self._parts.settings.group_id, label)
+
+    def _ended(self, held: Held, reason: str) -> ExhaustedError | PermanentError:
+        topic, partition = held.partition
+        kind = ExhaustedError if reason == "exhausted" else PermanentError
+        return kind(
+            f"{topic}[{partition}]@{held.offset}: failure {held.failures} was {held.error!r}, and "
+            f'on_{reason}="stop"; nothing is committed past this message',
+            topic=topic,
+            partition=partition,
+            offset=held.offset,
+            failures=held.failures,
+        )
+
+    def _scope(self, held: Held) -> Scope:
+        return Scope.of(self._choices.scope, held.partition)
+
+    def _commit(self) -> None:
+        parts = self._parts
+        self._commit_at_s = parts.clock.now_s() + COMMIT_EVERY_S
+        uncommitted = parts.offsets.uncommitted()
+        if uncommitted:
+            parts.client.commit(uncommitted)
+
+
+def _waiting(
+    kind: type[events.CircuitOpened | events.ProbeFailed],
+    scope: Scope,
+    held: Held,
+    delay_s: float,
+    circuit: Circuit,
+) -> events.Event:
+    return kind(
+        scope,
+        *held.partition,
+        held.offset,
+        error=repr(held.error),
+        failures=held.failures,
+        delay_s=delay_s,
+        retry_at=circuit.retry_at,
+    )
+
+
+def _dead_lettered(held: Held, letter: DeadLetter, topic: str) -> events.DeadLettered:
+    return events.DeadLettered(
+        *held.partition,
+        held.offset,
+        dead_letter_topic=topic,
+        retry_id=letter.retry_id,
+        generation=letter.generation,
+        reason=letter.reason,
+        error=repr(held.error),
+        failures=held.failures,
+        escaped_headers=letter.escaped_headers,
+    )

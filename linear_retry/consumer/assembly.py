@@ -1,0 +1,135 @@
+"""How is a consumer put together?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from linear_retry.consumer.applying import Applying, Choices
+from linear_retry.consumer.circuits import Circuits
+from linear_retry.consumer.clock import Clock, SystemClock
+from linear_retry.consumer.closing import close
+from linear_retry.consumer.gate import Gate
+from linear_retry.consumer.letters import DeadLetters, Letters
+from linear_retry.consumer.loop import Loop, StopFlag
+from linear_retry.consumer.offsets import Offsets
+from linear_retry.consumer.ownership import Ownership
+from linear_retry.consumer.parts import Parts
+from linear_retry.consumer.reading import Reading
+from linear_retry.consumer.rebalance import Rebalance
+from linear_retry.consumer.revival import Revival
+from linear_retry.consumer.startup import RetentionCheck, missing_topics, partition_counts
+from linear_retry.consumer.steering import Steering
+from linear_retry.events import Event
+from linear_retry.kafka import AdminClient, Consumer, Producer
+from linear_retry.kafka.admin import Admin
+from linear_retry.kafka.client import Client
+from linear_retry.kafka.dead_letter_producer import DeadLetterProducer
+from linear_retry.kafka.settings import ConsumerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a consumer needs of the world: tests bring a fake Kafka, a virtual clock, fixed dice."""
+
+    consumer: Callable[..., Any] = Consumer
+    producer: Callable[..., Any] = Producer
+    admin: Callable[..., Any] = AdminClient
+    clock: Clock = field(default_factory=SystemClock)
+    dice: Callable[[], float] = random.random
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that was checked at construction."""
+
+    settings: ConsumerSettings
+    producer_config: Mapping[str, Any]
+    topics: Sequence[str]
+    choices: Choices
+    dead_letters: DeadLetters | None
+    strategy_total_s: float
+    start_timeout_s: float
+    close_timeout_s: float
+    outside: Outside
+
+
+class Assembly:
+    """The parts of one running consumer, joined. Made by the owner thread: here I/O begins."""
+
+    def __init__(
+        self, plan: Plan, circuits: Circuits, emit: Callable[[Event], None], stop: StopFlag
+    ) -> None:
+        """Raises `ConfigurationError` where librdkafka refuses a key."""
+        self._plan = plan
+        self._stop = stop
+        self.parts = parts = _parts(plan, circuits, emit)
+        steering = Steering(parts)
+        gate = Gate(parts, steering)
+        own_topics = frozenset({plan.dead_letters.topic} if plan.dead_letters else ())
+        parts.client.tell(Rebalance(parts, steering, gate, own_topics))
+        self._admin = Admin(_admin_config(plan), plan.outside.admin)
+        self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
+        self.letters = self._letters() if plan.dead_letters else None
+        applying = Applying(parts, plan.choices, steering, self.letters)
+        revival = Revival(parts, steering, self._admin)
+        self.loop = Loop(parts, steering, gate, revival, applying, self._retention, stop)
+
+    def start(self) -> None:
+        """Look whether every topic is there, then join the group.
+
+        Raises `BrokerError` and `ConfigurationError`. Does nothing where a stop was asked for.
+        """
+        plan, parts = self._plan, self.parts
+        counts = partition_counts(parts, plan.start_timeout_s, lambda: self._stop.asked)
+        if self._stop.asked:
+            return
+        ours = [plan.dead_letters.topic] if plan.dead_letters else []
+        missing_topics(counts, [*plan.topics, *ours])
+        if self.letters is not None:
+            self.letters.prepare(counts[self.letters.topic])
+        self._retention.ask(plan.topics)
+        parts.client.subscribe(list(plan.topics))
+
+    def close(self, *, commit: bool, timeout_s: float) -> None:
+        """Bounded; see `closing`."""
+        close(self.parts, commit=commit, timeout_s=timeout_s)
+        if self.letters is not None:
+            self.letters.close()
+        self._admin.close()
+
+    def _letters(self) -> Letters:
+        plan = self._plan
+        if plan.dead_letters is None:
+            raise AssertionError("no dead-letter topic")
+        producer = DeadLetterProducer(
+            plan.dead_letters.topic, plan.producer_config, plan.outside.producer
+        )
+        return Letters(
+            self.parts,
+            producer,
+            plan.dead_letters.oversized,
+            read_along=lambda: self.loop.read_along(),
+            stopping=lambda: self._stop.asked,
+        )
+
+
+def _parts(plan: Plan, circuits: Circuits, emit: Callable[[Event], None]) -> Parts:
+    clock, settings = plan.outside.clock, plan.settings
+    client, ownership = Client(settings, plan.outside.consumer), Ownership()
+    reading = Reading(
+        client,
+        clock,
+        lambda: ownership.epoch,
+        max_poll_interval_s=settings.max_poll_interval_s,
+        session_timeout_s=settings.session_timeout_s,
+    )
+    return Parts(settings, client, clock, ownership, Offsets(), circuits, reading, emit)
+
+
+def _admin_config(plan: Plan) -> dict[str, Any]:
+    shared = dict(plan.settings.connection)
+    isolation = plan.settings.config.get("isolation.level")
+    return shared | ({} if isolation is None else {"isolation.level": isolation})

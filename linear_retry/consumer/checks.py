@@ -1,0 +1,161 @@
+"""Can what the user asks for work at all?"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, get_args
+
+from linear_retry.consumer.applying import Choices
+from linear_retry.consumer.assembly import Outside, Plan
+from linear_retry.consumer.circuits import is_breaker_error
+from linear_retry.consumer.letters import DeadLetters
+from linear_retry.consumer.startup import refuse_own_topics
+from linear_retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
+from linear_retry.errors import ConfigurationError, UsageError
+from linear_retry.kafka.settings import consumer_settings, producer_config
+from linear_retry.strategy import Strategy
+
+Transient: TypeAlias = (
+    type[BaseException] | Iterable[type[BaseException]] | Callable[[BaseException], object]
+)
+
+_TOO_WIDE = (Exception, BaseException)
+
+
+def plan(
+    config: Mapping[str, Any],
+    topics: Sequence[str],
+    *,
+    strategy: Strategy,
+    transient: Transient,
+    dead_letters: str | DeadLetters | None,
+    on_exhausted: OnExhausted,
+    on_permanent: OnPermanent,
+    start_timeout_s: float,
+    close_timeout_s: float,
+    outside: Outside,
+) -> Plan:
+    """Everything that a consumer is made of, checked. Raises `ConfigurationError`."""
+    policy = _policy(strategy, on_exhausted, on_permanent)
+    letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
+    _check_topics(topics)
+    _check_letters(letters, policy, topics)
+    _check_timeout("start_timeout_s", start_timeout_s)
+    _check_timeout("close_timeout_s", close_timeout_s)
+    settings = consumer_settings(config)
+    return Plan(
+        settings=settings,
+        producer_config=producer_config(settings, letters.config) if letters else {},
+        topics=tuple(topics),
+        choices=Choices(policy, is_transient(transient), "consumer", outside.dice),
+        dead_letters=letters,
+        strategy_total_s=strategy.total_s,
+        start_timeout_s=start_timeout_s,
+        close_timeout_s=close_timeout_s,
+        outside=outside,
+    )
+
+
+def is_transient(transient: Transient) -> IsTransient:
+    """The question that `transient` answers, with pybreaker's own error always a yes.
+
+    Warns about `Exception`: a bug of the handler's would then be waited for.
+    """
+    if isinstance(transient, type):
+        transient = (transient,)
+    if isinstance(transient, Iterable):
+        types = tuple(transient)
+        _check_types(types)
+        return lambda error: isinstance(error, types) or is_breaker_error(error)
+    if not callable(transient):
+        raise ConfigurationError(
+            f"transient={transient!r}: exception types, or a predicate on the exception"
+        )
+    predicate = transient
+    return lambda error: is_breaker_error(error) or bool(predicate(error))
+
+
+def check_handler(handler: object) -> None:
+    """Raises `UsageError` for what would count as done without having run."""
+    if not callable(handler):
+        raise UsageError(f"handler={handler!r}: a callable of one message")
+    for call in (_unwrapped(handler), _unwrapped(type(handler).__call__)):
+        if inspect.iscoroutinefunction(call):
+            raise UsageError(f"handler={handler!r}: a coroutine function would never be awaited")
+        if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
+            raise UsageError(f"handler={handler!r}: a generator function would never run")
+
+
+def _unwrapped(call: Any) -> Any:
+    while isinstance(call, functools.partial):
+        call = call.func
+    return inspect.unwrap(call)
+
+
+def _policy(strategy: Strategy, on_exhausted: OnExhausted, on_permanent: OnPermanent) -> Policy:
+    if not isinstance(strategy, Strategy):
+        raise ConfigurationError(
+            f"strategy={strategy!r}: a Strategy; write Strategy([1, 5, 30]) or Strategy.load(path)"
+        )
+    for name, value, allowed in (
+        ("on_exhausted", on_exhausted, get_args(OnExhausted)),
+        ("on_permanent", on_permanent, get_args(OnPermanent)),
+    ):
+        if value not in allowed:
+            raise ConfigurationError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))}")
+    if on_exhausted == "repeat" and len(strategy) == 0:
+        raise ConfigurationError(
+            f"strategy {strategy.name}: it is empty, and on_exhausted='repeat' repeats the last "
+            "delay; add a delay"
+        )
+    return Policy(strategy, on_exhausted, on_permanent)
+
+
+def _check_topics(topics: object) -> None:
+    if isinstance(topics, str) or not isinstance(topics, Sequence):
+        raise ConfigurationError(f"topics={topics!r}: a list of names, such as ['orders']")
+    if not topics or not all(isinstance(topic, str) and topic for topic in topics):
+        raise ConfigurationError(f"topics={topics!r}: at least one name, and each a text")
+
+
+def _check_letters(letters: DeadLetters | None, policy: Policy, topics: Sequence[str]) -> None:
+    if letters is None:
+        if policy.needs_dead_letters:
+            raise ConfigurationError(
+                f"dead_letters is missing, and on_exhausted={policy.on_exhausted!r}, "
+                f"on_permanent={policy.on_permanent!r} need it; name a topic, or choose otherwise"
+            )
+        return
+    if not isinstance(letters, DeadLetters):
+        raise ConfigurationError(f"dead_letters={letters!r}: a topic's name, or DeadLetters(...)")
+    refuse_own_topics(topics, [letters.topic])
+
+
+def _check_types(types: tuple[Any, ...]) -> None:
+    wrong = [
+        item for item in types if not (isinstance(item, type) and issubclass(item, BaseException))
+    ]
+    if wrong:
+        raise ConfigurationError(
+            f"transient: {wrong!r} is no exception type; give types, or one predicate"
+        )
+    too_wide = [item.__name__ for item in types if item in _TOO_WIDE]
+    if too_wide:
+        warnings.warn(
+            f"transient={too_wide[0]}: every bug of the handler will be waited for as if it were "
+            "an outage; name the errors of the dependency instead",
+            stacklevel=5,
+        )
+
+
+def _check_timeout(name: str, value_s: object) -> None:
+    if (
+        isinstance(value_s, bool)
+        or not isinstance(value_s, int | float)
+        or not (math.isfinite(value_s) and value_s > 0)
+    ):
+        raise ConfigurationError(f"{name}={value_s!r}: a number of seconds above 0")

@@ -1,0 +1,221 @@
+"""Which circuits are open, until when, and which message does each hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+import pybreaker
+
+from linear_retry.dead_letter import DeadLetter
+from linear_retry.kafka import Message
+from linear_retry.scope import Partition, Scope
+
+Breaker: TypeAlias = pybreaker.CircuitBreaker
+CircuitState: TypeAlias = Literal["closed", "open", "half-open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The message that a circuit waits with, and what is known of its failures.
+
+    `epoch` is that of the ownership it was read in: after a revoke, the next owner counts anew.
+    `letter` is there once the handler has had its last call: only the sending is tried again.
+    """
+
+    message: Message
+    partition: Partition
+    offset: int
+    epoch: int
+    failures: int = 0
+    first_failure_ms: int = 0
+    last_failure_ms: int = 0
+    error: Exception | None = None
+    letter: DeadLetter | None = None
+    sends: int = 0
+
+    def failed(self, error: Exception, at_ms: int) -> Held:
+        """The same message with one failure more."""
+        return replace(
+            self,
+            failures=self.failures + 1,
+            first_failure_ms=self.first_failure_ms if self.failures else at_ms,
+            last_failure_ms=at_ms,
+            error=error,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Circuit:
+    """One circuit that is not closed. `retry_at_s` is of the clock that waits go by."""
+
+    state: Literal["open", "half-open"]
+    opened_at_s: float
+    retry_at_s: float
+    retry_at: datetime
+    held: Held | None
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitView:
+    """What anyone may see of a circuit; None where nothing is held. `retry_at` is aware, UTC."""
+
+    state: CircuitState
+    retry_at: datetime | None = None
+    failures: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    error: str | None = None
+
+
+_CLOSED = CircuitView("closed")
+
+
+class Circuits:
+    """The circuits of one consumer, by scope. Only what is not closed takes room."""
+
+    def __init__(self, name: str, on_listener_error: Callable[[], None]) -> None:
+        """`name` is the pybreakers' name, followed by the scope.
+
+        `on_listener_error` is called, inside the `except`, where a user's pybreaker listener
+        raises: it must not disturb the loop.
+        """
+        self._name = name
+        self._on_listener_error = on_listener_error
+        self._open: dict[Scope, Circuit] = {}
+        self._breakers: dict[Scope, pybreaker.CircuitBreaker] = {}
+        self.views: Mapping[Scope, CircuitView] = MappingProxyType({})
+        self.breaker(Scope())
+        self._show()
+
+    def breaker(self, scope: Scope) -> pybreaker.CircuitBreaker:
+        """The scope's pybreaker: it follows the circuit, for its listeners and its state.
+
+        Never call through it: it turns KeyboardInterrupt into CircuitBreakerError.
+        """
+        if scope not in self._breakers:
+            self._breakers[scope] = pybreaker.CircuitBreaker(
+                fail_max=1, reset_timeout=float("inf"), name=f"{self._name} {scope}"
+            )
+        return self._breakers[scope]
+
+    # -- questions -------------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def __iter__(self) -> Iterator[tuple[Scope, Circuit]]:
+        return iter(tuple(self._open.items()))
+
+    def get(self, scope: Scope) -> Circuit | None:
+        return self._open.get(scope)
+
+    def stops(self, partition: Partition) -> bool:
+        """Whether `partition` must stand still now: the gate."""
+        return any(
+            scope.covers(partition) and not self._awaits_probe(circuit)
+            for scope, circuit in self._open.items()
+        )
+
+    def wanting_probe(self, partition: Partition) -> Scope | None:
+        """The half-open scope without a held message that the next message probes."""
+        for scope, circuit in self._open.items():
+            if scope.covers(partition) and self._awaits_probe(circuit):
+                return scope
+        return None
+
+    def due(self, now_s: float) -> list[Scope]:
+        """Scopes whose `retry_at` has come and that have not been probed, the earliest first."""
+        ready = [
+            (circuit.retry_at_s, scope)
+            for scope, circuit in self._open.items()
+            if circuit.retry_at_s <= now_s and not self._awaits_probe(circuit)
+        ]
+        return [scope for _, scope in sorted(ready, key=lambda pair: pair[0])]
+
+    def next_retry_at_s(self) -> float:
+        """When the next probe is due; infinity where none is."""
+        times = [c.retry_at_s for c in self._open.values() if c.state == "open"]
+        return min(times, default=float("inf"))
+
+    # -- commands --------------------------------------------------------------------------
+
+    def open(self, scope: Scope, held: Held, now_s: float, delay_s: float, now_ms: int) -> Circuit:
+        """Open, or open again after a probe: the time it was first opened stays."""
+        before = self._open.get(scope)
+        circuit = Circuit(
+            "open",
+            opened_at_s=before.opened_at_s if before else now_s,
+            retry_at_s=now_s + delay_s,
+            retry_at=datetime.fromtimestamp(now_ms / 1000, UTC) + timedelta(seconds=delay_s),
+            held=held,
+        )
+        self._put(scope, circuit)
+        return circuit
+
+    def half_open(self, scope: Scope) -> Circuit:
+        """`retry_at` has come: the held message, or the first to arrive, may be attempted."""
+        circuit = replace(self._open[scope], state="half-open")
+        self._put(scope, circuit)
+        return circuit
+
+    def hold(self, scope: Scope, held: Held) -> None:
+        """The first message after a revoke has arrived: it is the probe."""
+        self._put(scope, replace(self._open[scope], held=held))
+
+    def drop_held(self, partitions: Collection[Partition]) -> None:
+        """Revoked or lost: the next owner counts anew; the circuit stays until `retry_at`."""
+        for scope, circuit in self:
+            if circuit.held is not None and circuit.held.partition in partitions:
+                self._put(scope, replace(circuit, held=None))
+
+    def close(self, scope: Scope, now_s: float) -> float:
+        """Closed again; how long it was not, in seconds."""
+        circuit = self._open.pop(scope)
+        self._drive(scope, "closed")
+        self._show()
+        return max(now_s - circuit.opened_at_s, 0.0)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    @staticmethod
+    def _awaits_probe(circuit: Circuit) -> bool:
+        return circuit.state == "half-open" and circuit.held is None
+
+    def _put(self, scope: Scope, circuit: Circuit) -> None:
+        before = self._open.get(scope)
+        self._open[scope] = circuit
+        if before is None or before.state != circuit.state:
+            self._drive(scope, circuit.state)
+        self._show()
+
+    def _drive(self, scope: Scope, state: CircuitState) -> None:
+        breaker = self.breaker(scope)
+        command = {"open": breaker.open, "half-open": breaker.half_open, "closed": breaker.close}
+        try:
+            command[state]()
+        except Exception:  # noqa: BLE001  (pybreaker calls the user's listeners in there)
+            self._on_listener_error()
+
+    def _show(self) -> None:
+        shown = {Scope(): _CLOSED} | {scope: _view(item) for scope, item in self._open.items()}
+        self.views = MappingProxyType(shown)
+
+
+def _view(circuit: Circuit) -> CircuitView:
+    held = circuit.held
+    if held is None:
+        return CircuitView(circuit.state, circuit.retry_at)
+    error = None if held.error is None else repr(held.error)
+    return CircuitView(
+        circuit.state, circuit.retry_at, held.failures, *held.partition, held.offset, error
+    )
+
+
+def is_breaker_error(error: BaseException) -> bool:
+    """A breaker of the handler's own is open: transient without being listed."""
+    return isinstance(error, pybreaker.CircuitBreakerError)

@@ -1,0 +1,48 @@
+"""What time is it, for waiting and for people?"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time as an argument: the tests' clock is virtual."""
+
+    @property
+    def now_s(self) -> NowS:
+        """The clock of every wait: seconds that only grow, suspend included where possible."""
+
+    def suspended_s(self) -> float:
+        """For how long the machine has slept since it was started, as far as can be known."""
+
+    def utc_ms(self) -> int:
+        """The time of day, for people and for headers. Never for a wait: it may be set."""
+
+
+class NowS(Protocol):
+    """A plain callable: the loop reads it after every message."""
+
+    def __call__(self) -> float: ...
+
+
+_SUSPEND_AWARE = hasattr(time, "CLOCK_BOOTTIME")
+
+
+class SystemClock:
+    """The machine's clocks.
+
+    CLOCK_MONOTONIC stands still while a laptop or a virtual machine sleeps, and the broker's
+    session timeout does not: a member that wakes up must know that it was away.
+    """
+
+    now_s: NowS = (
+        partial(time.clock_gettime, time.CLOCK_BOOTTIME) if _SUSPEND_AWARE else time.monotonic
+    )
+
+    def suspended_s(self) -> float:
+        return self.now_s() - time.monotonic() if _SUSPEND_AWARE else 0.0
+
+    def utc_ms(self) -> int:
+        return time.time_ns() // 1_000_000

@@ -1,0 +1,50 @@
+"""How does a consumer end in bounded time, whatever the brokers do?"""
+
+from __future__ import annotations
+
+import threading
+
+from linear_retry.consumer.parts import Parts
+from linear_retry.events import ClientError, Revoked, Stopped
+from linear_retry.kafka import KafkaException
+
+_LEFT_BEHIND: list[object] = []
+"""Handles whose close did not return: freed, librdkafka would wait for them again, for ever."""
+
+
+def close(parts: Parts, *, commit: bool, timeout_s: float) -> None:
+    """Commit what is done, say goodbye, leave the group. Returns after `timeout_s` at the latest.
+
+    librdkafka's own `close` takes no timeout: it waits 45 s for a pending commit with the brokers
+    down, and for minutes where the member was fenced. So the commit is sent off and awaited here,
+    and the bare close has a thread of its own.
+    """
+    give_up_at_s = parts.clock.now_s() + timeout_s
+    if commit:
+        _commit(parts, give_up_at_s - timeout_s / 2)
+    parts.client.disarm()
+    partitions = parts.ownership.partitions
+    if partitions:
+        parts.emit(Revoked(partitions))
+    parts.emit(Stopped(left_group=parts.settings.static_member is None))
+    ender = threading.Thread(target=parts.client.close, name="linear_retry close", daemon=True)
+    ender.start()
+    ender.join(max(give_up_at_s - parts.clock.now_s(), 0.1))
+    if ender.is_alive():
+        _LEFT_BEHIND.append(parts.client)
+        text = f"the client had not closed after {timeout_s:g} s and is left behind"
+        parts.emit(ClientError("_TIMED_OUT", text, 1))
+
+
+def _commit(parts: Parts, give_up_at_s: float) -> None:
+    """Everything stands still meanwhile: what arrives now is for the next owner."""
+    uncommitted = parts.offsets.uncommitted()
+    if not uncommitted:
+        return
+    try:
+        parts.client.pause(parts.ownership.partitions)
+        parts.client.commit(uncommitted)
+        while parts.offsets.uncommitted() and parts.clock.now_s() < give_up_at_s:
+            parts.client.drain(0.1)
+    except KafkaException as error:
+        parts.emit(ClientError(error.args[0].name(), f"at close: {error.args[0].str()}", 1))

@@ -1,0 +1,173 @@
+"""May this message join the read-ahead?"""
+
+from __future__ import annotations
+
+from linear_retry.consumer.circuits import Held
+from linear_retry.consumer.parts import Parts
+from linear_retry.consumer.reading import partition_of
+from linear_retry.consumer.steering import Steering
+from linear_retry.errors import DataLossError
+from linear_retry.events import ClientError, CommitFailed, DataLost, LeakDropped
+from linear_retry.kafka import KafkaError, KafkaException, Message
+from linear_retry.kafka.client import BEGINNING, END, raise_if_hopeless
+from linear_retry.scope import Partition
+
+
+class Gate:
+    """Every arrival passes here: pause() is no guarantee, and neither is a position.
+
+    `assign(); pause()` inside `on_assign` let a whole partition through 6 times in 346,400
+    (librdkafka #5591): what belongs to an open circuit is dropped before the handler.
+    """
+
+    def __init__(self, parts: Parts, steering: Steering) -> None:
+        self._parts = parts
+        self._steering = steering
+        self._errors = 0
+        self._last_error = 0
+
+    def admit(self, arrivals: list[Message]) -> None:
+        """Let the messages among these join the read-ahead; errors are dealt with.
+
+        Raises what cannot be mended (`raise_if_hopeless`), and `DataLossError`.
+        """
+        parts = self._parts
+        # The usual case must cost next to nothing: nobody awaits a first message, nothing is open.
+        if parts.ownership.all_have_spoken and not parts.circuits:
+            good = [message for message in arrivals if message.error() is None]
+            if len(good) == len(arrivals):
+                parts.reading.keep(good)
+                return
+        doubted: set[Partition] = set()
+        for message in arrivals:
+            error = message.error()
+            if error is None:
+                self._weigh(message, doubted)
+            else:
+                self._face(error, message, doubted)
+
+    # -- messages --------------------------------------------------------------------------
+
+    def _weigh(self, message: Message, doubted: set[Partition]) -> None:
+        parts, partition = self._parts, partition_of(message)
+        # Given up by us, or doubted a moment ago: it comes again, to its owner and in its order.
+        if partition not in parts.ownership or partition in doubted:
+            return
+        offset = _offset(message)
+        if parts.circuits.stops(partition):
+            parts.client.pause([partition])
+            parts.emit(LeakDropped(*partition, offset=offset))
+        elif self._is_next(partition, offset, doubted) and self._is_anchored(partition, offset):
+            self._let_in(message, partition, offset)
+
+    def _is_next(self, partition: Partition, offset: int, doubted: set[Partition]) -> bool:
+        parts = self._parts
+        if not parts.ownership.is_silent(partition):
+            return True
+        match parts.offsets.believe(partition, offset):
+            case "early":
+                return False
+            case "doubtful":
+                doubted.add(partition)
+                self._steering.seek([partition])
+                return False
+            case "next" | "gap":
+                parts.ownership.has_spoken(partition)
+                return True
+
+    def _is_anchored(self, partition: Partition, offset: int) -> bool:
+        """The group's first offset here is committed before the handler sees it.
+
+        With nothing committed and `latest`, the next owner would begin at the end: a revoke now
+        would lose this message.
+        """
+        parts = self._parts
+        if parts.offsets.next_offset(partition) is None:
+            parts.offsets.start_at(partition, offset)
+        if not parts.offsets.needs_anchor(partition):
+            return True
+        try:
+            parts.client.commit_now({partition: offset})
+        except KafkaException as error:
+            parts.emit(CommitFailed(str(error), (partition,)))
+            self._steering.seek([partition])
+            return False
+        parts.offsets.anchored(partition)
+        parts.offsets.committed({partition: offset})
+        return True
+
+    def _let_in(self, message: Message, partition: Partition, offset: int) -> None:
+        parts = self._parts
+        scope = parts.circuits.wanting_probe(partition)
+        if scope is None:
+            parts.reading.keep([message])
+            return
+        epoch = parts.ownership.epoch_of(partition)
+        parts.circuits.hold(scope, Held(message, partition, offset, epoch or 0))
+        self._steering.stop(scope)
+
+    # -- errors ----------------------------------------------------------------------------
+
+    def _face(self, error: KafkaError, message: Message, doubted: set[Partition]) -> None:
+        partition = partition_of(message)
+        code = error.code()
+        if code not in (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET):
+            self.report(error)
+        elif partition not in self._parts.ownership:
+            return
+        elif code == KafkaError._AUTO_OFFSET_RESET:
+            self._reset(partition, message.offset())
+        elif self._is_next(partition, _offset(message), doubted):
+            # The end tells the position: an idle partition is known, and has its anchor.
+            self._is_anchored(partition, _offset(message))
+
+    def report(self, error: KafkaError) -> None:
+        """Raise it where no waiting can mend it; else say so once, and once for every tenfold.
+
+        With a broker down the same one comes hundreds of times.
+        """
+        raise_if_hopeless(error)
+        same = error.code() == self._last_error
+        self._errors = self._errors + 1 if same else 1
+        self._last_error = error.code()
+        if str(self._errors).strip("0") == "1":
+            self._parts.emit(ClientError(error.name(), error.str(), self._errors))
+
+    def _reset(self, partition: Partition, offset: int | None) -> None:
+        """No committed offset, or one that the broker does not have any more.
+
+        librdkafka's `auto.offset.reset` is ours (`error`), so that the first is told from the
+        second, which is a loss and said to be one. What is in memory is still handled.
+        """
+        parts = self._parts
+        out_of_range = offset is not None and offset >= 0
+        if parts.settings.reset == "error":
+            raise DataLossError(_no_place_to_begin(partition, offset if out_of_range else None))
+        at_end = parts.settings.reset == "latest"
+        if out_of_range:
+            low, high = parts.client.watermarks(partition)
+            parts.emit(
+                DataLost(*partition, offset=offset or 0, next_offset=high if at_end else low)
+            )
+        parts.offsets.reset(partition, END if at_end else BEGINNING, anchored=out_of_range)
+        self._steering.reassign(partition, keep_ahead=True)
+
+
+def _no_place_to_begin(partition: Partition, offset: int | None) -> str:
+    topic, number = partition
+    if offset is None:
+        return (
+            f"{topic}[{number}]: the group has committed no offset, and auto.offset.reset=error; "
+            "commit one, or set auto.offset.reset to earliest or latest"
+        )
+    return (
+        f"{topic}[{number}]@{offset}: the broker does not have this offset (any more), and "
+        "auto.offset.reset=error; commit one that exists, or set auto.offset.reset"
+    )
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    if offset is None:
+        raise AssertionError("a consumed message has an offset")
+    return offset

@@ -1,0 +1,180 @@
+"""How does a message become an acknowledged dead letter, while the member stays in its group?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from linear_retry.consumer.circuits import Held
+from linear_retry.consumer.parts import Parts
+from linear_retry.dead_letter import DeadLetter, Death, dead_letter
+from linear_retry.error_text import describe
+from linear_retry.errors import ConfigurationError
+from linear_retry.kafka import KafkaException
+from linear_retry.kafka.dead_letter_producer import DeadLetterProducer, Sending
+from linear_retry.kafka.messages import read
+from linear_retry.oversized import forms
+
+Oversized: TypeAlias = Literal["hold", "reference"]
+STOP_GRACE_S = 1.0
+_RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Where messages go that the consumer gives up.
+
+    `config` are librdkafka keys for the producer, over the consumer's own for brokers and security.
+    `oversized` says what becomes of a letter that the topic does not take even without the
+    exception's texts: `"hold"` keeps the circuit open until someone raises the topic's
+    `max.message.bytes`, `"reference"` sends origin, size, SHA-256 and the first KiB instead.
+    """
+
+    topic: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    oversized: Oversized = "hold"
+
+    def __post_init__(self) -> None:
+        """Raises `ConfigurationError`."""
+        if not isinstance(self.topic, str) or not self.topic:
+            raise ConfigurationError(f"dead_letters={self.topic!r}: the name of a topic")
+        if self.oversized not in ("hold", "reference"):
+            raise ConfigurationError(f'oversized={self.oversized!r}: "hold" or "reference"')
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The dead-letter topic has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """It is not there, or not surely."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Waited for no longer: the partition is not ours any more, or the consumer stops."""
+
+
+Answer: TypeAlias = Acknowledged | NotSent | Abandoned
+
+
+def resend_delay_s(sends: int) -> float:
+    """How long to wait after the sending has failed `sends` times: 1, 2, 5, 10, 10 ... seconds."""
+    return _RESEND_DELAYS_S[min(sends, len(_RESEND_DELAYS_S)) - 1]
+
+
+def write(held: Held, reason: str, group_id: str, strategy: str) -> DeadLetter:
+    """The letter for a message that has failed for the last time."""
+    death = Death(
+        group_id=group_id,
+        reason=reason,
+        failures=held.failures,
+        first_failure_ms=held.first_failure_ms,
+        last_failure_ms=held.last_failure_ms,
+        strategy=strategy,
+        error=None if held.error is None else describe(held.error),
+    )
+    return dead_letter(read(held.message), death)
+
+
+class Letters:
+    """Sends this consumer's dead letters, one at a time."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        producer: DeadLetterProducer,
+        oversized: Oversized,
+        read_along: Callable[[], None],
+        stopping: Callable[[], bool],
+    ) -> None:
+        """`read_along` polls the consumer without waiting; what comes joins the read-ahead.
+
+        Once `stopping()`, an answer is waited for no longer than a second.
+        """
+        self._parts = parts
+        self._producer = producer
+        self._oversized = oversized
+        self._read_along = read_along
+        self._stopping = stopping
+        self._partitions: int | None = None
+
+    @property
+    def topic(self) -> str:
+        return self._producer.topic
+
+    def prepare(self, partitions: int) -> None:
+        """The dead-letter topic has so many partitions. Raises `ConfigurationError`."""
+        self._partitions = partitions
+        self._producer.check()
+
+    def send(self, held: Held, letter: DeadLetter) -> Answer:
+        """Send and wait for the answer. A success is what the delivery report says, never less.
+
+        Waits in the producer's poll, where the answer comes (the consumer's costs up to a second),
+        and looks after the consumer now and then. Raises what polling raises.
+        """
+        if not self._topic_is_there():
+            return NotSent(f"the topic {self.topic} does not exist; create it")
+        answer: Answer = NotSent("no form of it was small enough")
+        references = self._oversized == "reference"
+        for form in forms(letter, read(held.message), references=references):
+            sending = self._hand_over(form)
+            if not self._await(sending, held):
+                return Abandoned()
+            if sending.error is None:
+                return Acknowledged()
+            answer = NotSent(f"{sending.error.name()}: {sending.error.str()}")
+            if not sending.too_large:
+                break
+        self._partitions = None  # asked anew before the next sending: it may be another topic then
+        self._producer.renew()
+        return answer
+
+    def close(self) -> None:
+        """Forget what is not acknowledged: its offset is not stored, it will be sent again."""
+        self._producer.renew()
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _topic_is_there(self) -> bool:
+        """After a failure: look again, with the consumer's handle, which creates no topic."""
+        if self._partitions is None:
+            try:
+                counts = self._parts.client.partition_counts(1.0, self.topic)
+            except KafkaException:
+                # Not known; the sending itself will say what is wrong.
+                return True
+            self._partitions = counts.get(self.topic)
+            return self._partitions is not None
+        return True
+
+    def _hand_over(self, letter: DeadLetter) -> Sending:
+        partition = letter.original_partition
+        return self._producer.send(
+            key=letter.key,
+            value=letter.value,
+            headers=letter.headers(),
+            partition=partition if partition < (self._partitions or 0) else None,
+        )
+
+    def _await(self, sending: Sending, held: Held) -> bool:
+        """False: not waited for any longer."""
+        parts = self._parts
+        stop_by_s = float("inf")
+        while not sending.done:
+            if self._stopping():
+                stop_by_s = min(stop_by_s, parts.clock.now_s() + STOP_GRACE_S)
+            if parts.clock.now_s() >= stop_by_s:
+                return False
+            self._producer.poll(min(parts.reading.touch_s, 0.25))
+            if not sending.done and parts.clock.now_s() >= parts.reading.deadline_s:
+                self._read_along()
+            if parts.ownership.epoch_of(held.partition) != held.epoch:
+                return sending.done
+        return True

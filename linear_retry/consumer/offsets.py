@@ -1,0 +1,123 @@
+"""What is done, what is committed, and what comes next?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from linear_retry.scope import Partition
+
+Belief: TypeAlias = Literal["next", "early", "doubtful", "gap"]
+
+
+@dataclass(slots=True)
+class _Position:
+    """One owned partition. Offsets are those of the next message, as Kafka commits them."""
+
+    next_offset: int | None = None
+    committed: int | None = None
+    doubted: int | None = None
+    reset_to: int | None = None
+    anchored: bool = True
+
+
+class Offsets:
+    """The positions of the partitions that are ours, of the present epoch only.
+
+    `next_offset` is the first offset that is not handled: what is committed, and where every seek
+    goes. None: nothing has been delivered yet, and the committed offset decides.
+    """
+
+    def __init__(self) -> None:
+        self._positions: dict[Partition, _Position] = {}
+
+    # -- questions -------------------------------------------------------------------------
+
+    def next_offset(self, partition: Partition) -> int | None:
+        return self._positions[partition].next_offset
+
+    def starts(self) -> dict[Partition, int | None]:
+        """Where each partition would have to begin anew; None: at the committed offset."""
+        return {
+            key: position.next_offset if position.reset_to is None else position.reset_to
+            for key, position in self._positions.items()
+        }
+
+    def uncommitted(self, partitions: Iterable[Partition] | None = None) -> dict[Partition, int]:
+        """What is done and not known to be committed, of all partitions or of these."""
+        keys = self._positions if partitions is None else partitions
+        return {
+            key: position.next_offset
+            for key in keys
+            if (position := self._positions.get(key)) is not None
+            and position.next_offset is not None
+            and position.next_offset != position.committed
+        }
+
+    def believe(self, partition: Partition, offset: int) -> Belief:
+        """What to think of the first offset after an assign, a resume, a seek or an exception.
+
+        An earlier one was handled before. A later one may have skipped what was dropped on the
+        way (librdkafka's positions are not ours), so it is doubted once: seek, and look again.
+        The same once more is a real gap: transaction markers, compaction.
+        """
+        position = self._positions[partition]
+        if position.reset_to is not None:
+            position.reset_to = None
+            return "next"
+        if position.next_offset is None or offset == position.next_offset:
+            return "next"
+        if offset < position.next_offset:
+            return "early"
+        if position.doubted == offset:
+            return "gap"
+        position.doubted = offset
+        return "doubtful"
+
+    def needs_anchor(self, partition: Partition) -> bool:
+        """Whether the group has no committed offset here: its first is committed before use."""
+        return not self._positions[partition].anchored
+
+    # -- commands --------------------------------------------------------------------------
+
+    def begin(self, partitions: Iterable[Partition]) -> None:
+        """Assigned: nothing is known yet."""
+        self._positions |= {partition: _Position() for partition in partitions}
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Revoked or lost: not ours to commit any more."""
+        for partition in partitions:
+            self._positions.pop(partition, None)
+
+    def start_at(self, partition: Partition, offset: int) -> None:
+        """The first message delivered, or the end where there is none."""
+        self._positions[partition].next_offset = offset
+
+    def reset(self, partition: Partition, to: int, *, anchored: bool) -> None:
+        """`auto.offset.reset` says where it goes on, and the next offset to come is believed.
+
+        What is done stays: messages in memory may still be before the place that was lost.
+        """
+        position = self._positions[partition]
+        position.reset_to = to
+        position.anchored = anchored
+
+    def anchored(self, partition: Partition) -> None:
+        """The group's first offset is committed."""
+        self._positions[partition].anchored = True
+
+    def done(self, next_offsets: Mapping[Partition, int]) -> None:
+        """Everything before these is handled, dead-lettered or skipped."""
+        for partition, next_offset in next_offsets.items():
+            position = self._positions.get(partition)
+            if position is not None:
+                position.next_offset = next_offset
+                position.doubted = None
+
+    def committed(self, offsets: Mapping[Partition, int]) -> None:
+        """The broker has acknowledged these."""
+        for partition, offset in offsets.items():
+            position = self._positions.get(partition)
+            if position is not None and (position.committed or 0) <= offset:
+                position.committed = offset

@@ -1,0 +1,41 @@
+"""How often in a row was the handler too slow for one offset?"""
+
+from __future__ import annotations
+
+from linear_retry.errors import HandlerTooSlowError
+from linear_retry.scope import Partition
+
+HOPELESS_AFTER = 3
+
+
+class Overruns:
+    """One offset per partition. It survives a loss, or a handler that is always too slow would go
+    round for ever: lost, assigned again, attempted again, lost.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[Partition, tuple[int, int]] = {}
+
+    def count(self, partition: Partition, offset: int) -> int:
+        """One overrun more; how many in a row it was for this offset."""
+        before, count = self._seen.get(partition, (offset, 0))
+        count = count + 1 if before == offset else 1
+        self._seen[partition] = offset, count
+        return count
+
+    def raise_if_hopeless(
+        self, partition: Partition, offset: int, took_s: float, limit_s: float
+    ) -> None:
+        """Raises `HandlerTooSlowError` at the third in a row."""
+        if self._seen[partition][1] < HOPELESS_AFTER:
+            return
+        topic, number = partition
+        raise HandlerTooSlowError(
+            f"{topic}[{number}]@{offset}: the handler took {took_s:.1f} s, and "
+            f"max.poll.interval.ms allows {limit_s:g} s; that was the third time in a row, and it "
+            "would go on for ever; make the handler faster or raise max.poll.interval.ms",
+            topic=topic,
+            partition=number,
+            offset=offset,
+            failures=0,
+        )

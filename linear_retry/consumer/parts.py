@@ -1,0 +1,29 @@
+"""Which owners does one consumer join?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from linear_retry.consumer.circuits import Circuits
+from linear_retry.consumer.clock import Clock
+from linear_retry.consumer.offsets import Offsets
+from linear_retry.consumer.ownership import Ownership
+from linear_retry.consumer.reading import Reading
+from linear_retry.events import Event
+from linear_retry.kafka.client import Client
+from linear_retry.kafka.settings import ConsumerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One piece of state each, and nobody else's. They do not know one another."""
+
+    settings: ConsumerSettings
+    client: Client
+    clock: Clock
+    ownership: Ownership
+    offsets: Offsets
+    circuits: Circuits
+    reading: Reading
+    emit: Callable[[Event], None]

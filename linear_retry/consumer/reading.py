@@ -1,0 +1,142 @@
+"""What has arrived and is not handled yet, and when did we last poll?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from linear_retry.consumer.clock import Clock
+from linear_retry.kafka import Message
+from linear_retry.scope import Partition
+
+LARGEST_BATCH = 500
+BATCH_S = 0.2
+TOUCH_S = 1.0
+
+
+class Source(Protocol):
+    """What reading asks of the client; callbacks run inside both."""
+
+    def poll(self, timeout_s: float) -> Message | None: ...
+
+    def consume(self, count: int) -> list[Message]: ...
+
+
+class Reading:
+    """The read-ahead: messages in the order they came, each partition's in offset order.
+
+    `deadline_s` is when the loop has to poll again, whatever is still to be handled: a handler's
+    speed so far promises nothing.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        clock: Clock,
+        epoch: Callable[[], int],
+        *,
+        max_poll_interval_s: float,
+        session_timeout_s: float,
+    ) -> None:
+        """`epoch` is a number that changes with every change of ownership."""
+        self._source = source
+        self._clock = clock
+        self._epoch = epoch
+        self._max_poll_interval_s = max_poll_interval_s
+        self._session_timeout_s = session_timeout_s
+        self.touch_s = min(TOUCH_S, max_poll_interval_s / 10)
+        self._batch_size = 1
+        self._suspended_s = clock.suspended_s()
+        self.ahead: list[Message] = []
+        self.torn = False
+        self.polled_at_s = clock.now_s()
+        self.deadline_s = self.polled_at_s
+
+    # -- questions -------------------------------------------------------------------------
+
+    def overran(self, now_s: float) -> bool:
+        """Whether the group may have given our partitions away since the last poll.
+
+        Either by `max.poll.interval.ms`, or because the machine slept past the session timeout.
+        """
+        slept_s = self._clock.suspended_s() - self._suspended_s
+        return (
+            now_s - self.polled_at_s > self._max_poll_interval_s
+            or slept_s > self._session_timeout_s
+        )
+
+    # -- commands --------------------------------------------------------------------------
+
+    def read(self, timeout_s: float) -> list[Message]:
+        """What arrives, messages and errors: `keep` what is to be handled.
+
+        Waits for the first only: waiting for a batch to fill would delay a lone message by up to
+        the timeout (p50 594 ms, measured). With messages still to handle it only touches.
+        """
+        return self._polled(lambda: self._consume(1) if self.ahead else self._batch(timeout_s))
+
+    def touch(self) -> list[Message]:
+        """Poll without waiting, taking one message at most, to stay in the group."""
+        return self._polled(lambda: self._consume(1))
+
+    def keep(self, messages: list[Message]) -> None:
+        """Join the read-ahead."""
+        self.ahead += messages
+
+    def drop(self, covers: Callable[[Partition], bool]) -> None:
+        """These will be fetched again, or are not ours any more."""
+        self.ahead = [message for message in self.ahead if not covers(partition_of(message))]
+
+    def start_small(self) -> None:
+        """After an assignment or a failure the next batch has size 1."""
+        self._batch_size = 1
+
+    def note_speed(self, handled: int, took_s: float) -> None:
+        """So many were handled in this time: let the next batch take about `BATCH_S`."""
+        fits = int(BATCH_S * handled / took_s) if took_s > 0 else LARGEST_BATCH
+        self._batch_size = max(1, min(fits, 4 * self._batch_size, LARGEST_BATCH))
+
+    def mended(self) -> None:
+        """Every partition has been sought to its own next offset."""
+        self.torn = False
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _polled(self, fetch: Callable[[], list[Message]]) -> list[Message]:
+        try:
+            arrivals = fetch()
+        except BaseException:
+            # What was raised in there may have taken messages with it (4,378 of 4,809, measured).
+            self.tear()
+            raise
+        self.polled_at_s = self._clock.now_s()
+        self.deadline_s = self.polled_at_s + self.touch_s
+        self._suspended_s = self._clock.suspended_s()
+        return arrivals
+
+    def _batch(self, timeout_s: float) -> list[Message]:
+        first = self._source.poll(timeout_s)
+        if first is None:
+            return []
+        rest = self._consume(self._batch_size - 1) if self._batch_size > 1 else []
+        return [] if self.torn else [first, *rest]
+
+    def _consume(self, count: int) -> list[Message]:
+        epoch = self._epoch()
+        messages = self._source.consume(count)
+        if self._epoch() != epoch:
+            # Nothing tells which of them came before the rebalance that ran inside. A sketch that
+            # kept them skipped offset 0 within a minute of members joining and leaving.
+            self.tear()
+            return []
+        return messages
+
+    def tear(self) -> None:
+        """Positions are not known any more: everything is to be fetched again."""
+        self.ahead.clear()
+        self.torn = True
+
+
+def partition_of(message: Message) -> Partition:
+    """The key under which everything about this message's partition is kept."""
+    return message.topic(), message.partition()  # type: ignore[return-value]  # set on a consumed one

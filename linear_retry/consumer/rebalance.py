@@ -1,0 +1,95 @@
+"""The group gives and takes partitions, and answers commits: what then?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from linear_retry.consumer.gate import Gate
+from linear_retry.consumer.parts import Parts
+from linear_retry.consumer.steering import Steering
+from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.events import Assigned, CircuitClosed, CommitFailed, Lost, Revoked
+from linear_retry.kafka import KafkaError, KafkaException
+from linear_retry.kafka.client import is_retriable_commit, raise_if_hopeless
+from linear_retry.scope import Partition
+
+
+class Rebalance:
+    """Called inside `poll` and `consume`; the handler is never running then.
+
+    So everything that is finished is in `Offsets` already, and can be committed.
+    """
+
+    def __init__(
+        self, parts: Parts, steering: Steering, gate: Gate, own_topics: frozenset[str]
+    ) -> None:
+        """`own_topics` are those that we write to: consuming them would be a loop."""
+        self._parts = parts
+        self._steering = steering
+        self._gate = gate
+        self._own_topics = own_topics
+
+    def assigned(self, partitions: list[Partition]) -> None:
+        """A new epoch for each; paused or not as its circuit says, whatever it was before."""
+        matched = sorted({topic for topic, _ in partitions} & self._own_topics)
+        if matched:
+            raise ConfigurationError(
+                f"the subscription matches {', '.join(matched)}, to which this consumer writes its "
+                "dead letters: they would be consumed again; narrow the pattern"
+            )
+        parts = self._parts
+        parts.ownership.take(partitions, parts.clock.now_s())
+        parts.offsets.begin(partitions)
+        parts.reading.start_small()
+        self._steering.settle(partitions)
+        parts.emit(Assigned(tuple(partitions)))
+
+    def revoked(self, partitions: list[Partition]) -> None:
+        """Commit what is done, then drop the state: the next owner starts the strategy anew.
+
+        A zombie is told so too, where it should be told of a loss (librdkafka #5604): any answer
+        to this commit is tolerated.
+        """
+        parts = self._parts
+        done = parts.offsets.uncommitted(partitions)
+        if done:
+            try:
+                parts.client.commit_now(done)
+            except KafkaException as error:
+                parts.emit(CommitFailed(str(error), tuple(done)))
+        self._gone(partitions)
+        parts.emit(Revoked(tuple(partitions)))
+
+    def lost(self, partitions: list[Partition]) -> None:
+        """Another member may have them already: commit nothing."""
+        self._gone(partitions)
+        self._parts.emit(Lost(tuple(partitions), "the group has given them to others"))
+
+    def committed(self, offsets: Mapping[Partition, int]) -> None:
+        """The broker has acknowledged these."""
+        self._parts.offsets.committed(offsets)
+
+    def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
+        """Retriable: the next commit says the same and more. Not a member any more: all is lost."""
+        if error.code() == KafkaError._NO_OFFSET:
+            return
+        raise_if_hopeless(error)
+        self._parts.emit(CommitFailed(f"{error.name()}: {error.str()}", partitions))
+        if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
+            self._steering.disown(self._parts.ownership.partitions, "not a member any more")
+        elif not is_retriable_commit(error):
+            raise BrokerError(f"a commit was refused: {error.name()}: {error.str()}")
+
+    def client_error(self, error: KafkaError) -> None:
+        """librdkafka has a problem that is not about a message."""
+        self._gate.report(error)
+
+    def _gone(self, partitions: list[Partition]) -> None:
+        self._steering.forget(partitions)
+        parts = self._parts
+        for scope, circuit in parts.circuits:
+            # One that waits for its first message has had its time: nothing is left to probe.
+            waits_on = circuit.state == "open" or circuit.held is not None
+            if not waits_on and not any(map(scope.covers, parts.ownership.partitions)):
+                open_s = parts.circuits.close(scope, parts.clock.now_s())
+                parts.emit(CircuitClosed(scope, "dropped", open_s))

@@ -1,0 +1,78 @@
+"""What do the brokers know that a consumer cannot ask without waiting?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    AdminClient,
+    ConfigResource,
+    OffsetSpec,
+)
+
+from linear_retry.scope import Partition
+
+_ANSWER_WITHIN_S = 10.0
+
+
+class Admin:
+    """Questions to the brokers, each answered by a Future; none waits.
+
+    The handle, with its threads and connections, is made at the first question: few need one.
+    """
+
+    def __init__(self, config: Mapping[str, Any], admin: Callable[..., Any] = AdminClient) -> None:
+        """`config` are the keys for brokers and security, and `isolation.level` where it is set."""
+        uncommitted = config.get("isolation.level") == "read_uncommitted"
+        self._isolation = (
+            IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
+        )
+        self._config = {key: value for key, value in config.items() if key != "isolation.level"}
+        self._make = admin
+        self._admin: Any = None
+
+    def ask_end(self, partition: Partition) -> Future[int]:
+        """The offset after the last one that our isolation level may read."""
+        item = TopicPartition(*partition)
+        answers = self._handle().list_offsets(
+            {item: OffsetSpec.latest()},  # type: ignore[no-untyped-call]  # the client has no types for it
+            isolation_level=self._isolation,
+            request_timeout=_ANSWER_WITHIN_S,
+        )
+        return _then(answers[item], lambda info: int(info.offset))
+
+    def ask_retention_ms(self, topic: str) -> Future[int]:
+        """The topic's `retention.ms`; -1: for ever."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        answers = self._handle().describe_configs([resource], request_timeout=_ANSWER_WITHIN_S)
+        return _then(answers[resource], lambda entries: int(entries["retention.ms"].value))
+
+    def close(self) -> None:
+        """Drop the handle."""
+        self._admin = None
+
+    def _handle(self) -> Any:
+        if self._admin is None:
+            self._admin = self._make(self._config)
+        return self._admin
+
+
+def _then(answer: Future[Any], read: Callable[[Any], int]) -> Future[int]:
+    """The answer as a number. An error in the answer, or in reading it, is the Future's."""
+    number: Future[int] = Future()
+
+    def pass_on(done: Future[Any]) -> None:
+        error = done.exception()
+        if error is not None:
+            number.set_exception(error)
+            return
+        try:
+            number.set_result(read(done.result()))
+        except (KeyError, TypeError, ValueError) as unreadable:
+            number.set_exception(unreadable)
+
+    answer.add_done_callback(pass_on)
+    return number

@@ -1,0 +1,109 @@
+"""Is this dead letter acknowledged, and if not, why?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from linear_retry.errors import ConfigurationError, FencedError
+
+_TOO_LARGE = frozenset(
+    {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.RECORD_LIST_TOO_LARGE}
+)
+
+
+@dataclass(slots=True)
+class Sending:
+    """One letter on its way. `error` is only meaningful once `done`."""
+
+    done: bool = False
+    error: KafkaError | None = None
+
+    @property
+    def too_large(self) -> bool:
+        """Refused for its size: a smaller form of the same letter may pass."""
+        return self.error is not None and self.error.code() in _TOO_LARGE
+
+    def report(self, error: KafkaError | None, _: Message | None = None) -> None:
+        self.error = error
+        self.done = True
+
+
+class DeadLetterProducer:
+    """A confluent_kafka `Producer` for one topic, idempotent, with all replicas' acknowledgement.
+
+    A success is what the delivery report says, never the return of `produce`. A delivery timeout
+    is ambiguous, the record may be there: the letter's `retry-id` lets readers drop duplicates.
+    """
+
+    def __init__(
+        self, topic: str, config: Mapping[str, Any], producer: Callable[..., Any] = Producer
+    ) -> None:
+        """Connects at the first `send`."""
+        self.topic = topic
+        self._config = dict(config)
+        self._make = producer
+        self._producer: Any = None
+        self._fatal: KafkaError | None = None
+
+    def check(self) -> None:
+        """Raises `ConfigurationError` where librdkafka refuses a key. Makes the handle."""
+        try:
+            self._handle()
+        except (KafkaException, ValueError, TypeError) as error:
+            raise ConfigurationError(
+                f"librdkafka refuses the dead-letter producer's configuration: {error}; correct "
+                "the key it names, in DeadLetters(config=...)"
+            ) from error
+
+    def send(
+        self,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes | None]],
+        partition: int | None,
+    ) -> Sending:
+        """Hand one record over. `poll` brings the answer into what is returned."""
+        sending = Sending()
+        target = {} if partition is None else {"partition": partition}
+        try:
+            self._handle().produce(
+                self.topic, value, key, headers=headers, on_delivery=sending.report, **target
+            )
+        except KafkaException as error:
+            sending.report(error.args[0])
+        except BufferError:
+            sending.report(KafkaError(KafkaError._QUEUE_FULL, "the producer's queue is full"))
+        return sending
+
+    def poll(self, timeout_s: float) -> None:
+        """Wait for answers, at most `timeout_s`. Raises `FencedError`.
+
+        After any other fatal error the next `send` makes a new producer.
+        """
+        self._handle().poll(timeout_s)
+        if self._fatal is not None:
+            fatal, self._fatal = self._fatal, None
+            if fatal.code() == KafkaError._FENCED:
+                raise FencedError(f"the dead-letter producer was fenced: {fatal.str()}")
+            self.renew()
+
+    def renew(self) -> None:
+        """Forget the present producer, and what it has not sent, with its stale view of topics."""
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.poll(0)
+        self._producer = None
+
+    def _handle(self) -> Any:
+        if self._producer is None:
+            self._producer = self._make(self._config | {"error_cb": self._on_error})
+        return self._producer
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal() or error.code() in (KafkaError._FATAL, KafkaError._FENCED):
+            self._fatal = error

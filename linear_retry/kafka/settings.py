@@ -1,0 +1,236 @@
+"""Which librdkafka keys keep the promise, and which are refused?"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import confluent_kafka
+
+from linear_retry.errors import ConfigurationError
+
+Reset: TypeAlias = Literal["earliest", "latest", "error"]
+Config: TypeAlias = Mapping[str, Any]
+
+_OLDEST_LIBRARY = (0x020A0000, "2.10")
+_OLDEST_LIBRARY_KIP_848 = (0x020F0000, "2.15")
+
+# Defaults of librdkafka 2.x (CONFIGURATION.md), needed here where the user leaves them alone.
+_MAX_POLL_INTERVAL_MS = 300_000
+_SESSION_TIMEOUT_MS = 45_000
+_RECEIVE_MAX_BYTES = 100_000_000
+
+_LONGEST_LETTER_MS = 30_000
+_RESETS: dict[str, Reset] = {
+    "smallest": "earliest",
+    "earliest": "earliest",
+    "beginning": "earliest",
+    "largest": "latest",
+    "latest": "latest",
+    "end": "latest",
+    "error": "error",
+}
+_CALLBACKS = ("on_commit", "error_cb", "stats_cb", "throttle_cb")
+_CONNECTION = (
+    "bootstrap.servers",
+    "metadata.broker.list",
+    "security.protocol",
+    "ssl.",
+    "sasl.",
+    "enable.ssl.certificate.verification",
+    "enable.sasl.",
+    "oauth_cb",
+    "client.id",
+    "client.dns.lookup",
+    "socket.",
+    "broker.address.",
+    "broker.version.",
+    "api.version.",
+    "reconnect.",
+    "logger",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """What the rest of the library needs to know of the user's configuration."""
+
+    config: Mapping[str, Any]
+    callbacks: Mapping[str, Any]
+    connection: Mapping[str, Any]
+    """The keys for brokers and security: other clients reach the same cluster by them."""
+    group_id: str
+    static_member: str | None
+    incremental: bool
+    reset: Reset
+    max_poll_interval_s: float
+    session_timeout_s: float
+
+
+def consumer_settings(config: Config) -> ConsumerSettings:
+    """The user's librdkafka keys, checked, with ours added.
+
+    Raises `ConfigurationError` with every key that breaks the promise, and why. Warns about
+    `auto.offset.reset=latest` and a `max.poll.interval.ms` too close to the session timeout.
+    """
+    problems = [*_missing(config), *_refused(config), *_too_old(config)]
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    settings = ConsumerSettings(
+        config=_with_ours(config),
+        callbacks={key: config[key] for key in _CALLBACKS if config.get(key) is not None},
+        connection={k: v for k, v in config.items() if k.startswith(_CONNECTION)},
+        group_id=str(config["group.id"]),
+        static_member=config.get("group.instance.id"),
+        incremental=_is_incremental(config),
+        reset=_reset(config),
+        max_poll_interval_s=_ms(config, "max.poll.interval.ms", _MAX_POLL_INTERVAL_MS) / 1000,
+        session_timeout_s=_ms(config, "session.timeout.ms", _SESSION_TIMEOUT_MS) / 1000,
+    )
+    _warn(settings)
+    return settings
+
+
+def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, Any]:
+    """The dead-letter producer's keys: the consumer's brokers and security, then `overlay`.
+
+    Raises `ConfigurationError` where a dead letter could be waited for longer than a third of
+    `max.poll.interval.ms`: the member would be thrown out of its group while it waits.
+    """
+    limit_ms = int(settings.max_poll_interval_s * 1000) // 3
+    config: dict[str, Any] = dict(settings.connection)
+    received_bytes = int(settings.config.get("receive.message.max.bytes", _RECEIVE_MAX_BYTES))
+    config |= {
+        # 1 MB by default, whatever the consumer accepts: a letter is as large as its message.
+        "message.max.bytes": max(received_bytes, 1_000_000),
+        "message.timeout.ms": max(min(_LONGEST_LETTER_MS, limit_ms), 1),
+        "linger.ms": 0,
+        "partitioner": "murmur2_random",
+    }
+    config |= overlay
+    config |= _guaranteed(overlay)
+    timeout_ms = int(config.get("delivery.timeout.ms", config["message.timeout.ms"]))
+    if timeout_ms == 0 or timeout_ms > limit_ms:
+        interval_ms = int(settings.max_poll_interval_s * 1000)
+        raise ConfigurationError(
+            f"max.poll.interval.ms={interval_ms}: it must be at least "
+            f"three times the dead-letter producer's message.timeout.ms={timeout_ms}, or the "
+            "member is thrown out of its group while it waits for a letter; lower the latter or "
+            "raise the former"
+        )
+    return config
+
+
+def _guaranteed(overlay: Config) -> dict[str, Any]:
+    for key, accepted in (
+        ("acks", ("all", "-1")),
+        ("request.required.acks", ("all", "-1")),
+        ("enable.idempotence", ("true",)),
+    ):
+        if key in overlay and str(overlay[key]).lower() not in accepted:
+            raise ConfigurationError(
+                f"DeadLetters config {key}={overlay[key]!r}: an acknowledged dead letter must not "
+                "be lost or doubled; leave the key out"
+            )
+    acks = "request.required.acks" if "request.required.acks" in overlay else "acks"
+    return {acks: "all", "enable.idempotence": True}
+
+
+def _missing(config: Config) -> list[str]:
+    problems = []
+    if not isinstance(config.get("group.id"), str) or not config["group.id"]:
+        problems.append(
+            f"group.id={config.get('group.id')!r}: a consumer group must be named; set group.id"
+        )
+    if not (config.get("bootstrap.servers") or config.get("metadata.broker.list")):
+        problems.append("bootstrap.servers is missing: set it to HOST:PORT of a broker")
+    return problems
+
+
+def _refused(config: Config) -> list[str]:
+    problems = []
+    for key in ("enable.auto.commit", "auto.commit.enable", "enable.auto.offset.store"):
+        if _is_true(config.get(key, False)):
+            problems.append(
+                f"{key}={config[key]!r}: librdkafka would commit messages that are not done yet, "
+                "and a failed one would be lost; leave the key out"
+            )
+    if not _is_true(config.get("enable.partition.eof", True)):
+        problems.append(
+            f"enable.partition.eof={config['enable.partition.eof']!r}: the end of a partition "
+            "tells an idle one from a dead one; leave the key out"
+        )
+    if "default.topic.config" in config:
+        problems.append("default.topic.config is deprecated: write its keys beside the others")
+    if str(config.get("auto.offset.reset", "earliest")) not in _RESETS:
+        problems.append(
+            f"auto.offset.reset={config['auto.offset.reset']!r}: one of earliest, latest, error"
+        )
+    for key in ("max.poll.interval.ms", "session.timeout.ms"):
+        if key in config and not str(config[key]).isdigit():
+            problems.append(f"{key}={config[key]!r}: a whole number of milliseconds")
+    problems += [
+        f"{key}={config[key]!r}: a callable"
+        for key in _CALLBACKS
+        if config.get(key) is not None and not callable(config[key])
+    ]
+    return problems
+
+
+def _too_old(config: Config) -> list[str]:
+    kip_848 = config.get("group.protocol") == "consumer"
+    oldest, name = _OLDEST_LIBRARY_KIP_848 if kip_848 else _OLDEST_LIBRARY
+    version, number = confluent_kafka.libversion()
+    if number >= oldest:
+        return []
+    purpose = "group.protocol=consumer" if kip_848 else "linear_retry"
+    return [f"librdkafka {version}: {purpose} needs {name} or later; upgrade confluent-kafka"]
+
+
+def _with_ours(config: Config) -> dict[str, Any]:
+    ours = {key: value for key, value in config.items() if key not in _CALLBACKS}
+    ours.setdefault("fetch.queue.backoff.ms", 5)
+    ours.setdefault("fetch.wait.max.ms", 100)
+    ours.pop("auto.commit.enable", None)
+    return ours | {
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        # Where the committed offset is gone, librdkafka would jump silently: we want to be asked.
+        "auto.offset.reset": "error",
+    }
+
+
+def _warn(settings: ConsumerSettings) -> None:
+    if settings.reset == "latest":
+        warnings.warn(
+            "auto.offset.reset=latest: what arrives in a new partition before it is found is "
+            "passed over; use earliest unless that is meant",
+            stacklevel=4,
+        )
+    if settings.max_poll_interval_s < 2 * settings.session_timeout_s:
+        warnings.warn(
+            f"max.poll.interval.ms={settings.max_poll_interval_s * 1000:.0f} is less than twice "
+            f"session.timeout.ms={settings.session_timeout_s * 1000:.0f}: a slow handler and a "
+            "dead member look alike; raise the former or lower the latter",
+            stacklevel=4,
+        )
+
+
+def _is_incremental(config: Config) -> bool:
+    assignors = str(config.get("partition.assignment.strategy", ""))
+    return config.get("group.protocol") == "consumer" or "cooperative" in assignors
+
+
+def _reset(config: Config) -> Reset:
+    return _RESETS[str(config.get("auto.offset.reset", "earliest"))]
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() in ("true", "t", "1")
+
+
+def _ms(config: Config, key: str, default: int) -> int:
+    return int(config.get(key, default))

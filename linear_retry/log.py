@@ -1,0 +1,172 @@
+"""What does an operator read?"""
+
+from __future__ import annotations
+
+import logging
+from typing import assert_never
+
+from linear_retry import events as e
+from linear_retry.scope import Partition
+
+logger = logging.getLogger("linear_retry")
+
+
+def log(event: e.Event) -> None:
+    """The listener that is on by default: one line for each event, to the logger `linear_retry`.
+
+    Keys and payloads are never in it. A wait is announced before it begins.
+    """
+    level, text = _line(event)
+    logger.log(level, text)
+
+
+def log_listener_failure(listener: object) -> None:
+    """A listener has raised: called inside the `except`. It never disturbs the consumer."""
+    logger.exception("the listener %r raised; the consumer goes on", listener)
+
+
+def _line(event: e.Event) -> tuple[int, str]:
+    match event:
+        case e.CircuitOpened() | e.ProbeFailed() | e.CircuitClosed():
+            return _circuit_line(event)
+        case e.DeadLettered() | e.DeadLetterFailed() | e.Skipped() | e.PassedOver():
+            return _fate_line(event)
+        case e.Assigned() | e.Revoked() | e.Lost() | e.Stopped():
+            return _group_line(event)
+        case _:
+            return _trouble_line(event)
+
+
+def _circuit_line(event: e.CircuitOpened | e.ProbeFailed | e.CircuitClosed) -> tuple[int, str]:
+    match event:
+        case e.CircuitOpened():
+            return logging.WARNING, f"circuit open ({event.scope}): {_wait(event)}"
+        case e.ProbeFailed():
+            return logging.WARNING, f"circuit stays open ({event.scope}): {_wait(event)}"
+        case e.CircuitClosed():
+            return (
+                logging.INFO,
+                f"circuit closed ({event.scope}): {event.outcome} after {event.open_s:.3f} s",
+            )
+        case _:
+            assert_never(event)
+
+
+def _wait(event: e.CircuitOpened | e.ProbeFailed) -> str:
+    return (
+        f"{_place(event)} failed ({event.error}), failures so far: {event.failures}; next attempt "
+        f"in {event.delay_s:g} s, at {event.retry_at.isoformat(timespec='milliseconds')}"
+    )
+
+
+def _fate_line(
+    event: e.DeadLettered | e.DeadLetterFailed | e.Skipped | e.PassedOver,
+) -> tuple[int, str]:
+    match event:
+        case e.DeadLettered():
+            escaped = ", ".join(event.escaped_headers)
+            return logging.ERROR, (
+                f"dead letter: {_place(event)} to {event.dead_letter_topic} ({event.reason}, "
+                f"failures: {event.failures}, {event.error}), id {event.retry_id}, generation "
+                f"{event.generation}"
+                + (f"; headers kept in escaped form: {escaped}" * bool(escaped))
+            )
+        case e.DeadLetterFailed():
+            return logging.ERROR, (
+                f"dead letter not sent ({event.scope}): {_place(event)} to "
+                f"{event.dead_letter_topic} ({event.error}), sendings so far: {event.sends}; "
+                f"again in {event.delay_s:g} s, at "
+                f"{event.retry_at.isoformat(timespec='milliseconds')}"
+            )
+        case e.Skipped():
+            return (
+                logging.ERROR,
+                f"skipped for good: {_place(event)} ({event.error}), id {event.retry_id}",
+            )
+        case e.PassedOver():
+            return (
+                logging.INFO,
+                f"passed over: {_place(event)}, replayed for {event.retry_group_id}",
+            )
+        case _:
+            assert_never(event)
+
+
+def _group_line(event: e.Assigned | e.Revoked | e.Lost | e.Stopped) -> tuple[int, str]:
+    match event:
+        case e.Assigned():
+            return logging.INFO, f"assigned: {_list(event.partitions)}"
+        case e.Revoked():
+            return logging.INFO, f"revoked: {_list(event.partitions)}"
+        case e.Lost():
+            return logging.WARNING, f"lost: {_list(event.partitions)} ({event.reason})"
+        case e.Stopped():
+            left = "left the group" if event.left_group else "its partitions wait for its return"
+            return logging.INFO, f"stopped; {left}"
+        case _:
+            assert_never(event)
+
+
+def _trouble_line(
+    event: e.LeakDropped
+    | e.PartitionRevived
+    | e.DataLost
+    | e.HandlerTooSlow
+    | e.CommitFailed
+    | e.ClientError
+    | e.RetentionTooShort,
+) -> tuple[int, str]:
+    match event:
+        case e.LeakDropped():
+            return logging.INFO, f"{_place(event)} came from a paused partition; it comes again"
+        case e.PartitionRevived():
+            at = "the committed offset" if event.offset is None else str(event.offset)
+            return (
+                logging.WARNING,
+                f"{event.topic}[{event.partition}] begins anew at {at}: {event.reason}",
+            )
+        case e.DataLost():
+            until = "?" if event.next_offset is None else str(event.next_offset)
+            return logging.ERROR, (
+                f"data lost: {_place(event)} is not on the broker any more; it goes on at {until}. "
+                "Retention removed it before it was read: raise the topic's retention.ms"
+            )
+        case e.HandlerTooSlow():
+            return logging.ERROR, (
+                f"handler too slow: {_place(event)}, {event.took_s:.1f} s since the last poll, "
+                f"above max.poll.interval.ms ({event.limit_s:g} s), {event.overruns} times in a row; "
+                "nothing was stored. Make the handler faster or raise the limit"
+            )
+        case e.CommitFailed():
+            return logging.WARNING, f"commit refused ({event.error}): {_list(event.partitions)}"
+        case e.ClientError():
+            return logging.WARNING, f"librdkafka: {event.code}: {event.text} ({event.count} times)"
+        case e.RetentionTooShort():
+            return logging.WARNING, (
+                f"the strategy waits {event.strategy_total_s:g} s in total, and {event.topic} "
+                f"keeps its messages for {event.retention_ms / 1000:g} s: messages behind a held one may "
+                "be gone before they are read; shorten the one or raise the other"
+            )
+        case _:
+            assert_never(event)
+
+
+def _place(event: _Placed) -> str:
+    return f"{event.topic}[{event.partition}]@{event.offset}"
+
+
+def _list(partitions: tuple[Partition, ...]) -> str:
+    return ", ".join(f"{topic}[{number}]" for topic, number in partitions) or "nothing"
+
+
+_Placed = (
+    e.CircuitOpened
+    | e.ProbeFailed
+    | e.DeadLettered
+    | e.DeadLetterFailed
+    | e.Skipped
+    | e.PassedOver
+    | e.LeakDropped
+    | e.DataLost
+    | e.HandlerTooSlow
+)
