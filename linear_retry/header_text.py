@@ -1,0 +1,104 @@
+"""How does any header become one that a client can send and read back?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+from urllib.parse import quote_from_bytes
+
+Header: TypeAlias = tuple[str, bytes | None]
+
+UNREADABLE_NAME = "*unreadable*"
+"""Stands where a header's name cannot be had at all; `escape_name` never makes an asterisk."""
+
+_INT64 = range(-(2**63), 2**63)
+_WHOLE_NUMBER = re.compile(rb"-?[0-9]{1,19}")
+
+
+def sendable(
+    headers: Iterable[tuple[object, object]],
+) -> tuple[tuple[Header, ...], tuple[str, ...]]:
+    """The headers that may be sent for `headers`, in order, and the names of those changed.
+
+    Total: whatever the names and values are, nothing is raised and nothing is left out. A name
+    that cannot be sent is escaped (`escape_name`). A value of another type than bytes or None is
+    sent as its text. Both are changes, and the header's name *as sent* is then in the second tuple.
+    """
+    kept: list[Header] = []
+    changed: list[str] = []
+    for name, value in headers:
+        sent_name, sent_value = _sendable_name(name), _sendable_value(value)
+        kept.append((sent_name, sent_value))
+        if not (isinstance(name, str) and sent_name == name and isinstance(value, bytes | None)):
+            changed.append(sent_name)
+    return tuple(kept), tuple(changed)
+
+
+def escape_name(name: bytes) -> str:
+    """`name` in URL's percent form: injective; `urllib.parse.unquote_to_bytes` is its inverse."""
+    return quote_from_bytes(name, safe="")
+
+
+def _sendable_name(name: object) -> str:
+    match name:
+        case str():
+            # A lone surrogate makes confluent-kafka 2.16.1 read through a null pointer (segfault);
+            # librdkafka cuts the name at a NUL.
+            on_the_wire = name.encode("utf-8", "surrogatepass")
+        case bytes():
+            on_the_wire = name
+        case _:
+            return UNREADABLE_NAME
+    try:
+        text = on_the_wire.decode()
+    except UnicodeDecodeError:
+        return escape_name(on_the_wire)
+    return escape_name(on_the_wire) if "\0" in text else text
+
+
+def _sendable_value(value: object) -> bytes | None:
+    match value:
+        case bytes() | None:
+            return value
+        case bytearray() | memoryview():
+            return bytes(value)
+        case str():
+            return value.encode("utf-8", "surrogatepass")
+        case _:
+            return guarded(lambda: str(value), otherwise=UNREADABLE_NAME).encode("utf-8", "replace")
+
+
+def guarded(foreign_text: Callable[[], str], *, otherwise: str) -> str:
+    """What `foreign_text` returns; `otherwise` where it raises.
+
+    For the methods of users' objects: an exception whose `__str__` fails still needs a dead letter.
+    """
+    try:
+        return foreign_text()
+    except Exception:  # noqa: BLE001  (a user's __str__ may raise anything; see above)
+        return otherwise
+
+
+def valid_unicode(text: str) -> str:
+    """`text` with each lone surrogate replaced by a question mark."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def first_bytes(text: str, limit_bytes: int) -> str:
+    """The start of `text` that fits into `limit_bytes` of UTF-8, cut between two characters."""
+    # Cut the characters first: a text of 100 MB is not encoded for the sake of one KiB.
+    encoded = text[:limit_bytes].encode("utf-8", "replace")
+    return encoded[:limit_bytes].decode("utf-8", "ignore")
+
+
+def whole_number(content: bytes) -> int | None:
+    """The number that `content` is as decimal digits; None where it is none, or none of 64 bits.
+
+    Stricter than `int`, which also takes `1_000`, ` 1 ` and other scripts' digits, and which
+    raises for what is longer than 4300 digits.
+    """
+    if _WHOLE_NUMBER.fullmatch(content) is None:
+        return None
+    number = int(content)
+    return number if number in _INT64 else None
