@@ -87,7 +87,9 @@ class KafkaOperations:
 
     def produce(self, topic: str, records: Iterable[Record]) -> None:
         """Write the records; returns when every one is acknowledged, raises if one is not."""
-        producer = Producer(self.client_settings(**{"linger.ms": 5, "enable.idempotence": True}))
+        # Not idempotent: each new idempotent producer waits half a second for its id. In order all
+        # the same, with one request at a time.
+        producer = Producer(self.client_settings(**{"linger.ms": 5, "max.in.flight": 1}))
         failed: list[KafkaError] = []
 
         def reported(error: KafkaError | None, _message: Message) -> None:
@@ -110,6 +112,7 @@ class KafkaOperations:
                     "group.id": "reads-no-group",
                     "enable.auto.commit": False,
                     "enable.partition.eof": True,
+                    "fetch.wait.max.ms": 10,
                     "isolation.level": isolation_level,
                 }
             )
@@ -195,7 +198,7 @@ def _to_the_end(consumer: Consumer, unread: set[int]) -> list[Message]:
     while unread:
         if time.monotonic() > until:
             raise AssertionError(f"partitions {sorted(unread)} were not read to their end")
-        for message in consumer.consume(1000, 0.1):
+        for message in consumer.consume(1000, 0.02):
             error = message.error()
             if error is None:
                 messages.append(message)
