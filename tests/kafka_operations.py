@@ -31,6 +31,11 @@ _T = TypeVar("_T")
 
 _ANSWER_S = 20.0
 _COORDINATOR_S = 3.0
+_NOT_YET = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+)
 _BETWEEN_LOOKS_S = 0.02
 
 
@@ -71,6 +76,9 @@ class KafkaOperations:
     ) -> None:
         new = NewTopic(topic, partitions, 1, config=config or {})
         self._ask(lambda admin: admin.create_topics([new], operation_timeout=_ANSWER_S))
+        wait_until(
+            lambda: self._is_led(topic, partitions), f"every partition of {topic} has a leader"
+        )
 
     def delete_topic(self, topic: str) -> None:
         self._ask(lambda admin: admin.delete_topics([topic], operation_timeout=_ANSWER_S))
@@ -79,6 +87,7 @@ class KafkaOperations:
         """Give the topic `total` partitions, those that it has included."""
         new = NewPartitions(topic, total)
         self._ask(lambda admin: admin.create_partitions([new], operation_timeout=_ANSWER_S))
+        wait_until(lambda: self._is_led(topic, total), f"every partition of {topic} has a leader")
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
         """What retention does: everything before this offset is gone."""
@@ -126,7 +135,10 @@ class KafkaOperations:
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """Partition to the group's committed offset, where there is one."""
-        answer = wait_until(lambda: self._group_offsets(group), f"the offsets of group {group}")
+        asked = [ConsumerGroupTopicPartitions(group)]
+        answer = self._ask_coordinator(
+            lambda admin: admin.list_consumer_group_offsets(asked, request_timeout=_COORDINATOR_S)
+        )
         places = answer.topic_partitions or []
         return {p.partition: p.offset for p in places if p.topic == topic and p.offset >= 0}
 
@@ -146,7 +158,11 @@ class KafkaOperations:
     def group_members(self, group: str) -> list[str]:
         """The client ids of the group's members, sorted; none where there is no such group."""
         try:
-            described = self._ask(lambda admin: admin.describe_consumer_groups([group]))
+            described = self._ask_coordinator(
+                lambda admin: admin.describe_consumer_groups(
+                    [group], request_timeout=_COORDINATOR_S
+                )
+            )
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return []
@@ -159,15 +175,20 @@ class KafkaOperations:
         (future,) = question(admin).values()
         return future.result(_ANSWER_S)
 
-    def _group_offsets(self, group: str) -> ConsumerGroupTopicPartitions | None:
-        asked = [ConsumerGroupTopicPartitions(group)]
+    def _is_led(self, topic: str, partitions: int) -> bool:
         try:
-            offsets: ConsumerGroupTopicPartitions = self._ask(
-                lambda admin: admin.list_consumer_group_offsets(
-                    asked, request_timeout=_COORDINATOR_S
-                )
-            )
-            return offsets
+            return len(self.end_offsets(topic)) == partitions
+        except KafkaException as error:
+            if error.args[0].code() in _NOT_YET:
+                return False
+            raise
+
+    def _ask_coordinator(self, question: Callable[[AdminClient], dict[Any, Any]]) -> Any:
+        return wait_until(lambda: self._answer_in_time(question), "the group's coordinator answers")
+
+    def _answer_in_time(self, question: Callable[[AdminClient], dict[Any, Any]]) -> Any:
+        try:
+            return self._ask(question)
         except KafkaException as error:
             # Right after a broker's start its group coordinator may leave a question unanswered.
             if error.args[0].code() in (KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE):
