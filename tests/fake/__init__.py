@@ -1,0 +1,1 @@
+"""What would Kafka do, told in virtual time and with faults on command?"""

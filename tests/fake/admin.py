@@ -1,0 +1,83 @@
+"""What does the admin client answer to the two questions that the library asks?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    ConfigEntry,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+)
+
+if TYPE_CHECKING:
+    from tests.fake.cluster import FakeKafka
+
+_Question = TypeVar("_Question")
+
+
+class FakeAdmin:
+    """Answers come after `faults.admin_answer_s` of virtual time; with None, never."""
+
+    def __init__(self, fake: FakeKafka) -> None:
+        self._fake = fake
+
+    def list_offsets(
+        self, topic_partition_offsets: Mapping[TopicPartition, OffsetSpec], **_: Any
+    ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
+        def answer(item: TopicPartition) -> ListOffsetsResultInfo:
+            log = self._fake.log_of((item.topic, item.partition))
+            if log is None:
+                known = item.topic in self._fake.topics
+                raise _refused(known)
+            earliest = topic_partition_offsets[item] == OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the client has no types for it
+            return ListOffsetsResultInfo(log.low if earliest else log.end, -1, -1)
+
+        self._fake.note("admin", "list_offsets", tuple(map(str, topic_partition_offsets)))
+        return self._answers(topic_partition_offsets, answer)
+
+    def describe_configs(
+        self, resources: Iterable[ConfigResource], **_: Any
+    ) -> dict[ConfigResource, Future[dict[str, ConfigEntry]]]:
+        def answer(resource: ConfigResource) -> dict[str, ConfigEntry]:
+            topic = self._fake.topics.get(resource.name)
+            if topic is None:
+                raise _refused(known=False)
+            entries = {
+                "retention.ms": topic.retention_ms,
+                "max.message.bytes": topic.max_message_bytes,
+            }
+            return {name: ConfigEntry(name, str(value)) for name, value in entries.items()}
+
+        wanted = list(resources)
+        self._fake.note("admin", "describe_configs", tuple(one.name for one in wanted))
+        return self._answers(wanted, answer)
+
+    def _answers(
+        self, questions: Iterable[_Question], answer: Callable[[_Question], Any]
+    ) -> dict[_Question, Future[Any]]:
+        futures: dict[_Question, Future[Any]] = {question: Future() for question in questions}
+
+        def settle() -> None:
+            for question, future in futures.items():
+                try:
+                    future.set_result(answer(question))
+                except KafkaException as error:
+                    future.set_exception(error)
+
+        after_s = self._fake.faults.admin_answer_s
+        if after_s is not None and not self._fake.faults.brokers_down:
+            self._fake.clock.at(after_s, settle)
+            self._fake.clock.run_due()
+        return futures
+
+
+def _refused(known: bool) -> KafkaException:
+    if known:
+        return KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, "Local: Unknown partition"))
+    code = KafkaError.UNKNOWN_TOPIC_OR_PART
+    return KafkaException(KafkaError(code, "Broker: Unknown topic or partition"))

@@ -1,0 +1,248 @@
+"""What do all clients of one fake cluster share: topics, groups, the clock, the faults, the log?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    BrokerMetadata,
+    ClusterMetadata,
+    PartitionMetadata,
+    TopicMetadata,
+)
+
+from linear_retry.scope import Partition
+from tests.fake.admin import FakeAdmin
+from tests.fake.clock import NothingCanHappenError, VirtualClock
+from tests.fake.consumer import FakeConsumer
+from tests.fake.faults import Faults
+from tests.fake.membership import Kind
+from tests.fake.producer import FakeProducer
+from tests.fake.topic import FakeTopic, Headers, PartitionLog
+
+LogEntry = tuple[float, str, str, Any]
+
+
+class FakeKafka:
+    """A cluster whose rebalances and faults happen when a test says so, and never else.
+
+    `log` has (virtual seconds, client, call, arguments) of every call of every client, and the
+    callbacks served as `on_assign`, `on_revoke`, `on_lost`, `on_delivery`. More than `idle_polls`
+    polls in a row in which nothing came raise `NothingCanHappenError`, from then on always.
+    """
+
+    def __init__(
+        self,
+        clock: VirtualClock | None = None,
+        *,
+        balanced: bool = False,
+        idle_polls: int = 100_000,
+    ) -> None:
+        """`balanced`: the group shares partitions out by itself when members come and go."""
+        self.clock = clock or VirtualClock()
+        self.faults = Faults()
+        self.topics: dict[str, FakeTopic] = {}
+        self.log: list[LogEntry] = []
+        self.consumers: list[FakeConsumer] = []
+        self.producers: list[FakeProducer] = []
+        self._groups: dict[str, dict[Partition, int]] = {}
+        self._subscriptions: dict[FakeConsumer, tuple[str, ...]] = {}
+        self._balanced = balanced
+        self._idle_polls = idle_polls
+        self._idle = 0
+
+    # -- clients ------------------------------------------------------------------------------
+
+    def consumer(self, config: Mapping[str, Any]) -> FakeConsumer:
+        consumer = FakeConsumer(self, config, f"consumer-{len(self.consumers) + 1}")
+        self.consumers.append(consumer)
+        return consumer
+
+    def producer(self, config: Mapping[str, Any]) -> FakeProducer:
+        producer = FakeProducer(self, config, f"producer-{len(self.producers) + 1}")
+        self.producers.append(producer)
+        return producer
+
+    def admin(self, config: Mapping[str, Any]) -> FakeAdmin:
+        return FakeAdmin(self)
+
+    # -- topics -------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        max_message_bytes: int = 1_048_588,
+        retention_ms: int = 604_800_000,
+    ) -> FakeTopic:
+        logs = [PartitionLog() for _ in range(partitions)]
+        self.topics[name] = FakeTopic(name, logs, max_message_bytes, retention_ms)
+        return self.topics[name]
+
+    def delete_topic(self, name: str) -> None:
+        del self.topics[name]
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """`count` more. Nobody has them until they are assigned."""
+        self.topics[topic].partitions += [PartitionLog() for _ in range(count)]
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes | None = b"",
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        *,
+        gap: int = 0,
+    ) -> int:
+        """The offset of the new record; the `gap` offsets before it hold nothing."""
+        log = self.topics[topic].partitions[partition]
+        return log.append(value, key, headers, self.clock.utc_ms(), gap)
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        self.topics[topic].partitions[partition].delete_before(before)
+
+    def log_of(self, partition: Partition) -> PartitionLog | None:
+        topic = self.topics.get(partition[0])
+        if topic is None or not 0 <= partition[1] < len(topic.partitions):
+            return None
+        return topic.partitions[partition[1]]
+
+    # -- groups -------------------------------------------------------------------------------
+
+    def group(self, name: str) -> dict[Partition, int]:
+        """What is committed: a dictionary that tests may change."""
+        return self._groups.setdefault(name, {})
+
+    def assign(
+        self, consumer: FakeConsumer, partitions: Iterable[Partition], *, after: int = 0
+    ) -> None:
+        """The member shall have exactly these: callbacks in its next poll or consume.
+
+        `after` so many more messages at most, so in the middle of a `consume` if it is to be.
+        """
+        consumer.membership.retarget(partitions, after)
+
+    def revoke(self, consumer: FakeConsumer, *, after: int = 0) -> None:
+        """Everything is taken in good order, and nothing given until the next `assign`."""
+        consumer.membership.withdraw("revoke", after)
+
+    def lose(self, consumer: FakeConsumer, *, after: int = 0) -> None:
+        """The member is out, and others may have its partitions before it knows.
+
+        With `faults.lost_as_revoked` it is told of a revoke (librdkafka #5604).
+        """
+        told: Kind = "revoke" if self.faults.lost_as_revoked else "lost"
+        consumer.membership.withdraw("lost", after, told=told)
+
+    def fence(self, consumer: FakeConsumer) -> None:
+        consumer.fence()
+
+    def rebalance(self, group: str) -> None:
+        """Share out what the group's members are subscribed to, in turn."""
+        members = [one for one in self._subscriptions if one.group == group and not one.closed]
+        shares: dict[FakeConsumer, list[Partition]] = {member: [] for member in members}
+        topics = sorted({topic for member in members for topic in self._subscriptions[member]})
+        for topic in topics:
+            readers = [member for member in members if topic in self._subscriptions[member]]
+            count = len(self.topics[topic].partitions) if topic in self.topics else 0
+            for number in range(count):
+                shares[readers[number % len(readers)]].append((topic, number))
+        for member, share in shares.items():
+            self.assign(member, share)
+
+    def is_free(self, partitions: Iterable[Partition], consumer: FakeConsumer) -> bool:
+        """Whether no other member that the group counts on still has one of them."""
+        others = [
+            other
+            for other in self.consumers
+            if other is not consumer and other.group == consumer.group and not other.closed
+        ]
+        return not any(
+            other.has(partition)
+            for other in others
+            if not other.membership.is_lost()
+            for partition in partitions
+        )
+
+    # -- the clients tell and ask -------------------------------------------------------------
+
+    def joined(self, consumer: FakeConsumer, topics: Iterable[str]) -> None:
+        self._subscriptions[consumer] = tuple(topics)
+        if self._balanced:
+            self.rebalance(consumer.group)
+
+    def left(self, consumer: FakeConsumer) -> None:
+        if self._subscriptions.pop(consumer, None) is not None and self._balanced:
+            self.rebalance(consumer.group)
+
+    def is_member(self, consumer: FakeConsumer) -> bool:
+        return consumer in self._subscriptions
+
+    def throw_out(self, consumer: FakeConsumer) -> None:
+        """Lost, then assigned again what nobody else has been given meanwhile."""
+        others = [one for one in self.consumers if one is not consumer and not one.closed]
+        given = {item for one in others for item in one.membership.target}
+        again = [item for item in consumer.membership.target if item not in given]
+        self.lose(consumer)
+        self.assign(consumer, again)
+
+    def store(self, group: str, items: list[TopicPartition]) -> KafkaError | None:
+        """Commit. Not fenced per partition: a member may commit what is another's (FAILURES)."""
+        offsets = {(item.topic, item.partition): item.offset for item in items if item.offset >= 0}
+        if not offsets:
+            return KafkaError(KafkaError._NO_OFFSET, "Commit failed: Local: No offset stored")
+        if self.faults.brokers_down:
+            return KafkaError(KafkaError._TRANSPORT, "Commit failed: Local: Broker transport")
+        error = self.faults.takes_commit_error()
+        if error is not None:
+            return error
+        if any(self.log_of(partition) is None for partition in offsets):
+            code = KafkaError.UNKNOWN_TOPIC_OR_PART
+            return KafkaError(code, "Commit failed: Broker: Unknown topic or partition")
+        self.group(group).update(offsets)
+        return None
+
+    def require_brokers(self, timeout_s: float | None) -> None:
+        """Where they are down: the timeout passes, then the refusal."""
+        if self.faults.brokers_down:
+            self.clock.advance(timeout_s if timeout_s is not None and timeout_s > 0 else 60.0)
+            text = "Failed to get metadata: Local: Broker transport failure"
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, text))
+
+    def metadata(self, topic: str | None) -> ClusterMetadata:
+        """As `list_topics` gives it; a missing topic is there with an error."""
+        known = ClusterMetadata()
+        known.brokers = {1: BrokerMetadata()}
+        for name in self.topics if topic is None else (topic,):
+            known.topics[name] = self._topic_metadata(name)
+        return known
+
+    def _topic_metadata(self, name: str) -> TopicMetadata:
+        metadata = TopicMetadata()
+        metadata.topic = name
+        topic = self.topics.get(name)
+        if topic is None:
+            code = KafkaError.UNKNOWN_TOPIC_OR_PART
+            metadata.error = KafkaError(code, "Broker: Unknown topic or partition")
+            return metadata
+        for number in range(len(topic.partitions)):
+            metadata.partitions[number] = PartitionMetadata()
+            metadata.partitions[number].id = number
+        return metadata
+
+    def note(self, client: str, call: str, arguments: object) -> None:
+        self.log.append((self.clock.now_s(), client, call, arguments))
+
+    def note_poll(self, *, progress: bool) -> None:
+        """Count polls in which nothing came, and raise where the test would go round for ever."""
+        if self._idle > self._idle_polls or not progress:
+            self._idle += 1
+        else:
+            self._idle = 0
+        if self._idle > self._idle_polls:
+            raise NothingCanHappenError(f"{self._idle_polls} polls in a row brought nothing")

@@ -1,0 +1,259 @@
+"""How does a confluent_kafka `Consumer` behave, callbacks and refusals included?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    ClusterMetadata,
+)
+
+from linear_retry.scope import Partition
+from tests.fake.fetching import Fetching
+from tests.fake.membership import Callback, Membership, refusal
+from tests.fake.polling import Polling
+
+if TYPE_CHECKING:
+    from tests.fake.cluster import FakeKafka
+
+_FENCED = (
+    "Fatal consumer error: Broker: Static consumer fenced by other consumer "
+    "with same group.instance.id"
+)
+_MOST_MESSAGES = 1_000_000
+
+
+class FakeConsumer:
+    """One consumer handle. It never sleeps: where the real one waits, virtual time passes."""
+
+    def __init__(self, fake: FakeKafka, config: Mapping[str, Any], name: str) -> None:
+        if "group.id" not in config:
+            raise refusal(KafkaError._INVALID_ARG, "Failed to create consumer: group.id required")
+        self.name = name
+        self.group = str(config["group.id"])
+        self.closed = False
+        self._fake = fake
+        self._config = dict(config)
+        self._fetching = Fetching(
+            fake.clock,
+            fake.faults,
+            fake.log_of,
+            lambda item: fake.group(self.group).get(item),
+            reset=str(config.get("auto.offset.reset", "latest")),
+            tells_eof=str(config.get("enable.partition.eof", False)).lower() == "true",
+        )
+        self.membership = Membership(self._fetching, incremental=_is_incremental(config))
+        max_poll_s = float(config.get("max.poll.interval.ms", 300_000)) / 1000
+        self._polling = Polling(fake, self, self._fetching, self.membership, max_poll_s)
+        self._fatal: KafkaError | None = None
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def poll(self, timeout: float | None = None) -> Message | None:
+        self._enter("poll", timeout)
+        messages = self._polling.collect(1, timeout)
+        return messages[0] if messages else None
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        self._enter("consume", num_messages, timeout)
+        if not 0 <= num_messages <= _MOST_MESSAGES:
+            raise ValueError("num_messages must be between 0 and 1000000 (1M)")
+        return self._polling.collect(num_messages, timeout) if num_messages else []
+
+    # -- the group and the broker, seen from outside ------------------------------------------
+
+    def has(self, partition: Partition) -> bool:
+        return partition in self._fetching.assigned
+
+    def fail(self, error: KafkaError) -> None:
+        """The next poll returns this error as a message."""
+        self._polling.fail(error)
+
+    def report(self, error: KafkaError) -> None:
+        """The next poll calls `error_cb`."""
+        callback = self._config.get("error_cb")
+        if callback is not None:
+            self._polling.answers.append(partial(callback, error))
+
+    def fence(self) -> None:
+        """Another member has this one's `group.instance.id`. `.fatal()` is False, as measured."""
+        self._fatal = KafkaError(KafkaError._FATAL, _FENCED)
+        self.report(self._fatal)
+        self.fail(self._fatal)
+        self._fetching.assigned.clear()
+        self.membership.changes.clear()
+        self.membership.target = ()
+
+    def subscribe(
+        self,
+        topics: list[str],
+        on_assign: Callback | None = None,
+        on_revoke: Callback | None = None,
+        on_lost: Callback | None = None,
+    ) -> None:
+        self._enter("subscribe", tuple(topics))
+        self.membership.callbacks = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost}
+        self._fake.joined(self, topics)
+
+    def memberid(self) -> str | None:
+        self._enter("memberid")
+        return f"{self.name}-id" if self._fake.is_member(self) else None
+
+    def consumer_group_metadata(self) -> bytes:
+        self._enter("consumer_group_metadata")
+        return f"{self.group}/{self.name}".encode()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self._fake.note(self.name, "close", ())
+        self._polling.answer()
+        self._polling.guard(partial(self.membership.leave, self))
+        self._polling.answer()
+        self.closed = True
+        self._fake.left(self)
+        self._polling.raise_what_callbacks_left()
+
+    # -- assignment and positions -------------------------------------------------------------
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self._enter("assign", _shown(partitions))
+        self.membership.assign(partitions)
+
+    def unassign(self) -> None:
+        self._enter("unassign")
+        self.membership.unassign()
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self._enter("incremental_assign", _shown(partitions))
+        self.membership.incremental_assign(partitions)
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        self._enter("incremental_unassign", _shown(partitions))
+        self.membership.incremental_unassign(partitions)
+
+    def assignment(self) -> list[TopicPartition]:
+        self._enter("assignment")
+        return [TopicPartition(*key, fetch.start) for key, fetch in self._fetching.assigned.items()]
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self._enter("pause", _shown(partitions))
+        if not self._fake.faults.takes_ignored_pause():
+            for item in partitions:
+                self._fetching.pause((item.topic, item.partition))
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        self._enter("resume", _shown(partitions))
+        for item in partitions:
+            self._fetching.resume((item.topic, item.partition))
+
+    def seek(self, partition: TopicPartition) -> None:
+        if not isinstance(partition, TopicPartition):
+            raise TypeError("expected cimpl.TopicPartition")
+        self._enter("seek", _shown([partition]))
+        key = partition.topic, partition.partition
+        code = self._fetching.refusal(key)
+        injected = self._fake.faults.takes_seek_error()
+        if injected is not None:
+            raise KafkaException(injected)
+        if code is not None:
+            raise refusal(code, f"Failed to seek to offset {partition.offset}")
+        self._fetching.seek(key, partition.offset)
+
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        self._enter("position", _shown(partitions))
+        fetches = self._fetching.assigned
+        return [
+            TopicPartition(item.topic, item.partition, fetch.position if fetch else OFFSET_INVALID)
+            for item in partitions
+            for fetch in (fetches.get((item.topic, item.partition)),)
+        ]
+
+    # -- commits ------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        message: Message | None = None,
+        offsets: list[TopicPartition] | None = None,
+        asynchronous: bool = True,
+    ) -> list[TopicPartition] | None:
+        if message is not None and offsets is not None:
+            raise ValueError("message and offsets are mutually exclusive")
+        items = _offsets_of(message, offsets)
+        self._enter("commit", _shown(items), asynchronous)
+        error = self._fatal or self._fake.store(self.group, items)
+        if asynchronous:
+            self._answer_commit(error, items)
+            return None
+        if error is not None:
+            raise KafkaException(error)
+        return items
+
+    def committed(
+        self, partitions: list[TopicPartition], timeout: float | None = None
+    ) -> list[TopicPartition]:
+        self._enter("committed", _shown(partitions))
+        self._fake.require_brokers(timeout)
+        stored = self._fake.group(self.group)
+        return [
+            TopicPartition(*key, stored.get(key, OFFSET_INVALID))
+            for key in ((item.topic, item.partition) for item in partitions)
+        ]
+
+    def _answer_commit(self, error: KafkaError | None, items: list[TopicPartition]) -> None:
+        callback = self._config.get("on_commit")
+        if callback is None:
+            return
+        answer = partial(callback, error, items)
+        self._fake.clock.at(
+            self._fake.faults.commit_answer_s, lambda: self._polling.answers.append(answer)
+        )
+        self._fake.clock.run_due()
+
+    # -- the cluster --------------------------------------------------------------------------
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        if self.closed:
+            raise RuntimeError("Handle has been closed")
+        self._fake.note(self.name, "list_topics", (topic,))
+        self._fake.require_brokers(timeout)
+        return self._fake.metadata(topic)
+
+    def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float | None = None, cached: bool = False
+    ) -> tuple[int, int]:
+        self._enter("get_watermark_offsets", _shown([partition]))
+        self._fake.require_brokers(timeout)
+        log = self._fake.log_of((partition.topic, partition.partition))
+        if log is None:
+            raise refusal(KafkaError._UNKNOWN_PARTITION, "Failed to query watermark offsets")
+        return log.low, log.end
+
+    def _enter(self, call: str, *arguments: object) -> None:
+        if self.closed:
+            raise RuntimeError("Consumer closed")
+        self._fake.note(self.name, call, arguments)
+
+
+def _is_incremental(config: Mapping[str, Any]) -> bool:
+    strategy = str(config.get("partition.assignment.strategy", "range,roundrobin"))
+    return config.get("group.protocol") == "consumer" or strategy.startswith("cooperative")
+
+
+def _offsets_of(
+    message: Message | None, offsets: list[TopicPartition] | None
+) -> list[TopicPartition]:
+    if message is None:
+        return [] if offsets is None else list(offsets)
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    return [TopicPartition(topic, partition, offset + 1)]
+
+
+def _shown(items: list[TopicPartition]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((item.topic, item.partition, item.offset) for item in items)

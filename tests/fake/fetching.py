@@ -1,0 +1,239 @@
+"""Which message does an assigned partition deliver next?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    KafkaError,
+    Message,
+)
+
+from linear_retry.scope import Partition
+from tests.fake.clock import VirtualClock
+from tests.fake.faults import Faults
+from tests.fake.topic import PartitionLog, Record
+
+_NONE_COMMITTED = "no previously committed offset available: Local: No offset stored"
+_OUT_OF_RANGE = (
+    "fetch failed due to requested offset not available on the broker: "
+    "Broker: Offset out of range (broker 1)"
+)
+
+
+@dataclass(slots=True)
+class Fetch:
+    """One assigned partition. `start` may be logical, `next_offset` is None until it is resolved.
+
+    `position` is what `position()` says: -1001 until something was delivered from `start`.
+    """
+
+    start: int
+    next_offset: int | None = None
+    position: int = OFFSET_INVALID
+    first_after: Literal["assign", "seek"] | None = "assign"
+    eof_told: bool = False
+    stopped: bool = False
+    dead: bool = False
+    ready_at_s: float = 0.0
+
+
+class Fetching:
+    """The assigned partitions of one consumer, and which of them are paused.
+
+    The pause flag is the partition's, not the assignment's: it survives revoke and re-assignment,
+    as in librdkafka. A partition that this client never had cannot be paused.
+    """
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        faults: Faults,
+        log_of: Callable[[Partition], PartitionLog | None],
+        committed: Callable[[Partition], int | None],
+        *,
+        reset: str,
+        tells_eof: bool,
+    ) -> None:
+        self.assigned: dict[Partition, Fetch] = {}
+        self._clock = clock
+        self._faults = faults
+        self._log_of = log_of
+        self._committed = committed
+        self._reset = reset
+        self._tells_eof = tells_eof
+        self._paused: set[Partition] = set()
+        self._known_topics: set[str] = set()
+        self._turn = 0
+
+    # -- commands -----------------------------------------------------------------------------
+
+    def begin(self, partition: Partition, start: int) -> None:
+        self._known_topics.add(partition[0])
+        self.assigned[partition] = Fetch(start, dead=self._faults.takes_death(partition))
+
+    def end(self, partition: Partition) -> None:
+        self.assigned.pop(partition, None)
+
+    def pause(self, partition: Partition) -> None:
+        if partition[0] in self._known_topics:
+            self._paused.add(partition)
+
+    def resume(self, partition: Partition) -> None:
+        if partition not in self._paused:
+            return
+        self._paused.discard(partition)
+        fetch = self.assigned.get(partition)
+        if fetch is not None:
+            fetch.eof_told = False
+            fetch.ready_at_s = self._clock.now_s() + self._faults.late_resume_s
+
+    def refusal(self, partition: Partition) -> int | None:
+        """Why this partition cannot be sought: an error code."""
+        fetch = self.assigned.get(partition)
+        if fetch is None:
+            known = partition[0] in self._known_topics
+            return KafkaError._STATE if known else KafkaError._UNKNOWN_PARTITION
+        # After a failed offset reset only an assignment starts it again (measured).
+        return KafkaError._STATE if fetch.stopped else None
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        # A seek after a resume fetches at once: the lateness of the resume is not carried over.
+        dead = self.assigned[partition].dead
+        self.assigned[partition] = Fetch(offset, first_after="seek", dead=dead)
+
+    # -- delivering ---------------------------------------------------------------------------
+
+    def take(self) -> Message | None:
+        """The next message or error of any partition, in turn; None where nothing is there."""
+        partitions = list(self.assigned)
+        for step in range(len(partitions)):
+            index = (self._turn + step) % len(partitions)
+            message = self._take_from(partitions[index])
+            if message is not None:
+                self._turn = index + 1
+                return message
+        return None
+
+    def ready_at_s(self) -> float | None:
+        """When the next late resume takes effect, if one is due."""
+        now_s = self._clock.now_s()
+        return min(
+            (fetch.ready_at_s for fetch in self.assigned.values() if fetch.ready_at_s > now_s),
+            default=None,
+        )
+
+    def _take_from(self, partition: Partition) -> Message | None:
+        fetch = self.assigned[partition]
+        leaks = partition in self._paused and self._faults.has_leak(partition)
+        fetch.dead = fetch.dead or self._faults.takes_death(partition)
+        if fetch.dead:
+            fetch.position = OFFSET_INVALID
+            return None
+        if fetch.stopped or (partition in self._paused and not leaks):
+            return None
+        log = self._log_of(partition)
+        if log is None or fetch.ready_at_s > self._clock.now_s():
+            return None
+        refused = self._settle_start(partition, fetch, log)
+        if refused is not None:
+            return refused
+        return self._deliver(partition, fetch, log, leaks=leaks)
+
+    def _deliver(
+        self, partition: Partition, fetch: Fetch, log: PartitionLog, *, leaks: bool
+    ) -> Message | None:
+        assert fetch.next_offset is not None
+        odd = self._misplaced(partition, fetch, log)
+        record = odd or log.at_or_after(fetch.next_offset)
+        if record is None:
+            return None if leaks else self._eof(partition, fetch, log)
+        if leaks:
+            self._faults.takes_leak(partition)
+        if record.offset >= fetch.next_offset:
+            fetch.next_offset = record.offset + 1
+        fetch.position = record.offset + 1
+        fetch.first_after = None
+        fetch.eof_told = False
+        return _message(partition, record)
+
+    def _misplaced(self, partition: Partition, fetch: Fetch, log: PartitionLog) -> Record | None:
+        after, next_offset = fetch.first_after, fetch.next_offset
+        if after is None or next_offset is None:
+            return None
+        if after == "seek" and self._faults.takes_stale(partition):
+            return log.before(next_offset)
+        target = self._faults.takes_jump(partition)
+        return None if target is None else log.at_or_after(max(target, next_offset))
+
+    def _eof(self, partition: Partition, fetch: Fetch, log: PartitionLog) -> Message | None:
+        fetch.next_offset = log.end
+        if fetch.eof_told or not self._tells_eof:
+            return None
+        fetch.eof_told = True
+        text = (
+            f"Fetch from broker 1 reached end of partition at offset {log.end} "
+            f"(HighwaterMark {log.end})"
+        )
+        return _error(partition, KafkaError._PARTITION_EOF, text, log.end)
+
+    def _settle_start(
+        self, partition: Partition, fetch: Fetch, log: PartitionLog
+    ) -> Message | None:
+        """Where to begin, or anew where retention has run past us. An error message if refused."""
+        if fetch.next_offset is None:
+            start = self._absolute(partition, fetch.start, log)
+            if start is None:
+                return self._reset_to(partition, fetch, log, None, _NONE_COMMITTED)
+            fetch.next_offset = start
+        if not log.low <= fetch.next_offset <= log.end:
+            return self._reset_to(partition, fetch, log, fetch.next_offset, _OUT_OF_RANGE)
+        return None
+
+    def _absolute(self, partition: Partition, start: int, log: PartitionLog) -> int | None:
+        if start >= 0:
+            return start
+        if start in (OFFSET_BEGINNING, OFFSET_END):
+            return log.low if start == OFFSET_BEGINNING else log.end
+        return self._committed(partition)
+
+    def _reset_to(
+        self, partition: Partition, fetch: Fetch, log: PartitionLog, offset: int | None, text: str
+    ) -> Message | None:
+        if self._reset == "error":
+            fetch.stopped = True
+            fetch.position = OFFSET_INVALID
+            return _error(partition, KafkaError._AUTO_OFFSET_RESET, text, offset)
+        fetch.next_offset = log.low if self._reset in ("earliest", "beginning") else log.end
+        return None
+
+
+def _message(partition: Partition, record: Record) -> Message:
+    return Message(
+        topic=partition[0],
+        partition=partition[1],
+        offset=record.offset,
+        key=record.key,
+        value=record.value,
+        # librdkafka has none where the list is empty (measured).
+        headers=list(record.headers) if record.headers else None,
+        timestamp=(1, record.timestamp_ms),
+        leader_epoch=0,
+    )
+
+
+def _error(partition: Partition, code: int, text: str, offset: int | None) -> Message:
+    # Without the argument `offset()` is None: so librdkafka says that nothing is committed.
+    place: dict[str, Any] = {} if offset is None else {"offset": offset}
+    return Message(
+        topic=partition[0],
+        partition=partition[1],
+        value=text.encode(),
+        error=KafkaError(code, text),
+        **place,
+    )

@@ -1,0 +1,222 @@
+"""How does a confluent_kafka `Producer` behave, and when does the delivery report come?"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    ClusterMetadata,
+)
+
+from tests.fake.topic import FakeTopic, Headers
+
+if TYPE_CHECKING:
+    from tests.fake.cluster import FakeKafka
+
+_PARTITION_ANY = -1
+_UNKNOWN_TOPIC_S = 30.0
+_FRAMING_BYTES = 70
+
+Report = Callable[[KafkaError | None, Message], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Outgoing:
+    topic: str
+    partition: int
+    value: bytes | None
+    key: bytes | None
+    headers: Headers
+    timestamp_ms: int
+    report: Report | None
+
+    @property
+    def size_bytes(self) -> int:
+        headers = sum(len(name.encode()) + len(value or b"") for name, value in self.headers)
+        return len(self.value or b"") + len(self.key or b"") + headers + _FRAMING_BYTES
+
+
+class FakeProducer:
+    """One producer handle: `produce` only queues; what became of it is told in `poll`."""
+
+    def __init__(self, fake: FakeKafka, config: Mapping[str, Any], name: str) -> None:
+        self.name = name
+        self._fake = fake
+        self._config = dict(config)
+        self._in_flight: list[_Outgoing] = []
+        self._reports: deque[tuple[_Outgoing, KafkaError | None, int]] = deque()
+        self._answers: deque[Callable[[], object]] = deque()
+        self._closed = False
+        self._largest_bytes = int(config.get("message.max.bytes", 1_000_000))
+        self._longest_queue = int(config.get("queue.buffering.max.messages", 100_000))
+        default_ms = config.get("delivery.timeout.ms", 300_000)
+        self._timeout_s = float(config.get("message.timeout.ms", default_ms)) / 1000
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        partition: int = _PARTITION_ANY,
+        on_delivery: Report | None = None,
+        timestamp: int = 0,
+        headers: Headers | None = None,
+    ) -> None:
+        self._enter("produce", topic, value, key, partition)
+        injected = self._fake.faults.takes_produce_error()
+        if injected is not None:
+            raise injected
+        sent_ms = timestamp or self._fake.clock.utc_ms()
+        outgoing = _Outgoing(
+            topic, partition, _bytes(value), _bytes(key), headers or [], sent_ms, on_delivery
+        )
+        self._refuse(outgoing)
+        self._in_flight.append(outgoing)
+        self._fake.clock.at(self._delivery_s(topic), lambda: self._settle(outgoing))
+
+    def poll(self, timeout: float = -1) -> int:
+        """Serve delivery reports; wait for the first where there is none yet."""
+        self._enter("poll", timeout)
+        clock = self._fake.clock
+        endless = timeout < 0 or math.isinf(timeout)
+        deadline_s = math.inf if endless else clock.now_s() + int(timeout * 1000) / 1000
+        clock.run_due()
+        while not (self._reports or self._answers) and clock.now_s() < deadline_s:
+            clock.wait(deadline_s)
+        return self._serve()
+
+    def flush(self, timeout: float = -1) -> int:
+        """Wait until everything is answered, at most `timeout`; how many are not."""
+        self._enter("flush", timeout)
+        clock = self._fake.clock
+        deadline_s = math.inf if timeout < 0 else clock.now_s() + timeout
+        clock.run_due()
+        while self._in_flight and clock.now_s() < deadline_s:
+            clock.wait(deadline_s)
+        self._serve()
+        return len(self)
+
+    def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
+        """Give up what is not answered: each gets a report that says so."""
+        self._enter("purge")
+        error = KafkaError(KafkaError._PURGE_QUEUE, "Local: Purged in queue")
+        for outgoing in self._in_flight:
+            self._reports.append((outgoing, error, -1001))
+        self._in_flight.clear()
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        self._enter("list_topics", topic)
+        self._fake.require_brokers(timeout)
+        return self._fake.metadata(topic)
+
+    def close(self) -> bool:
+        self._closed = True
+        return True
+
+    def fail(self, error: KafkaError) -> None:
+        """The next poll calls `error_cb`, as after a fatal error."""
+        callback = self._config.get("error_cb")
+        if callback is not None:
+            self._answers.append(partial(callback, error))
+
+    def __len__(self) -> int:
+        return len(self._in_flight) + len(self._reports)
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _refuse(self, outgoing: _Outgoing) -> None:
+        if outgoing.size_bytes > self._largest_bytes:
+            text = "Unable to produce message: Broker: Message size too large"
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, text))
+        topic = self._fake.topics.get(outgoing.topic)
+        if topic is not None and outgoing.partition >= len(topic.partitions):
+            text = "Unable to produce message: Local: Unknown partition"
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, text))
+        if len(self) >= self._longest_queue:
+            raise BufferError("Local: Queue full")
+
+    def _delivery_s(self, topic: str) -> float:
+        faults = self._fake.faults
+        if faults.brokers_down:
+            return self._timeout_s
+        if topic not in self._fake.topics:
+            return min(_UNKNOWN_TOPIC_S, self._timeout_s)
+        return min(faults.delivery_s, self._timeout_s)
+
+    def _settle(self, outgoing: _Outgoing) -> None:
+        if outgoing not in self._in_flight:
+            return
+        self._in_flight.remove(outgoing)
+        error, offset = self._outcome(outgoing)
+        self._reports.append((outgoing, error, offset))
+
+    def _outcome(self, outgoing: _Outgoing) -> tuple[KafkaError | None, int]:
+        faults = self._fake.faults
+        topic = self._fake.topics.get(outgoing.topic)
+        if faults.brokers_down:
+            return KafkaError(KafkaError._MSG_TIMED_OUT, "Local: Message timed out"), -1001
+        if topic is None:
+            return KafkaError(KafkaError._UNKNOWN_TOPIC, "Local: Unknown topic"), -1001
+        if outgoing.size_bytes > topic.max_message_bytes:
+            error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "Broker: Message size too large")
+            return error, -1001
+        injected = faults.takes_delivery_error()
+        if injected is not None:
+            return injected, -1001
+        offset = self._append(topic, outgoing)
+        if faults.delivery_s > self._timeout_s:
+            # Ambiguous: the record is there, and the report says that it timed out.
+            return KafkaError(KafkaError._MSG_TIMED_OUT, "Local: Message timed out"), offset
+        return None, offset
+
+    def _append(self, topic: FakeTopic, outgoing: _Outgoing) -> int:
+        number = outgoing.partition
+        if number == _PARTITION_ANY:
+            number = zlib.crc32(outgoing.key or b"") % len(topic.partitions)
+        log = topic.partitions[number]
+        return log.append(outgoing.value, outgoing.key, outgoing.headers, outgoing.timestamp_ms)
+
+    def _serve(self) -> int:
+        served = 0
+        while self._answers:
+            self._answers.popleft()()
+        while self._reports:
+            outgoing, error, offset = self._reports.popleft()
+            served += 1
+            self._fake.note(self.name, "on_delivery", (outgoing.topic, error and error.name()))
+            if outgoing.report is not None:
+                outgoing.report(error, _reported(outgoing, error, offset))
+        return served
+
+    def _enter(self, call: str, *arguments: object) -> None:
+        if self._closed:
+            raise RuntimeError("Producer has been closed")
+        self._fake.note(self.name, call, arguments)
+
+
+def _bytes(content: bytes | str | None) -> bytes | None:
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, str):
+        return content.encode()
+    raise TypeError(f"a bytes-like object is required, not '{type(content).__name__}'")
+
+
+def _reported(outgoing: _Outgoing, error: KafkaError | None, offset: int) -> Message:
+    # The real report has no headers either (measured).
+    return Message(
+        topic=outgoing.topic,
+        partition=outgoing.partition,
+        offset=offset,
+        key=outgoing.key,
+        value=outgoing.value,
+        timestamp=(1, outgoing.timestamp_ms),
+        error=error,
+    )
