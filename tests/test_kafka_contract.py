@@ -133,9 +133,9 @@ class Member:
         self.until(self.client.assignment)
         return self
 
-    def quiet(self) -> Member:
+    def quiet(self, for_s: float = QUIET_S) -> Member:
         """Poll for a while; what comes, if anything, is noted."""
-        until_s = self._world.now_s() + QUIET_S
+        until_s = self._world.now_s() + for_s
         while self._world.now_s() < until_s:
             self.note(self.client.poll(0.1))
         return self
@@ -391,6 +391,28 @@ class Contract:
         two.client.close()
         one.client.close()
 
+    @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+    def test_max_poll_interval(
+        self, world: World, topic: str, member: Callable[..., Member], strategy: str
+    ) -> None:
+        """Who polls too late gets an error first, is then told of the loss, and joins again."""
+        limit_ms = 1500
+        late = member(
+            partition_assignment_strategy=strategy,
+            session_timeout_ms=limit_ms,
+            max_poll_interval_ms=limit_ms,
+        )
+        late.subscribe().at_end(2)
+        # Time passes while somebody else polls.
+        bystander = Member(world, topic, f"bystanders-of-{topic}", {}).quiet(2 * limit_ms / 1000)
+        late.note(late.client.poll(1.0))
+        assert [("_MAX_POLL_EXCEEDED", None)] == late.errors
+        assert [("on_assign", [0, 1])] == late.calls
+        late.until(lambda: len(late.calls) == 3)
+        assert [("on_lost", [0, 1]), ("on_assign", [0, 1])] == late.calls[1:]
+        late.client.close()
+        bystander.client.close()
+
     def test_close_revokes(self, member: Callable[..., Member]) -> None:
         """`close` calls on_revoke with everything assigned, once; a second close does nothing."""
         one = member().subscribe().joined()
@@ -593,7 +615,20 @@ class Contract:
         assert 1 == producer.poll(10)
         ((error, message),) = reports
         assert (None, 0, 5) == (error, message.partition(), message.offset())
+        assert 1 == message.timestamp()[0]
         assert (b"v", None) == (message.value(), message.headers())
+
+    def test_failed_report(self, world: World) -> None:
+        """A topic that is not there is told in the report only, which has no place then."""
+        reports: list[Any] = []
+        producer = world.producer(
+            {"message.timeout.ms": 1000, "allow.auto.create.topics": False, "linger.ms": 0}
+        )
+        producer.produce("not-there", b"v", on_delivery=lambda *report: reports.append(report))
+        assert 0 == producer.flush(10)
+        ((error, message),) = reports
+        assert KafkaError._MSG_TIMED_OUT == error.code()
+        assert (None, None) == (message.partition(), message.offset())
 
     def test_producer_refusals(self, world: World, topic: str) -> None:
         """Too large, a full queue and an unknown partition are refused by `produce` itself."""

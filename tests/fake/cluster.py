@@ -184,11 +184,14 @@ class FakeKafka:
         return consumer in self._subscriptions
 
     def throw_out(self, consumer: FakeConsumer) -> None:
-        """Lost, then assigned again what nobody else has been given meanwhile."""
+        """Lost, then assigned again what nobody else has been given meanwhile.
+
+        The member hears of the error first, and of the loss in a later poll (measured).
+        """
         others = [one for one in self.consumers if one is not consumer and not one.closed]
         given = {item for one in others for item in one.membership.target}
         again = [item for item in consumer.membership.target if item not in given]
-        self.lose(consumer)
+        self.lose(consumer, after=1)
         self.assign(consumer, again)
 
     def store(self, group: str, items: list[TopicPartition]) -> KafkaError | None:

@@ -24,6 +24,9 @@ _PARTITION_ANY = -1
 _UNKNOWN_TOPIC_S = 30.0
 _FRAMING_BYTES = 70
 
+_TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT, "Local: Message timed out")
+
+_Place = tuple[int, int]
 Report = Callable[[KafkaError | None, Message], object]
 
 
@@ -51,7 +54,7 @@ class FakeProducer:
         self._fake = fake
         self._config = dict(config)
         self._in_flight: list[_Outgoing] = []
-        self._reports: deque[tuple[_Outgoing, KafkaError | None, int]] = deque()
+        self._reports: deque[tuple[_Outgoing, KafkaError | None, _Place | None]] = deque()
         self._answers: deque[Callable[[], object]] = deque()
         self._closed = False
         self._largest_bytes = int(config.get("message.max.bytes", 1_000_000))
@@ -108,7 +111,7 @@ class FakeProducer:
         self._enter("purge")
         error = KafkaError(KafkaError._PURGE_QUEUE, "Local: Purged in queue")
         for outgoing in self._in_flight:
-            self._reports.append((outgoing, error, -1001))
+            self._reports.append((outgoing, error, None))
         self._in_flight.clear()
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
@@ -154,45 +157,40 @@ class FakeProducer:
         if outgoing not in self._in_flight:
             return
         self._in_flight.remove(outgoing)
-        error, offset = self._outcome(outgoing)
-        self._reports.append((outgoing, error, offset))
+        self._reports.append((outgoing, *self._outcome(outgoing)))
 
-    def _outcome(self, outgoing: _Outgoing) -> tuple[KafkaError | None, int]:
-        faults = self._fake.faults
+    def _outcome(self, outgoing: _Outgoing) -> tuple[KafkaError | None, _Place | None]:
+        error = self._failure(outgoing)
         topic = self._fake.topics.get(outgoing.topic)
-        if faults.brokers_down:
-            return KafkaError(KafkaError._MSG_TIMED_OUT, "Local: Message timed out"), -1001
-        if topic is None:
-            return KafkaError(KafkaError._UNKNOWN_TOPIC, "Local: Unknown topic"), -1001
-        if outgoing.size_bytes > topic.max_message_bytes:
-            error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "Broker: Message size too large")
-            return error, -1001
-        injected = faults.takes_delivery_error()
-        if injected is not None:
-            return injected, -1001
-        offset = self._append(topic, outgoing)
-        if faults.delivery_s > self._timeout_s:
+        if error is not None or topic is None:
+            return error, None
+        place = _append(topic, outgoing)
+        if self._fake.faults.delivery_s > self._timeout_s:
             # Ambiguous: the record is there, and the report says that it timed out.
-            return KafkaError(KafkaError._MSG_TIMED_OUT, "Local: Message timed out"), offset
-        return None, offset
+            return _TIMED_OUT, None
+        return None, place
 
-    def _append(self, topic: FakeTopic, outgoing: _Outgoing) -> int:
-        number = outgoing.partition
-        if number == _PARTITION_ANY:
-            number = zlib.crc32(outgoing.key or b"") % len(topic.partitions)
-        log = topic.partitions[number]
-        return log.append(outgoing.value, outgoing.key, outgoing.headers, outgoing.timestamp_ms)
+    def _failure(self, outgoing: _Outgoing) -> KafkaError | None:
+        """Why the record is not there, if so."""
+        topic = self._fake.topics.get(outgoing.topic)
+        if self._fake.faults.brokers_down or (topic is None and self._timeout_s < _UNKNOWN_TOPIC_S):
+            return _TIMED_OUT
+        if topic is None:
+            return KafkaError(KafkaError._UNKNOWN_TOPIC, "Local: Unknown topic")
+        if outgoing.size_bytes > topic.max_message_bytes:
+            return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "Broker: Message size too large")
+        return self._fake.faults.takes_delivery_error()
 
     def _serve(self) -> int:
         served = 0
         while self._answers:
             self._answers.popleft()()
         while self._reports:
-            outgoing, error, offset = self._reports.popleft()
+            outgoing, error, place = self._reports.popleft()
             served += 1
             self._fake.note(self.name, "on_delivery", (outgoing.topic, error and error.name()))
             if outgoing.report is not None:
-                outgoing.report(error, _reported(outgoing, error, offset))
+                outgoing.report(error, _reported(outgoing, error, place))
         return served
 
     def _enter(self, call: str, *arguments: object) -> None:
@@ -209,14 +207,24 @@ def _bytes(content: bytes | str | None) -> bytes | None:
     raise TypeError(f"a bytes-like object is required, not '{type(content).__name__}'")
 
 
-def _reported(outgoing: _Outgoing, error: KafkaError | None, offset: int) -> Message:
-    # The real report has no headers either (measured).
+def _append(topic: FakeTopic, outgoing: _Outgoing) -> _Place:
+    number = outgoing.partition
+    if number == _PARTITION_ANY:
+        number = zlib.crc32(outgoing.key or b"") % len(topic.partitions)
+    log = topic.partitions[number]
+    offset = log.append(outgoing.value, outgoing.key, outgoing.headers, outgoing.timestamp_ms)
+    return number, offset
+
+
+def _reported(outgoing: _Outgoing, error: KafkaError | None, place: _Place | None) -> Message:
+    # The real report has no headers either, and no place where there is none (measured).
+    where: dict[str, Any] = {}
+    if place is not None:
+        where = {
+            "partition": place[0],
+            "offset": place[1],
+            "timestamp": (1, outgoing.timestamp_ms),
+        }
     return Message(
-        topic=outgoing.topic,
-        partition=outgoing.partition,
-        offset=offset,
-        key=outgoing.key,
-        value=outgoing.value,
-        timestamp=(1, outgoing.timestamp_ms),
-        error=error,
+        topic=outgoing.topic, key=outgoing.key, value=outgoing.value, error=error, **where
     )
