@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ _OLDEST_LIBRARY_KIP_848 = (0x020F0000, "2.15")
 _MAX_POLL_INTERVAL_MS = 300_000
 _SESSION_TIMEOUT_MS = 45_000
 _RECEIVE_MAX_BYTES = 100_000_000
+
+# A consumer may receive twice as much as librdkafka lets a producer send.
+_MESSAGE_MAX_BYTES = 1_000_000_000
 
 _LONGEST_LETTER_MS = 30_000
 _RESETS: dict[str, Reset] = {
@@ -104,14 +108,14 @@ def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, An
     received_bytes = int(settings.config.get("receive.message.max.bytes", _RECEIVE_MAX_BYTES))
     config |= {
         # 1 MB by default, whatever the consumer accepts: a letter is as large as its message.
-        "message.max.bytes": max(received_bytes, 1_000_000),
+        "message.max.bytes": min(max(received_bytes, 1_000_000), _MESSAGE_MAX_BYTES),
         "message.timeout.ms": max(min(_LONGEST_LETTER_MS, limit_ms), 1),
         "linger.ms": 0,
         "partitioner": "murmur2_random",
     }
     config |= overlay
     config |= _guaranteed(overlay)
-    timeout_ms = int(config.get("delivery.timeout.ms", config["message.timeout.ms"]))
+    timeout_ms = _timeout_ms(config)
     if timeout_ms == 0 or timeout_ms > limit_ms:
         interval_ms = int(settings.max_poll_interval_s * 1000)
         raise ConfigurationError(
@@ -123,16 +127,30 @@ def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, An
     return config
 
 
+def _timeout_ms(config: Config) -> int:
+    for key in ("delivery.timeout.ms", "message.timeout.ms"):
+        if key in config and not _is_whole(config[key]):
+            raise ConfigurationError(
+                f"DeadLetters config {key}={config[key]!r}: a whole number of milliseconds"
+            )
+    return int(config.get("delivery.timeout.ms", config["message.timeout.ms"]))
+
+
+_LOST_OR_DOUBLED = "an acknowledged dead letter must not be lost or doubled"
+_OURS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("acks", ("all", "-1"), _LOST_OR_DOUBLED),
+    ("request.required.acks", ("all", "-1"), _LOST_OR_DOUBLED),
+    ("enable.idempotence", ("true", "t", "1"), _LOST_OR_DOUBLED),
+    ("delivery.report.only.error", ("false", "f", "0"), "no success would ever be heard of"),
+    ("transactional.id", (), "librdkafka would refuse every letter outside a transaction"),
+)
+
+
 def _guaranteed(overlay: Config) -> dict[str, Any]:
-    for key, accepted in (
-        ("acks", ("all", "-1")),
-        ("request.required.acks", ("all", "-1")),
-        ("enable.idempotence", ("true",)),
-    ):
+    for key, accepted, why in _OURS:
         if key in overlay and str(overlay[key]).lower() not in accepted:
             raise ConfigurationError(
-                f"DeadLetters config {key}={overlay[key]!r}: an acknowledged dead letter must not "
-                "be lost or doubled; leave the key out"
+                f"DeadLetters config {key}={overlay[key]!r}: {why}; leave the key out"
             )
     acks = "request.required.acks" if "request.required.acks" in overlay else "acks"
     return {acks: "all", "enable.idempotence": True}
@@ -152,7 +170,7 @@ def _missing(config: Config) -> list[str]:
 def _refused(config: Config) -> list[str]:
     problems = []
     for key in ("enable.auto.commit", "auto.commit.enable", "enable.auto.offset.store"):
-        if _is_true(config.get(key, False)):
+        if not _is_false(config.get(key, False)):
             problems.append(
                 f"{key}={config[key]!r}: librdkafka would commit messages that are not done yet, "
                 "and a failed one would be lost; leave the key out"
@@ -168,9 +186,13 @@ def _refused(config: Config) -> list[str]:
         problems.append(
             f"auto.offset.reset={config['auto.offset.reset']!r}: one of earliest, latest, error"
         )
-    for key in ("max.poll.interval.ms", "session.timeout.ms"):
-        if key in config and not str(config[key]).isdigit():
-            problems.append(f"{key}={config[key]!r}: a whole number of milliseconds")
+    for key, unit in (
+        ("max.poll.interval.ms", "milliseconds"),
+        ("session.timeout.ms", "milliseconds"),
+        ("receive.message.max.bytes", "bytes"),
+    ):
+        if key in config and not _is_whole(config[key]):
+            problems.append(f"{key}={config[key]!r}: a whole number of {unit}")
     problems += [
         f"{key}={config[key]!r}: a callable"
         for key in _CALLBACKS
@@ -208,14 +230,14 @@ def _warn(settings: ConsumerSettings) -> None:
         warnings.warn(
             "auto.offset.reset=latest: what arrives in a new partition before it is found is "
             "passed over; use earliest unless that is meant",
-            stacklevel=4,
+            stacklevel=5,
         )
     if settings.max_poll_interval_s < 2 * settings.session_timeout_s:
         warnings.warn(
             f"max.poll.interval.ms={settings.max_poll_interval_s * 1000:.0f} is less than twice "
             f"session.timeout.ms={settings.session_timeout_s * 1000:.0f}: a slow handler and a "
             "dead member look alike; raise the former or lower the latter",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -230,6 +252,15 @@ def _reset(config: Config) -> Reset:
 
 def _is_true(value: object) -> bool:
     return str(value).lower() in ("true", "t", "1")
+
+
+def _is_false(value: object) -> bool:
+    """What librdkafka reads as false. Our own False replaces it, so what it would refuse, we do."""
+    return str(value).lower() in ("false", "f", "0")
+
+
+def _is_whole(value: object) -> bool:
+    return re.fullmatch("[0-9]+", str(value)) is not None
 
 
 def _ms(config: Config, key: str, default: int) -> int:
