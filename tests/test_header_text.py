@@ -16,13 +16,13 @@ class _Hostile:
         raise LookupError("no text")
 
 
-_anything = (
+_anything: st.SearchStrategy[object] = (
     st.none()
     | st.text()
     | st.text(st.characters(categories=["Cs", "L", "Cc"]))
     | st.binary()
     | st.binary().map(bytearray)
-    | st.binary().map(memoryview)
+    | st.binary().map(lambda content: memoryview(content))
     | st.integers()
     | st.floats()
     | st.builds(_Hostile)

@@ -57,8 +57,8 @@ def foreign_group(message: Message, group_id: str) -> str | None:
     try:
         if _headers_of(message) is None:
             return None
-    except _UNREADABLE:
-        make_safe(message)
+    except _UNREADABLE as error:
+        _repair(message, *_found_after(message, error))
     return dead_letter.foreign_group(read(message), group_id)
 
 
@@ -70,16 +70,11 @@ def make_safe(message: Message) -> _SafeHeaders:
     bad, nothing is lost; where more are, these names are (each is `*unreadable*` then), and their
     values stay. A name with a NUL comes from the client library cut there; that cannot be seen.
     """
-    found, undecodable_name = _found(message)
-    if isinstance(found, _SafeHeaders):
-        return found
-    pairs = [_pair(entry) for entry in _entries(found)]
-    if [name for name, _ in pairs].count(None) == 1:
-        pairs = [(undecodable_name if name is None else name, value) for name, value in pairs]
-    headers = _SafeHeaders(*sendable(pairs))
-    if headers.escaped:
-        message.set_headers(headers)  # type: ignore[arg-type]  # a list of less is one to read
-    return headers
+    try:
+        found, undecodable_name = _headers_of(message), None
+    except _UNREADABLE as error:
+        found, undecodable_name = _found_after(message, error)
+    return _repair(message, found, undecodable_name)
 
 
 class _SafeHeaders(list[Header]):
@@ -94,17 +89,28 @@ class _SafeHeaders(list[Header]):
         self.escaped = escaped
 
 
-def _found(message: Message) -> tuple[Any, bytes | None]:
-    """What the message keeps as its headers, nulls and all, and a name that was not UTF-8."""
-    try:
-        return _headers_of(message), None
-    except _UNREADABLE as error:
-        undecodable_name = _undecodable_name(error)
+def _found_after(message: Message, error: BaseException) -> tuple[Any, bytes | None]:
+    """What the message keeps after its first `headers()` raised, and the name that was not UTF-8.
+
+    Nulls and all. The name is in that first error only, so this error must not be dropped.
+    """
     try:
         found = _headers_of(message)
     except _UNREADABLE:
-        found = None
-    return (_LOST if found is None else found), undecodable_name
+        return _LOST, None
+    return (_LOST, None) if found is None else (found, _undecodable_name(error))
+
+
+def _repair(message: Message, found: Any, undecodable_name: bytes | None) -> _SafeHeaders:
+    if isinstance(found, _SafeHeaders):
+        return found
+    pairs = [_pair(entry) for entry in _entries(found)]
+    if [name for name, _ in pairs].count(None) == 1:
+        pairs = [(undecodable_name if name is None else name, value) for name, value in pairs]
+    headers = _SafeHeaders(*sendable(pairs))
+    if headers.escaped:
+        message.set_headers(headers)  # type: ignore[arg-type]  # a list of less is one to read
+    return headers
 
 
 def _undecodable_name(error: BaseException | None) -> bytes | None:

@@ -1,0 +1,285 @@
+"""Is every message read without harm, and can what was read be sent?"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from operator import methodcaller
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, cimpl
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from linear_retry.dead_letter import Death, Record, dead_letter
+from linear_retry.errors import DeadLetterError
+from linear_retry.header_text import Header, sendable
+from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.kafka.messages import foreign_group, make_safe, read
+
+_TOPIC, _HEADERS, _END = 1, 10, 0  # rd_kafka_vtype_t
+_PRODUCER = 0  # rd_kafka_type_t
+_QUIET = {"log_level": 0}
+_CREATE_TIME = 1
+
+_name = st.text() | st.text(st.characters(categories=["Cs", "L", "Cc"])) | st.binary()
+_value = st.none() | st.binary() | st.text() | st.integers() | st.binary().map(bytearray)
+_headers = st.lists(st.tuples(_name, _value), max_size=100)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as broker:
+        yield broker
+
+
+class _Pipe:
+    """A producer and a consumer of one topic with one partition."""
+
+    def __init__(self, broker: EmbeddedKafka) -> None:
+        self.topic, bootstrap = f"t{uuid4().hex}", broker.bootstrap
+        broker.create_topic(self.topic, 1)
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **_QUIET})
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": self.topic,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 5,
+                **_QUIET,
+            }
+        )
+        self._consumer.subscribe([self.topic])
+
+    def through(self, headers: list[tuple[str, bytes | None]]) -> Message:
+        self._producer.produce(self.topic, b"book", key=b"ann", headers=headers)  # type: ignore[arg-type]  # a list of less is one to read
+        self._producer.flush(10)
+        return self.received()
+
+    def received(self) -> Message:
+        message = self._consumer.poll(10)
+        assert message is not None
+        assert message.error() is None
+        return message
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@pytest.fixture(scope="module")
+def pipe(broker: EmbeddedKafka) -> Iterator[_Pipe]:
+    pipe = _Pipe(broker)
+    yield pipe
+    pipe.close()
+
+
+class _RawProducer:
+    """librdkafka without confluent-kafka, which cannot send a name that is not UTF-8."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._lib = ctypes.CDLL(cimpl.__file__)
+        pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+        for name, result, arguments in (
+            ("rd_kafka_conf_new", pointer, []),
+            ("rd_kafka_conf_set", ctypes.c_int, [pointer, text, text, text, size]),
+            ("rd_kafka_new", pointer, [ctypes.c_int, pointer, text, size]),
+            ("rd_kafka_headers_new", pointer, [size]),
+            ("rd_kafka_header_add", ctypes.c_int, [pointer, text, size, text, size]),
+            ("rd_kafka_flush", ctypes.c_int, [pointer, ctypes.c_int]),
+            ("rd_kafka_destroy", None, [pointer]),
+        ):
+            function = getattr(self._lib, name)
+            function.restype, function.argtypes = result, arguments
+        config = self._lib.rd_kafka_conf_new()
+        for key, value in ((b"bootstrap.servers", bootstrap.encode()), (b"log_level", b"0")):
+            assert 0 == self._lib.rd_kafka_conf_set(config, key, value, None, 0)
+        self._handle = self._lib.rd_kafka_new(_PRODUCER, config, None, 0)
+
+    def send(self, topic: str, headers: list[tuple[bytes, bytes]]) -> None:
+        raw = self._lib.rd_kafka_headers_new(len(headers))
+        for name, value in headers:
+            self._lib.rd_kafka_header_add(raw, name, len(name), value, len(value))
+        code = self._lib.rd_kafka_producev(
+            ctypes.c_void_p(self._handle),
+            ctypes.c_int(_TOPIC),
+            ctypes.c_char_p(topic.encode()),
+            ctypes.c_int(_HEADERS),
+            ctypes.c_void_p(raw),
+            ctypes.c_int(_END),
+        )
+        assert code == 0
+        assert 0 == self._lib.rd_kafka_flush(self._handle, 10_000)
+
+    def close(self) -> None:
+        self._lib.rd_kafka_destroy(self._handle)
+
+
+@pytest.fixture(scope="module")
+def raw(broker: EmbeddedKafka) -> Iterator[_RawProducer]:
+    producer = _RawProducer(broker.bootstrap)
+    yield producer
+    producer.close()
+
+
+def _poisoned(raw: _RawProducer, pipe: _Pipe, *headers: tuple[bytes, bytes]) -> Message:
+    raw.send(pipe.topic, list(headers))
+    return pipe.received()
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(headers=_headers)
+def test_what_is_sendable_arrives_as_it_was_sent(
+    pipe: _Pipe, headers: list[tuple[object, object]]
+) -> None:
+    """Any headers, made sendable, go through a producer and a consumer without any change."""
+    kept, _ = sendable(headers)
+    record = read(pipe.through(list(kept)))
+    assert (kept, ()) == (record.headers, record.escaped_headers)
+
+
+def test_a_message_is_read(pipe: _Pipe) -> None:
+    """Coordinates, time, key, value and headers of a message are in its record, in order."""
+    headers: list[Header] = [("b", b"1"), ("a", b"\xff\0"), ("b", None), ("", b"")]
+    message = pipe.through(headers)
+    offset, (kind, timestamp_ms) = message.offset(), message.timestamp()
+    assert offset is not None
+    assert _CREATE_TIME == kind
+    partition = message.partition()
+    assert partition is not None
+    expected = Record(pipe.topic, partition, offset, timestamp_ms, b"ann", b"book", tuple(headers))
+    assert expected == read(message)
+
+
+def test_a_message_without_a_time_has_minus_one() -> None:
+    """Where Kafka kept no timestamp, the record says -1 and not 1970."""
+    assert -1 == read(_message(timestamp=(0, 0))).timestamp_ms
+
+
+def test_no_headers_are_none(pipe: _Pipe) -> None:
+    """A message without headers has none, and belongs to no foreign group."""
+    message = _message(headers=None)
+    assert (None, ()) == (foreign_group(message, "g"), read(message).headers)
+
+
+def test_one_name_that_is_not_utf8_costs_nothing(raw: _RawProducer, pipe: _Pipe) -> None:
+    """Where one name is not UTF-8 it is escaped and named, and all other headers are kept."""
+    record = read(_poisoned(raw, pipe, (b"a", b"1"), (b"b\xff", b"2"), (b"c", b"3")))
+    assert (("a", b"1"), ("b%FF", b"2"), ("c", b"3")) == record.headers
+    assert ("b%FF",) == record.escaped_headers
+
+
+def test_of_several_such_names_the_values_stay(raw: _RawProducer, pipe: _Pipe) -> None:
+    """Where more names are not UTF-8, their values and all other headers are kept, in order."""
+    record = read(_poisoned(raw, pipe, (b"\xfe", b"1"), (b"b", b"2"), (b"\xff", b"3")))
+    assert (("*unreadable*", b"1"), ("b", b"2"), ("*unreadable*", b"3")) == record.headers
+    assert ("*unreadable*", "*unreadable*") == record.escaped_headers
+
+
+def test_reading_again_gives_the_same(raw: _RawProducer, pipe: _Pipe) -> None:
+    """What was escaped is known on every reading, and not escaped twice."""
+    message = _poisoned(raw, pipe, (b"b\xff%", b"2"))
+    assert foreign_group(message, "g") is None
+    first = read(message)
+    assert (("b%FF%25",), first) == (first.escaped_headers, read(message))
+
+
+def test_the_handler_gets_sound_headers(raw: _RawProducer, pipe: _Pipe) -> None:
+    """After us, a handler's own `headers()` is a list that can be looked at and sent."""
+    message = _poisoned(raw, pipe, (b"a", b"1"), (b"b\xff", b"2"))
+    make_safe(message)
+    headers = message.headers()
+    assert [("a", b"1"), ("b%FF", b"2")] == headers
+    assert read(pipe.through(list(read(message).headers))).headers == read(message).headers
+
+
+def test_a_handler_that_swallowed_the_error_does_no_harm(raw: _RawProducer, pipe: _Pipe) -> None:
+    """The list with a null pointer, which a first `headers()` leaves behind, is read safely."""
+    message = _poisoned(raw, pipe, (b"a", b"1"), (b"b\xff", b"2"))
+    with pytest.raises(SystemError):
+        methodcaller("headers")(message)
+    record = read(message)
+    assert (("a", b"1"), ("*unreadable*", b"2")) == record.headers
+
+
+def test_the_error_does_not_leak_from_a_hot_line(raw: _RawProducer, pipe: _Pipe) -> None:
+    """Bug: in a hot loop CPython let the client's exception out at some later line."""
+    sound = [_message(headers=[("a", b"1")]) for _ in range(200)]
+    messages = [*sound, _poisoned(raw, pipe, (b"\xff", b"1")), *sound]
+    names = [read(message).headers[0][0] for message in messages]
+    assert [*["a"] * 200, "%FF", *["a"] * 200] == names
+
+
+def test_a_letter_of_any_message_can_be_sent(raw: _RawProducer, pipe: _Pipe) -> None:
+    """The letter of a message with unreadable names goes through Kafka and says so."""
+    record = read(_poisoned(raw, pipe, (b"\xff", b"1"), (b"\xff\0", b"2")))
+    letter = dead_letter(record, Death("g", "exhausted", 1, 1, 1, "s@1"))
+    assert tuple(letter.headers()) == read(pipe.through(letter.headers())).headers
+    assert ("retry-escaped-headers", b"*unreadable*") in letter.headers()
+
+
+@pytest.mark.parametrize(
+    ("put", "expected"),
+    [
+        ({"a": 1, "b": b"2"}, (("a", b"1"), ("b", b"2"))),
+        ([["a", b"1"], "c"], (("a", b"1"), ("*unreadable*", b"c"))),
+        ([("b",)], (("*unreadable*", b"('b',)"),)),
+        (7, (("*unreadable*", b"7"),)),
+    ],
+)
+def test_whatever_a_handler_put_there_is_read(put: object, expected: tuple[Header, ...]) -> None:
+    """`set_headers` takes anything at all; what it took becomes headers that can be sent."""
+    message = _message()
+    message.set_headers(put)  # type: ignore[arg-type]  # what a handler may do, and no type keeps it from
+    assert expected == read(message).headers
+
+
+@pytest.mark.parametrize("put", [{"decoded": 1}, "text", 7])
+def test_a_value_that_the_handler_replaced_is_refused(put: object) -> None:
+    """A letter without what came from Kafka is a loss: an error names the place and the remedy."""
+    message = _message()
+    message.set_value(put)
+    with pytest.raises(DeadLetterError, match=r"orders\[0\]@7: value is .*set_value"):
+        read(message)
+
+
+def test_a_foreign_replay_is_known_by_its_headers() -> None:
+    """The group that a replayed message is meant for comes out of a confluent_kafka message."""
+    headers = [
+        ("retry-replay-id", b"r"),
+        ("retry-group-id", b"billing"),
+        ("retry-destination", b"orders"),
+    ]
+    message = _message(headers=headers)
+    assert ("billing", None) == (
+        foreign_group(message, "shipping"),
+        foreign_group(message, "billing"),
+    )
+
+
+class _LaterLibrary(Message):
+    """A client library that refuses headers on every call."""
+
+    def headers(self) -> None:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+
+def test_headers_that_cannot_be_had_at_all_are_said_to_be_lost() -> None:
+    """Where the client gives no list even at the second call, one header says that."""
+    message = _LaterLibrary(topic="orders", partition=0, offset=7)
+    record = read(message)
+    assert ((("*unreadable*", None),), ("*unreadable*",)) == (
+        record.headers,
+        record.escaped_headers,
+    )
+
+
+def _message(
+    headers: Sequence[Header] | None = None, timestamp: tuple[int, int] = (1, 5)
+) -> Message:
+    message = Message(topic="orders", partition=0, offset=7, timestamp=timestamp)
+    if headers is not None:
+        message.set_headers([*headers])
+    return message
