@@ -1,0 +1,57 @@
+"""One life of a member, in a process of its own: run as a script, with a `Role` in JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from linear_retry import Event, LinearConsumer, Strategy
+from linear_retry.consumer.clock import SystemClock
+from tests.guarantees import Witness
+from tests.scenarios.handlers import OutageError, Script, Scripted
+from tests.scenarios.testimony import Testimony
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What the process is to do. `kill_on` names the event at which it ends by SIGKILL."""
+
+    member: str
+    testimony: str
+    config: dict[str, Any]
+    topics: list[str]
+    strategy: list[float]
+    script: Script = field(default_factory=dict)
+    kill_on: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def main(role: Role) -> None:
+    # The machine's clock since boot: the same for all processes, so their logs can be merged.
+    witness = Witness(SystemClock().now_s, Testimony(Path(role.testimony)))
+
+    def kill(event: Event) -> None:
+        if type(event).__name__ == role.kill_on:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with LinearConsumer(
+        role.config,
+        role.topics,
+        strategy=Strategy(role.strategy),
+        transient=OutageError,
+        listeners=[witness.listener(role.member), kill],
+        **role.options,
+    ) as consumer:
+        consumer.run(witness.handler(role.member, Scripted(role.script)))
+
+
+if __name__ == "__main__":
+    main(Role(**json.loads(sys.argv[1])))

@@ -1,0 +1,46 @@
+"""What do all scenarios share?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests.conftest import TopicFactory
+from tests.real_kafka import RealKafka
+from tests.scenarios.scene import Scene
+
+SceneFactory: TypeAlias = Callable[..., Scene]
+"""`scene(partitions=1, **options)`: a `Scene` with topics of its own on the shared broker."""
+
+
+@pytest.fixture
+def scene(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> Iterator[SceneFactory]:
+    """Makes scenes on the shared broker, and ends whoever takes part in them."""
+    made: list[Scene] = []
+
+    def new(partitions: int = 1, **options: Any) -> Scene:
+        made.append(Scene(kafka, topic(partitions), topic(partitions), tmp_path, **options))
+        return made[-1]
+
+    yield new
+    for each in made:
+        each.end()
+
+
+@pytest.fixture
+def own_scene(own_kafka: RealKafka, tmp_path: Path) -> Iterator[SceneFactory]:
+    """Makes a scene on a broker of this test's own."""
+    made: list[Scene] = []
+
+    def new(partitions: int = 1, **options: Any) -> Scene:
+        own_kafka.create_topic("orders", partitions)
+        own_kafka.create_topic("orders.dlq", partitions)
+        made.append(Scene(own_kafka, "orders", "orders.dlq", tmp_path, **options))
+        return made[-1]
+
+    yield new
+    for each in made:
+        each.end()

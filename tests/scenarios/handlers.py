@@ -1,0 +1,74 @@
+"""What do the handlers of the scenarios do with a message?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from linear_retry.kafka import Message
+
+Script: TypeAlias = Mapping[str, Sequence[str]]
+"""Place, as `partition@offset`, to what each attempt of it does; afterwards it succeeds.
+
+`outage` and `poison` raise. `kill` is SIGKILL. `hang` never returns. `gate PATH` returns once there
+is such a file.
+"""
+
+_LOOKS_S = 0.005
+
+
+class OutageError(Exception):
+    """The dependency is down."""
+
+
+class PoisonError(Exception):
+    """This message can never be handled."""
+
+
+class Scripted:
+    """A handler that does as the script says."""
+
+    def __init__(self, script: Script) -> None:
+        self._steps = {place: iter(steps) for place, steps in script.items()}
+
+    def __call__(self, message: Message) -> None:
+        place = f"{message.partition()}@{message.offset()}"
+        _act(next(self._steps.get(place, iter(())), "done"), place)
+
+
+class Dependency:
+    """A handler of what is up or down, and refuses some messages for ever."""
+
+    def __init__(self) -> None:
+        self.down = False
+        self.refuses: set[tuple[int, int]] = set()
+
+    def __call__(self, message: Message) -> None:
+        if (message.partition(), message.offset()) in self.refuses:
+            raise PoisonError(f"{message.partition()}@{message.offset()}")
+        if self.down:
+            raise OutageError(f"{message.partition()}@{message.offset()}")
+
+
+def _act(step: str, place: str) -> None:
+    match step.split():
+        case ["done"]:
+            return
+        case ["outage"]:
+            raise OutageError(place)
+        case ["poison"]:
+            raise PoisonError(place)
+        case ["kill"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case ["hang"]:
+            threading.Event().wait()
+        case ["gate", path]:
+            waiting = threading.Event()
+            while not Path(path).exists():
+                waiting.wait(_LOOKS_S)
+        case _:
+            raise AssertionError(f"the script says {step!r}")

@@ -1,0 +1,263 @@
+"""Who takes part in a scenario, and what did they all do?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from linear_retry import LinearConsumer, Strategy, events
+from linear_retry.consumer.clock import SystemClock
+from linear_retry.dead_letter import DeadLetter, parse
+from linear_retry.kafka import Message
+from linear_retry.kafka.messages import read
+from tests import dying_with_parent
+from tests.guarantees import Begun, Ended, Entry, Place, Said, Witness, done_places, violations
+from tests.kafka_operations import Headers, KafkaOperations, wait_until
+from tests.scenarios.child import Role
+from tests.scenarios.handlers import OutageError, Script
+from tests.scenarios.testimony import read_testimony
+
+CHECKOUT = Path(__file__).parents[2]
+_END_S = 20.0
+
+_E = TypeVar("_E", bound=events.Event)
+
+
+class Scene:
+    """A topic, its dead-letter topic, and a group whose members are threads or processes."""
+
+    def __init__(
+        self,
+        kafka: KafkaOperations,
+        topic: str,
+        letters: str,
+        directory: Path,
+        *,
+        strategy: Iterable[float] = (0.2, 0.3),
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        """`config` are librdkafka keys for every member."""
+        self.kafka, self.topic, self.letters = kafka, topic, letters
+        self.group = f"group-of-{topic}"
+        self.strategy = list(strategy)
+        self._directory = directory
+        self._config = config or {}
+        self._witness = Witness(SystemClock().now_s)
+        self._threads: list[Member] = []
+        self._processes: list[Process] = []
+
+    # -- who takes part ----------------------------------------------------------------------
+
+    def join(self, name: str, handler: Callable[[Message], object], **options: Any) -> Member:
+        """A member in a thread of this process. `options` are `LinearConsumer`'s.
+
+        `config` among them is added to the keys; `topics` replaces the one topic.
+        """
+        config = self.config(name, **options.pop("config", {}))
+        listeners = [self._witness.listener(name), *options.pop("listeners", ())]
+        consumer = LinearConsumer(
+            config,
+            options.pop("topics", [self.topic]),
+            **{
+                "strategy": Strategy(self.strategy),
+                "transient": OutageError,
+                "dead_letters": self.letters,
+                "listeners": listeners,
+                **options,
+            },
+        )
+        member = Member(consumer, self._witness.handler(name, handler))
+        self._threads.append(member)
+        return member
+
+    def spawn(
+        self, name: str, script: Script | None = None, kill_on: str | None = None, **options: Any
+    ) -> Process:
+        """A member in a process of its own."""
+        role = Role(
+            member=name,
+            testimony=str(self._directory / f"{name}.testimony"),
+            config=self.config(name, **options.pop("config", {})),
+            topics=options.pop("topics", [self.topic]),
+            strategy=self.strategy,
+            script=script or {},
+            kill_on=kill_on,
+            options={"dead_letters": self.letters, **options},
+        )
+        process = Process(role, self._directory / f"{name}.stderr")
+        self._processes.append(process)
+        return process
+
+    def config(self, name: str, **more: Any) -> dict[str, Any]:
+        """librdkafka's keys for a member. Its session is short: a killed one is soon missed."""
+        session = {"session.timeout.ms": 2000, "heartbeat.interval.ms": 300}
+        protocol = {**self._config, **more}.get("group.protocol", "classic")
+        return self.kafka.client_settings(
+            **{
+                "group.id": self.group,
+                "client.id": name,
+                **(session if protocol == "classic" else {}),
+                **self._config,
+                **more,
+            }
+        )
+
+    def end(self) -> None:
+        """Nobody takes part any longer."""
+        for process in self._processes:
+            process.kill()
+        for member in self._threads:
+            member.consumer.stop()
+        for member in self._threads:
+            member.consumer.close()
+
+    # -- what is there -----------------------------------------------------------------------
+
+    def produce(
+        self, count: int, partition: int = 0, key: bytes | None = None, headers: Headers = ()
+    ) -> None:
+        """So many messages more in this partition."""
+        values = [b"%d" % number for number in range(count)]
+        self.kafka.produce(self.topic, [(partition, key, value, headers) for value in values])
+
+    def visible(self) -> dict[tuple[str, int], list[int]]:
+        """The offsets that a reader finds in each partition."""
+        found: dict[tuple[str, int], list[int]] = {}
+        for message in self.kafka.read(self.topic):
+            place = (message.topic() or "", message.partition() or 0)
+            found.setdefault(place, []).append(message.offset() or 0)
+        return found
+
+    def committed(self) -> dict[tuple[str, int], int]:
+        committed = self.kafka.committed(self.group, self.topic)
+        return {(self.topic, number): offset for number, offset in committed.items()}
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """What is in the dead-letter topic, by partition and offset."""
+        records = [read(message) for message in self.kafka.read(self.letters)]
+        return [parse(record.headers, record.key, record.value) for record in records]
+
+    # -- what they did -----------------------------------------------------------------------
+
+    def log(self) -> list[Entry]:
+        """What all of them did, in the order of time."""
+        logs = [list(self._witness.log), *(process.log() for process in self._processes)]
+        return sorted((entry for log in logs for entry in log), key=lambda entry: entry.at_s)
+
+    def attempts(self, member: str | None = None) -> list[Place]:
+        """The handler's calls."""
+        calls = [entry for entry in self.log() if isinstance(entry, Begun)]
+        return [call.place for call in calls if member in (None, call.member)]
+
+    def handled(self, member: str | None = None) -> list[Place]:
+        """What the handler returned from."""
+        ends = [entry for entry in self.log() if isinstance(entry, Ended) and entry.how == "done"]
+        return [end.place for end in ends if member in (None, end.member)]
+
+    def said(self, kind: type[_E], member: str | None = None) -> list[_E]:
+        """The events of this kind."""
+        all_said = [entry for entry in self.log() if isinstance(entry, Said)]
+        heard = [entry.event for entry in all_said if member in (None, entry.member)]
+        return [event for event in heard if isinstance(event, kind)]
+
+    def wait_for(self, kind: type[_E], times: int = 1, member: str | None = None) -> _E:
+        """The event of this kind with this number, once it is there."""
+        wait_until(
+            lambda: len(self.said(kind, member)) >= times,
+            f"{kind.__name__} number {times}",
+            detail=self.story,
+        )
+        return self.said(kind, member)[times - 1]
+
+    def wait_for_attempts(self, count: int, member: str | None = None) -> None:
+        """Until the handler has been called so often."""
+        wait_until(
+            lambda: len(self.attempts(member)) >= count, f"{count} attempts", detail=self.story
+        )
+
+    def wait_until_done(self) -> None:
+        """Until every message in the topic is done; they may not be committed yet."""
+        visible = self.visible()
+        wanted = {(*place, offset) for place, found in visible.items() for offset in found}
+        wait_until(
+            lambda: wanted <= done_places(self.log()), "all is done", 60.0, detail=self.story
+        )
+
+    def violations(self, *, finished: bool = True) -> list[str]:
+        """Every guarantee that does not hold; to be asked once the members have ended."""
+        return violations(
+            self.log(),
+            self.visible(),
+            committed=self.committed(),
+            strategy_length=len(self.strategy),
+            finished=finished,
+        )
+
+    def story(self) -> str:
+        """The last things that happened, for a person who has to find out why."""
+        errors = [process.stderr()[-2000:] for process in self._processes]
+        return "\n".join([*map(repr, self.log()[-30:]), *errors])
+
+
+class Member:
+    """A consumer in a thread of its own."""
+
+    def __init__(self, consumer: LinearConsumer, handler: Callable[[Message], object]) -> None:
+        self.consumer = consumer
+        self._handler = handler
+        pool = ThreadPoolExecutor(1, "member")
+        self.ended: Future[None] = pool.submit(self._live)
+        pool.shutdown(wait=False)
+
+    def stop(self) -> None:
+        """Asked to end, and ended. Raises what `run` raised."""
+        self.consumer.stop()
+        self.result()
+
+    def result(self) -> None:
+        """Ended by itself. Raises what `run` raised."""
+        self.ended.result(_END_S)
+
+    def _live(self) -> None:
+        with self.consumer as consumer:
+            consumer.run(self._handler)
+
+
+class Process:
+    """A consumer in a process of its own, which does not outlive this one."""
+
+    def __init__(self, role: Role, errors: Path) -> None:
+        self._role, self._errors = role, errors
+        module = (sys.executable, "-m", "tests.scenarios.child", role.to_json())
+        guard = (sys.executable, "-I", "-S", dying_with_parent.__file__)
+        with errors.open("wb") as file:
+            self._process = subprocess.Popen(
+                [*guard, str(os.getpid()), *module],
+                cwd=CHECKOUT,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                process_group=0,  # Ctrl-C is for pytest, which then ends its children
+            )
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(_END_S)
+
+    def exit_code(self, within_s: float = _END_S) -> int:
+        """Once it has ended; a signal's is negative."""
+        return self._process.wait(within_s)
+
+    def log(self) -> list[Entry]:
+        return read_testimony(Path(self._role.testimony))
+
+    def stderr(self) -> str:
+        return self._errors.read_text(errors="replace")

@@ -1,0 +1,34 @@
+"""How does what a process witnessed outlive it?"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+from tests.guarantees import Entry
+
+
+class Testimony(list[Entry]):
+    """A log that is in a file too: each entry by one write, so it outlives even SIGKILL."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def append(self, entry: Entry) -> None:
+        os.write(self._file, pickle.dumps(entry))
+        super().append(entry)
+
+
+def read_testimony(path: Path) -> list[Entry]:
+    """What has been written so far; nothing where there is no file yet."""
+    entries: list[Entry] = []
+    if not path.exists():
+        return entries
+    with path.open("rb") as file:
+        while True:
+            try:
+                entries.append(pickle.load(file))
+            except EOFError:
+                return entries
