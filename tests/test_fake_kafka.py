@@ -132,11 +132,12 @@ class TestGroup:
         assert [("on_assign", (P0, P1)), ("on_revoke", (P1,)), ("on_assign", ())] == told
 
     def test_rebalance_inside_consume(self, fake: FakeKafka) -> None:
-        """`after`: a rebalance in the middle of a `consume`, which starts anew where it stood."""
+        """`after`: a rebalance in the middle of a `consume`, which takes back what it had taken."""
         consumer = joined(fake, P0)
         consumer.poll(0)
         fake.assign(consumer, [P0], after=2)
-        assert [1, 2, 0, 1, 2, 3, 4] == offsets(consumer)
+        assert [0, 1, 2, 3, 4] == offsets(consumer)
+        assert 2 == len(calls(fake, "on_assign"))
 
     def test_lost(self, fake: FakeKafka) -> None:
         """A member that is out is told of a loss, later, and others need not wait for it."""

@@ -140,9 +140,9 @@ class Member:
             self.note(self.client.poll(0.1))
         return self
 
-    def consumed(self, count: int) -> list[Any]:
+    def consumed(self, count: int, wait_s: float = 1.0) -> list[Any]:
         """One call of `consume`; what came is noted."""
-        messages: list[Any] = self.client.consume(count, 1.0)
+        messages: list[Any] = self.client.consume(count, wait_s)
         for message in messages:
             self.note(message)
         return messages
@@ -412,6 +412,24 @@ class Contract:
         assert [("on_lost", [0, 1]), ("on_assign", [0, 1])] == late.calls[1:]
         late.client.close()
         bystander.client.close()
+
+    @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+    def test_revoke_inside_consume(
+        self, world: World, topic: str, member: Callable[..., Member], strategy: str
+    ) -> None:
+        """A `consume` returns nothing of what it took from a partition before its revocation."""
+        world.append(topic, 1, [b"0", b"1", b"2", b"3", b"4"])
+        keys = {"partition_assignment_strategy": strategy, "enable_partition_eof": False}
+        one = member(**keys).subscribe().joined()
+        two = member(**keys).subscribe()
+        two.note(two.client.poll(0.3))
+        one.offsets.clear()
+        one.consumed(1000, wait_s=2.0)
+        (kept,) = one.owned()
+        assert list(range(one.read(kept)[0], 5)) == one.read(kept)
+        assert [] == one.read(1 - kept)
+        one.client.close()
+        two.client.close()
 
     def test_close_revokes(self, member: Callable[..., Member]) -> None:
         """`close` calls on_revoke with everything assigned, once; a second close does nothing."""

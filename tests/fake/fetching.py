@@ -166,6 +166,8 @@ class Fetching:
         after, next_offset = fetch.first_after, fetch.next_offset
         if after is None or next_offset is None:
             return None
+        if fetch.start < 0:
+            return None  # never seen where librdkafka itself has looked the offset up
         if after == "seek" and self._faults.takes_stale(partition):
             return log.before(next_offset)
         target = self._faults.takes_jump(partition)

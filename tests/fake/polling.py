@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, Message
 
-from tests.fake.fetching import Fetching
+from tests.fake.fetching import Fetch, Fetching
 from tests.fake.membership import Change, Membership
 
 if TYPE_CHECKING:
     from tests.fake.cluster import FakeKafka
     from tests.fake.consumer import FakeConsumer
+
+
+_Taken = tuple[Message, Fetch | None]
 
 
 class Polling:
@@ -43,7 +46,7 @@ class Polling:
         clock = self._fake.clock
         deadline_s = _deadline_s(clock.now_s(), timeout)
         self._leave_if_too_late()
-        taken: list[Message] = []
+        taken: list[_Taken] = []
         while True:
             clock.run_due()
             self._serve_and_take(count, taken)
@@ -57,16 +60,17 @@ class Polling:
             self._raised.append(injected)
         # Only now, at the end of the call: what it had taken is gone with it (measured).
         self.raise_what_callbacks_left()
-        return taken
+        return [message for message, _ in taken]
 
-    def _serve_and_take(self, count: int, taken: list[Message]) -> None:
+    def _serve_and_take(self, count: int, taken: list[_Taken]) -> None:
         """Callbacks and messages in turn, until there is nothing or `count` is reached."""
         while len(taken) < count:
-            self._serve()
+            if self._serve():
+                self._drop_outdated(taken)
             message = self._next()
             changes = self._membership.changes
             if message is not None:
-                taken.append(message)
+                taken.append((message, self._fetch_of(message)))
                 if changes:
                     changes[0].after -= 1
             elif changes and changes[0].after > 0:
@@ -102,16 +106,31 @@ class Polling:
 
     # -- callbacks ----------------------------------------------------------------------------
 
-    def _serve(self) -> None:
+    def _serve(self) -> bool:
+        """Whether there was a rebalance."""
         changes = self._membership.changes
+        rebalanced = False
         while self.answers or (changes and self._may_serve(changes[0])):
             self._fake.note_poll(progress=True)
             if self.answers:
                 self.guard(self.answers.popleft())
             else:
+                rebalanced = True
                 change = changes.popleft()
                 self._note(f"on_{change.callback}", change.partitions)
                 self.guard(partial(self._membership.serve, change, self._consumer))
+
+        return rebalanced
+
+    def _drop_outdated(self, taken: list[_Taken]) -> None:
+        """librdkafka takes back what the same call took before a rebalance (measured)."""
+        taken[:] = [one for one in taken if one[1] is self._fetch_of(one[0])]
+
+    def _fetch_of(self, message: Message) -> Fetch | None:
+        topic, partition = message.topic(), message.partition()
+        if topic is None or partition is None:
+            return None
+        return self._fetching.assigned.get((topic, partition))
 
     def _may_serve(self, change: Change) -> bool:
         if change.after > 0:
