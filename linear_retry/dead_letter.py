@@ -34,7 +34,7 @@ _EXCEPTION_MESSAGE = "retry-exception-message"
 _EXCEPTION_STACK = "retry-exception-stack"
 _ESCAPED_HEADERS = "retry-escaped-headers"
 _OVERSIZED = "retry-oversized"
-_REPLAY_ID = "retry-replay-id"
+REPLAY_ID = "retry-replay-id"
 _REPLAY_COUNT = "retry-replay-count"
 
 HEADER_NAMES = frozenset(
@@ -44,7 +44,7 @@ HEADER_NAMES = frozenset(
         *(_GROUP_ID, _SEND_TO, _REASON, _COUNTER, _RETRY_AT_MS),
         *(_FIRST_FAILURE_MS, _LAST_FAILURE_MS, _STRATEGY),
         *(_EXCEPTION_TYPE, _EXCEPTION_MESSAGE, _EXCEPTION_STACK),
-        *(_ESCAPED_HEADERS, _OVERSIZED, _REPLAY_ID, _REPLAY_COUNT),
+        *(_ESCAPED_HEADERS, _OVERSIZED, REPLAY_ID, _REPLAY_COUNT),
     }
 )
 """The headers that are ours. Any other name, `retry-foo` too, is the user's and stays."""
@@ -144,7 +144,7 @@ class DeadLetter:
             (_EXCEPTION_STACK, None if error is None else error.stack),
             (_ESCAPED_HEADERS, ",".join(self.escaped_headers) or None),
             (_OVERSIZED, self.oversized),
-            (_REPLAY_ID, self.replay_id),
+            (REPLAY_ID, self.replay_id),
             (_REPLAY_COUNT, self.replay_count),
         )
 
@@ -209,7 +209,7 @@ def parse(headers: Iterable[Header], key: bytes | None, value: bytes | None) -> 
         send_to=said.optional_text(_SEND_TO) or "dead-letter",
         retry_at_ms=said.optional_number(_RETRY_AT_MS),
         oversized=said.optional_text(_OVERSIZED),
-        replay_id=said.optional_text(_REPLAY_ID),
+        replay_id=said.optional_text(REPLAY_ID),
         replay_count=said.optional_number(_REPLAY_COUNT),
     )
     if said.number(_VERSION) > VERSION:
@@ -225,11 +225,11 @@ def foreign_group(record: Record, group_id: str) -> str | None:
     That is so where the topic is its `retry-destination`: this group had its own first life of it
     there. Anywhere else a replayed message is for whoever reads that topic.
     """
-    if not any(name == _REPLAY_ID for name, _ in record.headers):
+    if not any(name == REPLAY_ID for name, _ in record.headers):
         return None
     said = HeaderReader(record.headers)
     other_id, destination = said.text(_GROUP_ID), said.text(_DESTINATION)
-    said.text(_REPLAY_ID)
+    said.text(REPLAY_ID)
     if said.problems or destination != record.topic or other_id == group_id:
         return None
     return other_id
@@ -262,7 +262,7 @@ def _first_life(record: Record, group_id: str) -> _Life:
 
 def _earlier_life(record: Record) -> _Life | None:
     said = HeaderReader(record.headers)
-    if said.optional_text(_REPLAY_ID) is None:
+    if said.optional_text(REPLAY_ID) is None:
         return None
     present = {name for name, _ in record.headers}
     life = _Life(

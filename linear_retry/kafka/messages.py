@@ -55,11 +55,21 @@ def foreign_group(message: Message, group_id: str) -> str | None:
     Takes no time worth naming for a message without headers.
     """
     try:
-        if _headers_of(message) is None:
+        found = _headers_of(message)
+        if found is None or _is_sound_and_not_replayed(found):
             return None
     except _UNREADABLE as error:
         _repair(message, *_found_after(message, error))
     return dead_letter.foreign_group(read(message), group_id)
+
+
+def _is_sound_and_not_replayed(found: Any) -> bool:
+    """The usual headers, told apart in a tenth of the time that reading them takes."""
+    if type(found) is not list:
+        return False
+    parts = gc.get_referents(*found)  # without null pointers: see `_pair`
+    names = [part for part in parts if type(part) is str]
+    return len(parts) == 2 * len(found) and dead_letter.REPLAY_ID not in names
 
 
 def make_safe(message: Message) -> _SafeHeaders:
