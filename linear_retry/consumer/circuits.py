@@ -88,6 +88,7 @@ class Circuits:
         self._on_listener_error = on_listener_error
         self._open: dict[Scope, Circuit] = {}
         self._breakers: dict[Scope, pybreaker.CircuitBreaker] = {}
+        self._states: dict[Scope, pybreaker.CircuitMemoryStorage] = {}
         self.views: Mapping[Scope, CircuitView] = MappingProxyType({})
         self.breaker(Scope())
         self._show()
@@ -98,8 +99,12 @@ class Circuits:
         Never call through it: it turns KeyboardInterrupt into CircuitBreakerError.
         """
         if scope not in self._breakers:
+            self._states[scope] = pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED)
             self._breakers[scope] = pybreaker.CircuitBreaker(
-                fail_max=1, reset_timeout=float("inf"), name=f"{self._name} {scope}"
+                fail_max=1,
+                reset_timeout=float("inf"),
+                state_storage=self._states[scope],
+                name=f"{self._name} {scope}",
             )
         return self._breakers[scope]
 
@@ -200,6 +205,8 @@ class Circuits:
             command[state]()
         except Exception:  # noqa: BLE001  (pybreaker calls the user's listeners in there)
             self._on_listener_error()
+            # pybreaker 1.4 notes its state only after its listeners have been called.
+            self._states[scope].state = state
 
     def _show(self) -> None:
         shown = {Scope(): _CLOSED} | {scope: _view(item) for scope, item in self._open.items()}
