@@ -14,8 +14,8 @@ from linear_retry.kafka import Message
 Script: TypeAlias = Mapping[str, Sequence[str]]
 """Place, as `partition@offset`, to what each attempt of it does; afterwards it succeeds.
 
-`outage` and `poison` raise. `kill` is SIGKILL. `hang` never returns. `gate PATH` returns once there
-is such a file.
+`outage` and `poison` raise. `kill` is SIGKILL. `gate PATH` returns once there is such a file.
+`hang PATH` never returns, and makes such a file once SIGINT acts as it does by default.
 """
 
 _LOOKS_S = 0.005
@@ -55,6 +55,7 @@ class Dependency:
 
 
 def _act(step: str, place: str) -> None:
+    waiting = threading.Event()
     match step.split():
         case ["done"]:
             return
@@ -64,10 +65,12 @@ def _act(step: str, place: str) -> None:
             raise PoisonError(place)
         case ["kill"]:
             os.kill(os.getpid(), signal.SIGKILL)
-        case ["hang"]:
-            threading.Event().wait()
+        case ["hang", path]:
+            while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+                waiting.wait(_LOOKS_S)
+            Path(path).touch()
+            waiting.wait()
         case ["gate", path]:
-            waiting = threading.Event()
             while not Path(path).exists():
                 waiting.wait(_LOOKS_S)
         case _:

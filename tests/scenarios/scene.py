@@ -165,6 +165,12 @@ class Scene:
         heard = [entry.event for entry in all_said if member in (None, entry.member)]
         return [event for event in heard if isinstance(event, kind)]
 
+    def waits_s(self) -> list[float]:
+        """How long each failure was waited for."""
+        heard = [entry.event for entry in self.log() if isinstance(entry, Said)]
+        kinds = (events.CircuitOpened, events.ProbeFailed)
+        return [event.delay_s for event in heard if isinstance(event, kinds)]
+
     def wait_for(self, kind: type[_E], times: int = 1, member: str | None = None) -> _E:
         """The event of this kind with this number, once it is there."""
         wait_until(

@@ -1,0 +1,110 @@
+"""How does a member end when it is told to?"""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from linear_retry import events
+from linear_retry.kafka import Message
+from tests.kafka_operations import wait_until
+from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import OutageError
+
+pytestmark = pytest.mark.broker
+
+TOLD = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+
+# Two seconds are promised; the rest is for a machine that has other things to do.
+_OUT_WITHIN_S = 5.0
+
+
+@TOLD
+def test_told_to_end_while_open(scene: SceneFactory, number: int) -> None:
+    """Out at once, nothing committed for the held message, and the next life begins with it."""
+    group = scene(strategy=[60])
+    group.produce(5)
+    first = group.spawn("first", {"0@2": ["outage"]})
+    group.wait_for(events.CircuitOpened)
+    first.signal(number)
+    assert 0 == first.exit_code(_OUT_WITHIN_S)
+    assert [True] == [event.left_group for event in group.said(events.Stopped)]
+    assert {(group.topic, 0): 2} == group.committed()
+    second = group.spawn("second")
+    group.wait_until_done()
+    second.signal(number)
+    assert 0 == second.exit_code()
+    assert (group.topic, 0, 2) == group.attempts("second")[0]
+    assert [] == group.violations()
+
+
+@TOLD
+def test_told_to_end_while_busy(scene: SceneFactory, tmp_path: Path, number: int) -> None:
+    """The message in hand is finished and committed, and no other is begun."""
+    group = scene()
+    group.produce(5)
+    gate = tmp_path / "gate"
+    first = group.spawn("first", {"0@2": [f"gate {gate}"]})
+    group.wait_for_attempts(3)
+    first.signal(number)
+    gate.touch()
+    assert 0 == first.exit_code()
+    assert [0, 1, 2] == [offset for _, _, offset in group.handled("first")]
+    assert {(group.topic, 0): 3} == group.committed()
+    assert [] == group.violations(finished=False)
+
+
+def test_told_twice_while_the_handler_hangs(scene: SceneFactory, tmp_path: Path) -> None:
+    """The second Ctrl-C is KeyboardInterrupt in the handler; its message is not counted."""
+    group = scene()
+    group.produce(4)
+    noted = tmp_path / "noted"
+    first = group.spawn("first", {"0@2": [f"hang {noted}"]})
+    group.wait_for_attempts(3)
+    first.signal(signal.SIGINT)
+    wait_until(noted.exists, "the first Ctrl-C has been noted")
+    first.signal(signal.SIGINT)
+    assert -signal.SIGINT == first.exit_code()
+    assert "KeyboardInterrupt" in first.stderr()
+    assert [] == group.said(events.CircuitOpened)
+    assert {(group.topic, 0): 2} == group.committed()
+    assert [] == group.violations(finished=False)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_the_handler_raises_what_is_no_error(
+    scene: SceneFactory, raised: type[BaseException]
+) -> None:
+    """What was finished before is committed; the message itself is not, and is no failure."""
+    group = scene()
+    group.produce(60)
+
+    def handle(message: Message) -> None:
+        if message.offset() == 30:
+            raise raised
+
+    member = group.join("first", handle)
+    with pytest.raises(raised):
+        member.result()
+    assert {(group.topic, 0): 30} == group.committed()
+    assert [] == group.said(events.CircuitOpened)
+    assert [] == group.dead_letters()
+    assert [] == group.violations(finished=False)
+
+
+def test_stop_from_another_thread(scene: SceneFactory) -> None:
+    """`stop` ends `run` after the message in hand, also while the circuit is open."""
+    group = scene(strategy=[60])
+    group.produce(3)
+
+    def handle(message: Message) -> None:
+        if message.offset() == 1:
+            raise OutageError
+
+    member = group.join("first", handle)
+    group.wait_for(events.CircuitOpened)
+    member.stop()
+    assert {(group.topic, 0): 1} == group.committed()
+    assert [] == group.violations(finished=False)
