@@ -1,0 +1,1 @@
+"""Every number that the README gives, measured beside the bare thing."""

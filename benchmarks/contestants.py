@@ -1,0 +1,101 @@
+"""Who reads: the bare loop that a careful person writes by hand, and ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, TypeAlias
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
+from linear_retry.consumer.assembly import Outside
+
+Config: TypeAlias = Mapping[str, Any]
+Handler: TypeAlias = Callable[[Message], object]
+
+COMMIT_EVERY_S = 1.0
+ALIKE = {"fetch.queue.backoff.ms": 5, "fetch.wait.max.ms": 100}
+"""What `LinearConsumer` sets by itself: a bare loop with these differs in nothing but the loop."""
+
+
+def bare_consumer(config: Config, topic: str) -> Consumer:
+    """Subscribed, at least once, as the loops below need it."""
+    consumer = Consumer({**config, "enable.auto.commit": False, "enable.auto.offset.store": False})
+    consumer.subscribe([topic])
+    return consumer
+
+
+def bare_batches(
+    config: Config, topic: str, handler: Handler, finished: Callable[[], bool]
+) -> None:
+    """`consume(500, 0.5)`, errors raised, offsets stored per batch, committed once a second."""
+    consumer, commit_at_s = bare_consumer(config, topic), 0.0
+    while not finished():
+        messages = consumer.consume(500, 0.5)
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                raise KafkaException(error)
+            handler(message)
+        _store(consumer, topic, messages)
+        if messages and monotonic() >= commit_at_s:
+            consumer.commit(asynchronous=True)
+            commit_at_s = monotonic() + COMMIT_EVERY_S
+    consumer.close()
+
+
+def bare_polls(config: Config, topic: str, handler: Handler, finished: Callable[[], bool]) -> None:
+    """`poll(1.0)`, message by message: the loop of most tutorials."""
+    consumer = bare_consumer(config, topic)
+    while not finished():
+        message = consumer.poll(1.0)
+        if message is None:
+            continue
+        error = message.error()
+        if error is not None:
+            raise KafkaException(error)
+        handler(message)
+        consumer.store_offsets(message)
+    consumer.close()
+
+
+def linear_consumer(
+    config: Config,
+    topic: str,
+    *,
+    delays_s: list[float] | None = None,
+    dead_letters: str | None = None,
+    listeners: tuple[Callable[[Event], object], ...] = (),
+    outside: Outside | None = None,
+) -> LinearConsumer:
+    """Ours. `OSError` is transient; without a dead-letter topic, giving up stops it.
+
+    Its log lines are made, as in any program, but written nowhere.
+    """
+    logger = logging.getLogger("linear_retry")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    give_up: Any = "stop" if dead_letters is None else "dead-letter"
+    return LinearConsumer(
+        config,
+        [topic],
+        strategy=Strategy(delays_s or [1.0]),
+        transient=OSError,
+        dead_letters=DeadLetters(dead_letters, {"log_level": 0}) if dead_letters else None,
+        on_exhausted=give_up,
+        on_permanent=give_up,
+        listeners=listeners,
+        _outside=outside,
+    )
+
+
+def _store(consumer: Consumer, topic: str, messages: list[Message]) -> None:
+    ends = {message.partition(): message.offset() for message in messages}
+    consumer.store_offsets(
+        offsets=[
+            TopicPartition(topic, partition or 0, (offset or 0) + 1)
+            for partition, offset in ends.items()
+        ]
+    )

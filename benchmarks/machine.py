@@ -1,0 +1,31 @@
+"""On what was it measured?"""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import confluent_kafka
+
+from tests.kafka_jars import KAFKA_VERSION
+
+
+def machine() -> dict[str, str]:
+    """What a figure depends on besides the code."""
+    return {
+        "processor": f"{os.cpu_count()} × {_processor()}",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "librdkafka": str(confluent_kafka.libversion()[0]),
+        "broker": f"Apache Kafka {KAFKA_VERSION}, one node on the same machine",
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,54 @@
+"""How fast is Arroyo? Run by its own environment's Python."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+# All of it is in an environment of its own, so mypy finds none of it here.
+from arroyo import Partition, Topic  # type: ignore[import-not-found]  # see above
+from arroyo.backends.kafka import (  # type: ignore[import-not-found]  # see above
+    KafkaConsumer,
+    build_kafka_consumer_configuration,
+)
+from arroyo.commit import ONCE_PER_SECOND  # type: ignore[import-not-found]  # see above
+from arroyo.processing import StreamProcessor  # type: ignore[import-not-found]  # see above
+from arroyo.processing.strategies import (  # type: ignore[import-not-found]  # see above
+    CommitOffsets,
+    ProcessingStrategyFactory,
+    RunTask,
+)
+
+from benchmarks.course import Course
+
+
+class Handling(ProcessingStrategyFactory):  # type: ignore[misc]  # its base is unknown here
+    """Arroyo's plainest way: one task for each message, offsets committed behind it."""
+
+    def __init__(self, course: Course) -> None:
+        self._handle = course.handler()
+
+    def create_with_partitions(self, commit: Any, _: Mapping[Partition, int]) -> Any:
+        return RunTask(self._handle, CommitOffsets(commit))
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    course = Course(asked["messages"])
+    settings = build_kafka_consumer_configuration(
+        asked["fetch"],
+        bootstrap_servers=[asked["bootstrap"]],
+        group_id=asked["group"],
+        auto_offset_reset="earliest",
+    )
+    topic, consumer = Topic(asked["topic"]), KafkaConsumer(settings)
+    processor = StreamProcessor(consumer, topic, Handling(course), ONCE_PER_SECOND)
+    course.at_end = processor.signal_shutdown
+    processor.run()
+    print(course.took_s)
+
+
+if __name__ == "__main__":
+    main()

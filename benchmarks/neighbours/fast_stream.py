@@ -1,0 +1,35 @@
+"""How fast is FastStream, with its Confluent broker? Run by its own environment's Python."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+# Both are in an environment of their own, so mypy does not find them here.
+from faststream import FastStream  # type: ignore[import-not-found]  # see above
+from faststream.confluent import KafkaBroker  # type: ignore[import-not-found]  # see above
+
+from benchmarks.course import Course
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    course = Course(asked["messages"])
+    broker = KafkaBroker(asked["bootstrap"], config=asked["fetch"], logger=None)
+    application = FastStream(broker, logger=None)
+    count = course.handler()
+
+    @broker.subscriber(  # type: ignore[untyped-decorator]  # see above
+        asked["topic"], group_id=asked["group"], auto_offset_reset="earliest"
+    )
+    async def handle(body: bytes) -> None:
+        count(body)
+
+    course.at_end = application.exit
+    asyncio.run(application.run())
+    print(course.took_s)
+
+
+if __name__ == "__main__":
+    main()

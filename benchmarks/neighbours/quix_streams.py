@@ -1,0 +1,32 @@
+"""How fast is Quix Streams? Run by its own environment's Python."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from quixstreams import Application  # type: ignore[import-not-found]  # not in our environment
+
+from benchmarks.course import Course
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    course = Course(asked["messages"])
+    application = Application(
+        broker_address=asked["bootstrap"],
+        consumer_group=asked["group"],
+        auto_offset_reset="earliest",
+        commit_interval=1.0,
+        consumer_extra_config=asked["fetch"],
+        loglevel="ERROR",
+    )
+    topic = application.topic(asked["topic"], value_deserializer="bytes")
+    application.dataframe(topic).update(course.handler())
+    course.at_end = application.stop
+    application.run()
+    print(course.took_s)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""How much is measured?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The amounts of one run. What is `..._each` is for each round."""
+
+    rounds: int
+    messages: int
+    lone_messages_each: int
+    retried_messages_each: int
+    closings_each: int
+    letters_each: int
+    open_s: float
+    openings: int
+
+
+FULL = Scale(
+    rounds=5,
+    messages=1_000_000,
+    lone_messages_each=400,
+    retried_messages_each=40,
+    closings_each=100,
+    letters_each=500,
+    open_s=20.0,
+    openings=10_000,
+)
+QUICK = Scale(
+    rounds=2,
+    messages=100_000,
+    lone_messages_each=100,
+    retried_messages_each=10,
+    closings_each=30,
+    letters_each=100,
+    open_s=5.0,
+    openings=500,
+)
