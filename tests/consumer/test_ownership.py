@@ -69,13 +69,13 @@ def test_membership_is_what_was_taken_and_not_dropped() -> None:
 def test_silence_lasts_from_assign_to_the_first_word() -> None:
     """Silent until it delivers or ends; seeking makes it silent again."""
     ownership = _owning(_P0)
-    seen = [(ownership.is_silent(_P0), ownership.all_have_spoken)]
+    seen = [(ownership.is_silent(_P0), ownership.undisturbed)]
     ownership.has_spoken(_P0)
-    seen.append((ownership.is_silent(_P0), ownership.all_have_spoken))
+    seen.append((ownership.is_silent(_P0), ownership.undisturbed))
     ownership.expect(_P0, 101.0)
-    seen.append((ownership.is_silent(_P0), ownership.all_have_spoken))
+    seen.append((ownership.is_silent(_P0), ownership.undisturbed))
     ownership.drop([_P0])
-    seen.append((ownership.is_silent(_P0), ownership.all_have_spoken))
+    seen.append((ownership.is_silent(_P0), ownership.undisturbed))
     assert [(True, False), (False, True), (True, False), (False, True)] == seen
 
 
@@ -127,7 +127,30 @@ def test_patience_with_what_has_spoken_is_nothing() -> None:
     ownership = _owning(_P0)
     ownership.has_spoken(_P0)
     ownership.be_patient(_P0, 100.0)
-    assert ownership.all_have_spoken
+    assert ownership.undisturbed
+
+
+def test_given_up_partitions_disturb_until_it_is_settled() -> None:
+    """librdkafka still delivers them, so what arrives has to be looked at."""
+    ownership = _owning(_P0)
+    ownership.disown([_P0], 100.0)
+    assert not ownership.undisturbed
+    ownership.drop([_P0])
+    assert ownership.undisturbed
+
+
+def test_what_arrived_before_a_seek_is_stale() -> None:
+    """It comes again in its order; what is another member's is stale always."""
+    ownership = _owning(_P0, _P1)
+    serial = ownership.serial
+    assert [False, False] == [ownership.is_stale(key, serial) for key in (_P0, _P1)]
+    ownership.expect(_P0, 101.0)
+    assert [True, False] == [ownership.is_stale(key, serial) for key in (_P0, _P1)]
+    assert not ownership.is_stale(_P0, ownership.serial)
+    ownership.has_spoken(_P0)
+    assert not ownership.is_stale(_P0, serial)
+    ownership.drop([_P0])
+    assert ownership.is_stale(_P0, ownership.serial)
 
 
 def test_what_we_gave_up_ourselves_may_be_taken_back() -> None:
