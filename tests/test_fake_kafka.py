@@ -118,6 +118,7 @@ class TestGroup:
     def test_eager_rebalance(self, fake: FakeKafka) -> None:
         """Eager: everything is revoked, then everything assigned."""
         consumer = joined(fake, P0, P1)
+        consumer.poll(0)
         fake.assign(consumer, [P0])
         consumer.poll(0)
         told = calls(fake, "on_assign", "on_revoke")
@@ -126,6 +127,7 @@ class TestGroup:
     def test_incremental_rebalance(self, fake: FakeKafka) -> None:
         """Cooperative: only the difference, an empty assignment included."""
         consumer = joined(fake, P0, P1, **COOPERATIVE)
+        consumer.poll(0)
         fake.assign(consumer, [P0])
         consumer.poll(0)
         told = calls(fake, "on_assign", "on_revoke")
@@ -219,7 +221,6 @@ class TestFaults:
         consumer = joined(fake, P0, **config)
         consumer.poll(0)
         fake.faults.kill(P0)
-        assert [] == offsets(consumer)
         consumer.pause([place(P0)])
         consumer.resume([place(P0)])
         consumer.seek(place(P0, 1))

@@ -12,6 +12,8 @@ from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.client import BEGINNING, END, raise_if_hopeless
 from linear_retry.scope import Partition
 
+_ABOUT_ONE_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
+
 
 class Gate:
     """Every arrival passes here: pause() is no guarantee, and neither is a position.
@@ -33,34 +35,43 @@ class Gate:
         """
         parts = self._parts
         # The usual case must cost next to nothing: nobody awaits a first message, nothing is open.
-        if parts.ownership.all_have_spoken and not parts.circuits:
+        if parts.ownership.undisturbed and not parts.circuits:
             good = [message for message in arrivals if message.error() is None]
             if len(good) == len(arrivals):
                 parts.reading.keep(good)
                 return
-        doubted: set[Partition] = set()
+        serial = parts.ownership.serial
         for message in arrivals:
-            error = message.error()
-            if error is None:
-                self._weigh(message, doubted)
+            error, partition = message.error(), partition_of(message)
+            if error is not None and error.code() not in _ABOUT_ONE_PARTITION:
+                self.report(error)
+            elif partition not in parts.ownership:
+                continue  # given up by us: whoever has it reads it
+            elif error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+                self._reset(partition, message.offset())
             else:
-                self._face(error, message, doubted)
+                self._place(message, partition, _offset(message), serial)
 
-    # -- messages --------------------------------------------------------------------------
+    # -- one message, or the end of a partition ----------------------------------------------
 
-    def _weigh(self, message: Message, doubted: set[Partition]) -> None:
-        parts, partition = self._parts, partition_of(message)
-        # Given up by us, or doubted a moment ago: it comes again, to its owner and in its order.
-        if partition not in parts.ownership or partition in doubted:
-            return
-        offset = _offset(message)
-        if parts.circuits.stops(partition):
+    def _place(self, message: Message, partition: Partition, offset: int, serial: int) -> None:
+        parts = self._parts
+        if parts.offsets.next_offset(partition) is None:
+            # Whatever becomes of it: the first that comes is where this ownership begins, and
+            # without it there would be no way back once the message is dropped.
+            parts.offsets.start_at(partition, offset)
+        if parts.ownership.is_stale(partition, serial):
+            return  # sought or begun anew a moment ago: it comes again, in its order
+        is_message = message.error() is None
+        if is_message and parts.circuits.stops(partition):
             parts.client.pause([partition])
             parts.emit(LeakDropped(*partition, offset=offset))
-        elif self._is_next(partition, offset, doubted) and self._is_anchored(partition, offset):
+            return
+        believed = self._is_next(partition, offset) and self._is_anchored(partition, offset)
+        if believed and is_message:
             self._let_in(message, partition, offset)
 
-    def _is_next(self, partition: Partition, offset: int, doubted: set[Partition]) -> bool:
+    def _is_next(self, partition: Partition, offset: int) -> bool:
         parts = self._parts
         if not parts.ownership.is_silent(partition):
             return True
@@ -68,7 +79,6 @@ class Gate:
             case "early":
                 return False
             case "doubtful":
-                doubted.add(partition)
                 self._steering.seek([partition])
                 return False
             case "next" | "gap":
@@ -82,8 +92,6 @@ class Gate:
         would lose this message.
         """
         parts = self._parts
-        if parts.offsets.next_offset(partition) is None:
-            parts.offsets.start_at(partition, offset)
         if not parts.offsets.needs_anchor(partition):
             return True
         try:
@@ -107,19 +115,6 @@ class Gate:
         self._steering.stop(scope)
 
     # -- errors ----------------------------------------------------------------------------
-
-    def _face(self, error: KafkaError, message: Message, doubted: set[Partition]) -> None:
-        partition = partition_of(message)
-        code = error.code()
-        if code not in (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET):
-            self.report(error)
-        elif partition not in self._parts.ownership:
-            return
-        elif code == KafkaError._AUTO_OFFSET_RESET:
-            self._reset(partition, message.offset())
-        elif self._is_next(partition, _offset(message), doubted):
-            # The end tells the position: an idle partition is known, and has its anchor.
-            self._is_anchored(partition, _offset(message))
 
     def report(self, error: KafkaError) -> None:
         """Raise it where no waiting can mend it; else say so once, and once for every tenfold.

@@ -194,7 +194,7 @@ class Loop:
         reclaimable = parts.ownership.reclaimable(parts.clock.now_s())
         if reclaimable:
             self._steering.reclaim(reclaimable)
-        if not parts.ownership.all_have_spoken:
+        if not parts.ownership.undisturbed:
             self._revival.look()
         self._retention.look()
 

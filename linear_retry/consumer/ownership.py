@@ -14,9 +14,9 @@ RECLAIM_AFTER_S = 1.0
 
 @dataclass(slots=True)
 class _Silence:
-    """Since when a partition is expected to deliver, and when to look whether it is dead."""
+    """Which expectation it is, and when to look whether the partition is dead."""
 
-    since_s: float
+    serial: int
     check_at_s: float
     patience_s: float
 
@@ -31,6 +31,7 @@ class Ownership:
 
     def __init__(self) -> None:
         self.epoch = 0
+        self.serial = 0
         self._epochs: dict[Partition, int] = {}
         self._silent: dict[Partition, _Silence] = {}
         self._suspect: dict[Partition, float] = {}
@@ -45,11 +46,20 @@ class Ownership:
         return tuple(self._epochs)
 
     @property
-    def all_have_spoken(self) -> bool:
-        return not self._silent
+    def undisturbed(self) -> bool:
+        """Everything that librdkafka delivers is ours, and follows what it delivered before."""
+        return not self._silent and not self._suspect
 
     def is_silent(self, partition: Partition) -> bool:
         return partition in self._silent
+
+    def is_stale(self, partition: Partition, serial: int) -> bool:
+        """Whether what arrived when `serial` was that will come again, as something was done since.
+
+        Or not at all, to us: it is another member's.
+        """
+        silence = self._silent.get(partition)
+        return partition not in self._epochs or (silence is not None and silence.serial > serial)
 
     def epoch_of(self, partition: Partition) -> int | None:
         """None where it is not ours. A partition that went and came back has another epoch."""
@@ -91,7 +101,8 @@ class Ownership:
         """Something was done to it: its next message is a first one. Patience is kept."""
         before = self._silent.get(partition)
         patience_s = before.patience_s if before else FIRST_PATIENCE_S
-        self._silent[partition] = _Silence(now_s, now_s + patience_s, patience_s)
+        self.serial += 1
+        self._silent[partition] = _Silence(self.serial, now_s + patience_s, patience_s)
 
     def has_spoken(self, partition: Partition) -> None:
         """It has delivered a message that is believed, or its end."""

@@ -42,7 +42,10 @@ class Faults:
         self._ignored_pauses += times
 
     def kill(self, partition: Partition) -> None:
-        """Nothing comes, position is -1001, resume and seek do not help; assigning anew does."""
+        """At the next assign, pause, resume or seek it dies: nothing comes, position is -1001.
+
+        Resume and seek do not help; assigning anew does.
+        """
         self._dead.add(partition)
 
     def jump(self, partition: Partition, to_offset: int) -> None:

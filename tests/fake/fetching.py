@@ -83,11 +83,13 @@ class Fetching:
     def pause(self, partition: Partition) -> None:
         if partition[0] in self._known_topics:
             self._paused.add(partition)
+            self._may_die(partition)
 
     def resume(self, partition: Partition) -> None:
         if partition not in self._paused:
             return
         self._paused.discard(partition)
+        self._may_die(partition)
         fetch = self.assigned.get(partition)
         if fetch is not None:
             fetch.eof_told = False
@@ -104,8 +106,14 @@ class Fetching:
 
     def seek(self, partition: Partition, offset: int) -> None:
         # A seek after a resume fetches at once: the lateness of the resume is not carried over.
+        self._may_die(partition)
         dead = self.assigned[partition].dead
         self.assigned[partition] = Fetch(offset, first_after="seek", dead=dead)
+
+    def _may_die(self, partition: Partition) -> None:
+        fetch = self.assigned.get(partition)
+        if fetch is not None and self._faults.takes_death(partition):
+            fetch.dead = True
 
     # -- delivering ---------------------------------------------------------------------------
 
@@ -131,7 +139,6 @@ class Fetching:
     def _take_from(self, partition: Partition) -> Message | None:
         fetch = self.assigned[partition]
         leaks = partition in self._paused and self._faults.has_leak(partition)
-        fetch.dead = fetch.dead or self._faults.takes_death(partition)
         if fetch.dead:
             fetch.position = OFFSET_INVALID
             return None

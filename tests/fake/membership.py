@@ -60,10 +60,17 @@ class Membership:
     # -- the group commands -------------------------------------------------------------------
 
     def retarget(self, partitions: Iterable[Partition], after: int) -> None:
-        """Revoke first, then assign; eager takes everything back first."""
+        """Revoke first, then assign; eager takes everything back first.
+
+        What the group wanted before and has not been served is forgotten, but not what it took.
+        """
+        held = tuple(self._fetching.assigned)
+        taken = [change for change in self.changes if change.kind != "assign"]
+        left = [item for item in held if not any(item in change.partitions for change in taken)]
+        self.changes = deque(change for change in taken if set(change.partitions) & set(held))
         wanted = tuple(sorted(set(partitions)))
-        stay = set(wanted) & set(self.target) if self.incremental else set()
-        gone = tuple(item for item in self.target if item not in stay)
+        stay = set(wanted) & set(left) if self.incremental else set()
+        gone = tuple(item for item in left if item not in stay)
         if gone:
             self.changes.append(Change("revoke", gone, after))
         added = tuple(item for item in wanted if item not in stay)

@@ -1,0 +1,188 @@
+"""A group of consumers on the fake Kafka, moved turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from linear_retry import DeadLetters, Event, Strategy
+from linear_retry.consumer.assembly import Assembly, Outside
+from linear_retry.consumer.checks import plan
+from linear_retry.consumer.circuits import Circuits
+from linear_retry.consumer.loop import StopFlag
+from linear_retry.kafka import Message
+from linear_retry.scope import Partition
+from tests.fake.cluster import FakeKafka
+from tests.guarantees import Witness, violations
+
+TOPIC = "orders"
+LETTERS = "orders.dlq"
+GROUP = "billing"
+
+Protocol = Literal["eager", "cooperative", "consumer"]
+PROTOCOL_KEYS: dict[Protocol, dict[str, str]] = {
+    "eager": {},
+    "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
+    "consumer": {"group.protocol": "consumer"},
+}
+
+
+class OutageError(Exception):
+    """The dependency is down."""
+
+
+class PoisonError(Exception):
+    """This message can never be handled."""
+
+
+class Dependency:
+    """What the handler calls: up or down, and some messages it will never take."""
+
+    def __init__(self) -> None:
+        self.down = False
+        self.refuses: set[tuple[int, int]] = set()
+        self.raises_once: list[BaseException] = []
+        self.takes_s = 0.0
+        self.advance: Callable[[float], None] = lambda _: None
+
+    def __call__(self, message: Message) -> None:
+        self.advance(self.takes_s)
+        if self.raises_once:
+            raise self.raises_once.pop()
+        if (message.partition(), message.offset()) in self.refuses:
+            raise PoisonError
+        if self.down:
+            raise OutageError
+
+
+class Member:
+    """One process of the group: the parts of a consumer, without the thread."""
+
+    def __init__(self, group: FakeGroup, name: str, protocol: Protocol) -> None:
+        fake = group.fake
+        outside = Outside(fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.5)
+        wanted = plan(
+            {"bootstrap.servers": "fake:9092", "group.id": GROUP, **PROTOCOL_KEYS[protocol]}
+            | group.config,
+            [TOPIC],
+            strategy=group.strategy,
+            transient=OutageError,
+            dead_letters=DeadLetters(LETTERS),
+            on_exhausted="dead-letter",
+            on_permanent="dead-letter",
+            start_timeout_s=30,
+            close_timeout_s=10,
+            outside=outside,
+        )
+        self.name = name
+        self.stop = StopFlag()
+        self.circuits = Circuits(name, lambda: None)
+        listen = group.witness.listener(name)
+        self.events: list[Event] = []
+
+        def emit(event: Event) -> None:
+            self.events.append(event)
+            listen(event)
+
+        self.assembly = Assembly(wanted, self.circuits, emit, self.stop)
+        self.handler = group.witness.handler(name, group.dependency)
+        self.consumer = fake.consumers[-1]
+        self.assembly.start()
+
+    def turn(self) -> None:
+        """One turn of the loop."""
+        self.assembly.loop.turn(self.handler)
+
+    def state_size(self) -> int:
+        """Entries kept per partition, circuit or message, all owners together."""
+        parts = self.assembly.parts
+        return len(parts.ownership.partitions) + len(list(parts.circuits))
+
+
+class FakeGroup:
+    """Topic, dead-letter topic, dependency, members; and what they did, watched."""
+
+    def __init__(
+        self,
+        *,
+        protocol: Protocol = "eager",
+        partitions: int = 3,
+        strategy: Iterable[Any] = (1, 2, 5),
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        self.fake = FakeKafka()
+        self.fake.create_topic(TOPIC, partitions)
+        self.fake.create_topic(LETTERS, partitions)
+        self.strategy = Strategy(list(strategy))
+        self.protocol: Protocol = protocol
+        self.config = config or {}
+        self.witness = Witness(self.fake.clock.now_s)
+        self.dependency = Dependency()
+        self.dependency.advance = self.fake.clock.advance
+        self.members: list[Member] = []
+        self.visible: dict[Partition, list[int]] = {(TOPIC, n): [] for n in range(partitions)}
+        self._born = 0
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return list(self.visible)
+
+    def join(self) -> Member:
+        """A new member. It has nothing until `share` gives it something."""
+        self._born += 1
+        member = Member(self, f"member-{self._born}", self.protocol)
+        self.members.append(member)
+        return member
+
+    def crash(self, member: Member) -> None:
+        """SIGKILL: no close, no commit; the group finds out."""
+        self.members.remove(member)
+        self.fake.lose(member.consumer)
+        member.consumer.closed = True
+
+    def leave(self, member: Member) -> None:
+        """A clean end."""
+        self.members.remove(member)
+        member.assembly.close(commit=True, timeout_s=10)
+
+    def share(self, owners: Iterable[int], *, after: int = 0) -> None:
+        """Partition k goes to member `owners[k]`."""
+        shares: list[list[Partition]] = [[] for _ in self.members]
+        for partition, owner in zip(self.partitions, owners, strict=True):
+            shares[owner % len(self.members)].append(partition)
+        for member, share in zip(self.members, shares, strict=True):
+            self.fake.assign(member.consumer, share, after=after)
+
+    def produce(self, partition: int, count: int = 1, *, gap: int = 0) -> None:
+        for _ in range(count):
+            offset = self.fake.append(TOPIC, partition, b"value", b"key", gap=gap)
+            self.visible[TOPIC, partition].append(offset)
+
+    def turn(self, times: int = 1) -> None:
+        """Every member, one after another."""
+        for _ in range(times):
+            for member in list(self.members):
+                member.turn()
+
+    def all_done(self) -> bool:
+        """Whether everything that is visible has been committed."""
+        committed = self.fake.group(GROUP)
+        return all(
+            not found or committed.get(partition, 0) > found[-1]
+            for partition, found in self.visible.items()
+        )
+
+    def finish(self, within_s: float = 120.0) -> None:
+        """The last fault is past: turn until all is done and committed, in bounded time."""
+        give_up_at_s = self.fake.clock.now_s() + within_s
+        while not self.all_done() and self.fake.clock.now_s() < give_up_at_s:
+            self.turn()
+
+    def violations(self, *, finished: bool = True) -> list[str]:
+        return violations(
+            self.witness.log,
+            self.visible,
+            committed=self.fake.group(GROUP),
+            strategy_length=len(self.strategy),
+            finished=finished,
+        )
