@@ -98,6 +98,8 @@ class DeadLetterProducer:
             self._producer.purge()
             self._producer.poll(0)
         self._producer = None
+        # What the old one said on its way out is not about the next one.
+        self._fatal = None
 
     def _handle(self) -> Any:
         if self._producer is None:
