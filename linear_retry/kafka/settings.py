@@ -112,6 +112,9 @@ def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, An
         "message.timeout.ms": max(min(_LONGEST_LETTER_MS, limit_ms), 1),
         "linger.ms": 0,
         "partitioner": "murmur2_random",
+        # Else a topic that was deleted comes back with the broker's defaults: one partition, and
+        # a retention that nobody chose for dead letters.
+        "allow.auto.create.topics": False,
     }
     config |= overlay
     config |= _guaranteed(overlay)

@@ -297,6 +297,7 @@ def test_a_dead_letter_is_acknowledged_by_all_and_written_once() -> None:
         "message.timeout.ms": 30_000,
         "linger.ms": 0,
         "partitioner": "murmur2_random",
+        "allow.auto.create.topics": False,
         "acks": "all",
         "enable.idempotence": True,
     }
