@@ -83,7 +83,8 @@ def check_handler(handler: object) -> None:
     """Raises `UsageError` for what would count as done without having run."""
     if not callable(handler):
         raise UsageError(f"handler={handler!r}: a callable of one message")
-    for call in (_unwrapped(handler), _unwrapped(type(handler).__call__)):
+    called = _unwrapped(handler)
+    for call in (called, _unwrapped(type(called).__call__)):
         if inspect.iscoroutinefunction(call):
             raise UsageError(f"handler={handler!r}: a coroutine function would never be awaited")
         if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
