@@ -1,0 +1,33 @@
+"""How are the figures told, to people and to machines?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from benchmarks.figures import Figure, Result, shown
+
+
+def table(name: str, result: Result) -> str:
+    """One line for each figure: median, lowest and highest round, target and verdict."""
+    lines = [f"\n{name}", *map(_line, result.figures)]
+    return "\n".join([*lines, *(f"  {note}" for note in result.notes)])
+
+
+def as_json(machine: Mapping[str, str], results: Mapping[str, Result]) -> str:
+    """The machine, and each benchmark's figures and notes by its name."""
+    told = {
+        name: {
+            "figures": [figure.as_json() for figure in result.figures],
+            "notes": list(result.notes),
+        }
+        for name, result in results.items()
+    }
+    return json.dumps({"machine": machine, "benchmarks": told}, indent=2)
+
+
+def _line(figure: Figure) -> str:
+    value = f"{shown(figure.median)} {figure.unit}"
+    spread = f"{shown(min(figure.rounds))} … {shown(max(figure.rounds))}"
+    target = "" if figure.target is None else f"{figure.target}: {figure.verdict}"
+    return f"  {figure.name:<50} {value:>20}  ({spread})  {target}".rstrip()
