@@ -1,0 +1,65 @@
+"""What does a part of the consumer see that is tested by itself?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from linear_retry.consumer.circuits import Circuits
+from linear_retry.consumer.offsets import Offsets
+from linear_retry.consumer.ownership import Ownership
+from linear_retry.consumer.parts import Parts
+from linear_retry.consumer.reading import Reading
+from linear_retry.events import Event
+from linear_retry.kafka.client import Client
+from linear_retry.kafka.settings import consumer_settings
+from linear_retry.scope import Partition
+from tests.fake.clock import VirtualClock
+from tests.recording_consumer import RecordingConsumer
+
+LEAST = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
+
+
+@dataclass(slots=True)
+class Joined:
+    """Real parts over a consumer that only records; `happened` has every event."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    happened: list[Event] = field(default_factory=list)
+    librdkafka: RecordingConsumer = field(init=False)
+    parts: Parts = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = consumer_settings(LEAST | dict(self.config))
+        client, ownership = Client(settings, self._make), Ownership()
+        reading = Reading(
+            client,
+            self.clock,
+            lambda: ownership.epoch,
+            max_poll_interval_s=settings.max_poll_interval_s,
+            session_timeout_s=settings.session_timeout_s,
+        )
+        circuits = Circuits(settings.group_id, lambda: None)
+        self.parts = Parts(
+            settings,
+            client,
+            self.clock,
+            ownership,
+            Offsets(),
+            circuits,
+            reading,
+            self.happened.append,
+        )
+
+    def _make(self, config: Mapping[str, Any]) -> RecordingConsumer:
+        self.librdkafka = RecordingConsumer(config)
+        return self.librdkafka
+
+    def own(self, *partitions: Partition, done: int | None = None) -> None:
+        """Assigned, and handled up to `done`."""
+        self.parts.ownership.take(partitions, self.clock.now_s())
+        self.parts.offsets.begin(partitions)
+        if done is not None:
+            self.parts.offsets.done(dict.fromkeys(partitions, done))

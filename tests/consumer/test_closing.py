@@ -1,0 +1,132 @@
+"""Does a consumer end in bounded time, with what is done committed, whatever the brokers do?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from linear_retry.consumer.closing import close
+from linear_retry.events import ClientError, Event, Revoked, Stopped
+from tests.consumer.joined_parts import Joined
+
+_P0, _P1 = ("orders", 0), ("orders", 1)
+
+
+def _closed(joined: Joined, *, commit: bool = True, timeout_s: float = 10.0) -> list[str]:
+    close(joined.parts, commit=commit, timeout_s=timeout_s)
+    return joined.librdkafka.names
+
+
+def _acknowledging(joined: Joined) -> None:
+    """The broker answers a commit in the next poll."""
+    answers = joined.librdkafka.answers
+    answers["poll"] = lambda timeout_s: joined.parts.offsets.committed(
+        joined.parts.offsets.uncommitted()
+    )
+
+
+def _silent(joined: Joined) -> None:
+    """The brokers are down: polls take their time, and nothing is answered."""
+    joined.librdkafka.answers["poll"] = joined.clock.advance
+
+
+def test_it_stops_commits_says_goodbye_and_leaves() -> None:
+    """Everything is paused before the commit: what arrives now is for the next owner."""
+    joined = Joined()
+    joined.own(_P0, _P1, done=5)
+    _acknowledging(joined)
+    assert ["pause", "commit", "poll", "close"] == _closed(joined)
+    assert ([("orders", 0, 5), ("orders", 1, 5)], True) == joined.librdkafka.calls[1][1]
+    assert [Revoked((_P0, _P1)), Stopped(left_group=True)] == joined.happened
+
+
+def test_with_nothing_to_commit_it_only_leaves() -> None:
+    """No pause, no commit, and no `Revoked` of nothing."""
+    joined = Joined()
+    assert ["close"] == _closed(joined)
+    assert [Stopped(left_group=True)] == joined.happened
+
+
+def test_a_fenced_consumer_commits_nothing() -> None:
+    """Whoever took its place has the partitions: what is done is theirs to commit."""
+    joined = Joined()
+    joined.own(_P0, done=5)
+    assert ["close"] == _closed(joined, commit=False)
+    assert {_P0: 5} == joined.parts.offsets.uncommitted()
+
+
+def test_a_static_member_leaves_its_partitions_standing() -> None:
+    """They wait for its return until the session ends, and the event says so."""
+    joined = Joined({"group.instance.id": "pod-0"})
+    _closed(joined)
+    assert [Stopped(left_group=False)] == joined.happened
+
+
+def test_an_unanswered_commit_is_waited_for_half_the_time() -> None:
+    """With the brokers down a synchronous commit would take 45 s."""
+    joined = Joined()
+    joined.own(_P0, done=5)
+    _silent(joined)
+    before_s = joined.clock.now_s()
+    names = _closed(joined, timeout_s=10.0)
+    assert ["pause", "commit"] == names[:2]
+    assert {"poll"} == set(names[2:-1])
+    assert "close" == names[-1]
+    assert 5.0 == pytest.approx(joined.clock.now_s() - before_s, abs=0.1)
+
+
+def test_a_refused_commit_is_told_and_does_not_keep_it_from_leaving() -> None:
+    """What was not committed is handled again by the next owner."""
+    joined = Joined()
+    joined.own(_P0, done=5)
+    error = KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "not a member")
+    joined.librdkafka.answers["commit"] = KafkaException(error)
+    assert ["pause", "commit", "close"] == _closed(joined)
+    assert [
+        ClientError("UNKNOWN_MEMBER_ID", "at close: not a member", 1),
+        Revoked((_P0,)),
+        Stopped(left_group=True),
+    ] == joined.happened
+
+
+def test_no_callback_runs_while_librdkafka_closes() -> None:
+    """`close` revokes on a thread that owns nothing: what is ours has been said goodbye to."""
+    told: list[object] = []
+    joined = Joined({"error_cb": told.append})
+    on_error = joined.librdkafka.config["error_cb"]
+    joined.librdkafka.answers["close"] = lambda: on_error(KafkaError(KafkaError._TRANSPORT))
+    _closed(joined)
+    assert [] == told
+
+
+@pytest.fixture
+def hanging() -> Iterator[threading.Event]:
+    """Set at the end, so that no thread is left behind by the test."""
+    released = threading.Event()
+    yield released
+    released.set()
+
+
+def test_a_client_that_does_not_close_is_left_behind(hanging: threading.Event) -> None:
+    """A fenced member's close takes minutes (295 s, measured): ours returns, and says so."""
+    joined = Joined()
+    joined.librdkafka.answers["close"] = hanging.wait
+    close(joined.parts, commit=True, timeout_s=0.2)
+    stopped, left = joined.happened
+    assert Stopped(left_group=True) == stopped
+    assert isinstance(left, ClientError)
+    assert ("_TIMED_OUT", 1) == (left.code, left.count)
+    assert "had not closed after 0.2 s and is left behind" in left.text
+
+
+def test_goodbye_is_said_before_leaving() -> None:
+    """Listeners hear of the end while this is still the owner; the close itself emits nothing."""
+    joined = Joined()
+    joined.own(_P0)
+    seen: list[list[Event]] = []
+    joined.librdkafka.answers["close"] = lambda: seen.append(list(joined.happened))
+    _closed(joined)
+    assert [[Revoked((_P0,)), Stopped(left_group=True)]] == seen
