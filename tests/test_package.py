@@ -1,0 +1,313 @@
+"""Do imports, doors and exceptions keep to the rooms that they belong to?"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import linear_retry
+
+_ROOT = Path(linear_retry.__file__).parent
+_PACKAGE = "linear_retry"
+
+
+@cache
+def _modules() -> dict[str, ast.Module]:
+    """Every module of the package, read from source: nothing is imported for it."""
+    found = {}
+    for path in sorted(_ROOT.rglob("*.py")):
+        parts = path.relative_to(_ROOT.parent).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = ast.parse(path.read_text())
+    return found
+
+
+def _targets(node: ast.AST) -> Iterator[str]:
+    """The modules that one import statement names, submodules told from other names."""
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case ast.ImportFrom(module=str(module), names=names, level=0):
+            submodules = [f"{module}.{alias.name}" for alias in names]
+            inner = [name for name in submodules if name in _modules()]
+            yield from inner
+            if len(inner) < len(submodules):
+                yield module
+        case ast.ImportFrom():
+            raise AssertionError("a relative import: write the whole name")
+
+
+def _imports(name: str, *, lazy: bool = True) -> set[str]:
+    """What a module imports; without `lazy`, only what loading it loads."""
+    tree = _modules()[name]
+    nodes = ast.walk(tree) if lazy else _loaded(tree)
+    return {target for node in nodes for target in _targets(node)}
+
+
+def _loaded(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield child
+            yield from _loaded(child)
+
+
+def _within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+# -- rooms and arrows -----------------------------------------------------------------------------
+
+_EVERYONES = {"errors", "events", "scope"}
+_PURE = {
+    "decision",
+    "dead_letter",
+    "delays",
+    "error_text",
+    "header_reader",
+    "header_text",
+    "oversized",
+    "strategy",
+    "strategy_file",
+}
+_MAY_IMPORT = {
+    **dict.fromkeys(_EVERYONES, _EVERYONES),
+    **dict.fromkeys(_PURE, _PURE | _EVERYONES),
+    "log": _EVERYONES,
+    "kafka": {"kafka"} | _PURE | _EVERYONES,
+    "consumer": {"consumer", "kafka", "log"} | _PURE | _EVERYONES,
+    # The root is what a user imports: demos show that, so they import it too.
+    "": {"consumer", "strategy"} | _EVERYONES,
+    "demo": {"", "demo", "consumer", "kafka", "log"} | _PURE | _EVERYONES,
+    "cli": {"", "cli", "demo", "consumer", "kafka", "log"} | _PURE | _EVERYONES,
+}
+
+
+def _room(module: str) -> str:
+    return module.removeprefix(_PACKAGE).removeprefix(".").split(".")[0]
+
+
+def _arrows() -> list[tuple[str, str]]:
+    return [
+        (name, target)
+        for name in _modules()
+        for target in sorted(_imports(name))
+        if _within(target, _PACKAGE)
+    ]
+
+
+def test_every_room_has_its_arrows() -> None:
+    """A new room says here what it may import."""
+    assert set() == {_room(name) for name in _modules()} - set(_MAY_IMPORT)
+
+
+def test_imports_follow_the_arrows() -> None:
+    """cli -> demo -> consumer -> kafka, decision, strategy -> errors, events, scope: never back."""
+    wrong = [
+        f"{name} -> {target}"
+        for name, target in _arrows()
+        if _room(target) not in _MAY_IMPORT[_room(name)]
+    ]
+    assert [] == wrong
+
+
+def test_no_module_loads_itself() -> None:
+    """Imports at module level have no cycles: every module can be imported first."""
+    graph = {
+        name: {target for target in _imports(name, lazy=False) if target in _modules()} - {name}
+        for name in _modules()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+_OWNERS = {"circuits", "offsets", "overruns", "ownership", "reading"}
+
+
+@pytest.mark.parametrize("owner", sorted(_OWNERS))
+def test_the_owners_do_not_know_one_another(owner: str) -> None:
+    """Each has one piece of state and nobody else's; who joins them is above them."""
+    known = {
+        target.split(".")[2]
+        for target in _imports(f"{_PACKAGE}.consumer.{owner}")
+        if _within(target, f"{_PACKAGE}.consumer")
+    }
+    assert set() == known - {"clock"}
+
+
+@pytest.mark.parametrize("module", sorted(_PURE | {"events", "scope", "errors"}))
+def test_the_pure_rooms_read_no_clock_and_throw_no_dice(module: str) -> None:
+    """Time and chance are arguments: the same values, the same answer."""
+    outside = {"time", "random", "secrets", "threading", "socket", "subprocess", "asyncio"}
+    assert set() == outside & _imports(f"{_PACKAGE}.{module}")
+
+
+# -- doors ----------------------------------------------------------------------------------------
+
+_DOORS = {
+    "confluent_kafka": ["kafka"],
+    "pybreaker": ["consumer.circuits"],
+    "typer": ["cli"],
+    "rich": ["cli", "demo"],
+    "orjson": ["cli", "demo"],
+    "httpx": ["demo"],
+}
+
+
+@pytest.mark.parametrize(("library", "doors"), _DOORS.items())
+def test_a_foreign_library_has_one_door(library: str, doors: list[str]) -> None:
+    """What another library changes is changed in one place."""
+    wrong = [
+        name
+        for name in _modules()
+        if any(_within(target, library) for target in _imports(name))
+        and not any(_within(name, f"{_PACKAGE}.{door}") for door in doors)
+    ]
+    assert [] == wrong
+
+
+def test_no_other_library_is_there() -> None:
+    """What is imported is Python's own, ours, or has a door above."""
+    known = {*sys.stdlib_module_names, _PACKAGE, *_DOORS}
+    found = {target.split(".")[0] for name in _modules() for target in _imports(name)}
+    assert set() == found - known
+
+
+def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
+    """A service that only consumes does not pay for the command line, the demo or Spark."""
+    unneeded = ("typer", "rich", "orjson", "httpx", "pyspark", "pytest", "hypothesis")
+    code = (
+        "import sys, linear_retry; "
+        f"print(*sorted({set(unneeded)!r} & sys.modules.keys()), "
+        "*(name for name in sys.modules if name.startswith(('linear_retry.cli', "
+        "'linear_retry.demo'))))"
+    )
+    fresh = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert [] == fresh.stdout.split()
+
+
+# -- the public face ------------------------------------------------------------------------------
+
+
+def test_the_public_names_are_sorted_and_complete() -> None:
+    """`__all__` is what can be imported, in order, and nothing public is left out of it."""
+    assert sorted(linear_retry.__all__) == linear_retry.__all__
+    public = {
+        name
+        for name, value in vars(linear_retry).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert public == set(linear_retry.__all__)
+
+
+@pytest.mark.parametrize("name", linear_retry.__all__)
+def test_every_public_name_says_what_it_promises(name: str) -> None:
+    """A class has a docstring of its own, and so has each of its public methods."""
+    item = getattr(linear_retry, name)
+    if not isinstance(item, type):
+        assert get_args(item), f"{name} is neither a class nor a type's name"
+        return
+    assert item.__dict__.get("__doc__")
+    undocumented = [
+        key
+        for key, member in vars(item).items()
+        if not key.startswith("_")
+        and (inspect.isfunction(member) or isinstance(member, property | classmethod))
+        and not inspect.getdoc(member)
+    ]
+    assert [] == undocumented
+
+
+@pytest.mark.parametrize("name", sorted(_modules()))
+def test_every_module_begins_with_one_line(name: str) -> None:
+    """The question that this room answers, or what it is; more stands in a paragraph of its own."""
+    first, *more = (ast.get_docstring(_modules()[name]) or "").split("\n")
+    assert first.endswith(("?", "."))
+    assert "" == "".join(more[:1])
+
+
+def test_every_module_can_be_imported_by_itself() -> None:
+    """No module needs another to have been imported before."""
+    for name in _modules():
+        if not _within(name, f"{_PACKAGE}.demo"):  # needs the extra `demo`
+            assert importlib.import_module(name).__name__ == name
+
+
+# -- where exceptions end, and where lines are written -------------------------------------------
+
+_CATCHES = {
+    # The handler's call: whatever a user may raise is an outcome.
+    ("consumer.loop", "_hand_over", "Exception"),
+    ("consumer.loop", "_attempt", "Exception"),
+    # The read-ahead is torn, and the exception goes on.
+    ("consumer.loop", "run", "BaseException"),
+    ("consumer.reading", "_polled", "BaseException"),
+    # A listener is the user's: it must not disturb the loop.
+    ("consumer.linear_consumer", "_emit", "Exception"),
+    # pybreaker calls the user's listeners in there.
+    ("consumer.circuits", "_drive", "Exception"),
+    # The predicate is the user's: what it raises becomes a UsageError that says so.
+    ("consumer.applying", "_classify", "Exception"),
+    # What leaves a callback makes librdkafka drop messages: kept, and raised afterwards.
+    ("kafka.client", "guarded", "BaseException"),
+    # A user's __str__ may raise anything, and its exception still needs a dead letter.
+    ("header_text", "guarded", "Exception"),
+}
+
+
+def _wide_catches(node: ast.AST, function: str = "") -> Iterator[tuple[str, str]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ExceptHandler):
+            caught = "BaseException" if child.type is None else ast.unparse(child.type)
+            names = {part.strip("() ") for part in caught.split(",")}
+            yield from ((function, name) for name in names & {"Exception", "BaseException"})
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _wide_catches(child, child.name)
+        else:
+            yield from _wide_catches(child, function)
+
+
+def test_everything_is_caught_only_where_a_reason_stands() -> None:
+    """`except Exception` hides bugs: each place is listed above with what it is for."""
+    found = {
+        (name.removeprefix(f"{_PACKAGE}."), function, caught)
+        for name, tree in _modules().items()
+        if _room(name) not in ("cli", "demo")
+        for function, caught in _wide_catches(tree)
+    }
+    assert found == _CATCHES
+
+
+def test_lines_are_written_in_one_room() -> None:
+    """Whatever happens is an event; only `log` makes lines of them."""
+    found = {
+        name
+        for name in _modules()
+        if "logging" in _imports(name) and _room(name) not in ("cli", "demo")
+    }
+    assert {f"{_PACKAGE}.log"} == found
+
+
+def test_nothing_is_printed() -> None:
+    """The library is silent on stdout; the command line and the demo speak there."""
+    printing = [
+        name
+        for name, tree in _modules().items()
+        if _room(name) not in ("cli", "demo")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print"
+    ]
+    assert [] == printing

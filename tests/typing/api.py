@@ -1,0 +1,151 @@
+"""Is every legal form of every public call accepted by a type checker? Checked, never run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import assert_type
+
+from confluent_kafka import Message
+
+from linear_retry import (
+    CircuitView,
+    DeadLetters,
+    Event,
+    ExhaustedError,
+    LinearConsumer,
+    Listener,
+    PermanentError,
+    RetryAfter,
+    Scope,
+    Strategy,
+    StrategyError,
+)
+from linear_retry.events import CircuitOpened, DeadLettered
+
+
+def handler(message: Message) -> None:
+    value: bytes | str | None = message.value()
+    if value is None:
+        raise RetryAfter(30)
+    raise RetryAfter(0.5, "busy")
+
+
+def returning(message: Message) -> int:
+    return message.offset() or 0
+
+
+def with_more(message: Message, *, url: str, times: int = 3) -> None: ...
+
+
+class Charging:
+    def __call__(self, message: Message) -> None: ...
+
+    def method(self, message: Message) -> object: ...
+
+
+def strategies() -> None:
+    assert_type(Strategy([1, 5, 0.25, "30s", {"every": "5m", "times": 2}]), Strategy)
+    Strategy([])
+    Strategy((1, 2, 3))
+    Strategy(
+        [{"exponential": {"initial": 1, "factor": 2, "max": "5m", "times": 10}}],
+        jitter=0.1,
+        name="steps",
+        description="for short outages",
+    )
+    loaded = Strategy.load("strategies/short-outage.json")
+    assert_type(Strategy.load(Path("strategies") / "short-outage.json"), Strategy)
+    assert_type(loaded.delay_s(1), float | None)
+    assert_type(loaded.delay_s(2, lambda: 0.5), float | None)
+    assert_type(list(loaded), list[float])
+    assert_type(len(loaded), int)
+    assert_type((loaded.total_s, loaded.name, loaded.fingerprint), tuple[float, str, str])
+
+
+def consumers() -> None:
+    config = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
+    mixed: dict[str, object] = {**config, "session.timeout.ms": 6000, "error_cb": print}
+    strategy = Strategy([1])
+    seen: list[Event] = []
+    LinearConsumer(config, ["orders"], strategy=strategy, transient=OSError, dead_letters="dead")
+    LinearConsumer(
+        mixed,
+        ("orders", "^refunds-.*"),
+        strategy=strategy,
+        transient=(ConnectionError, TimeoutError),
+        dead_letters=DeadLetters("dead"),
+    )
+    LinearConsumer(
+        config,
+        ["orders"],
+        strategy=strategy,
+        transient=[ConnectionError],
+        dead_letters=DeadLetters("dead", config={"linger.ms": 5}, oversized="reference"),
+        on_exhausted="repeat",
+        on_permanent="skip",
+    )
+    LinearConsumer(
+        config,
+        ["orders"],
+        strategy=strategy,
+        transient=lambda error: isinstance(error, OSError) and error.errno is not None,
+        on_exhausted="stop",
+        on_permanent="stop",
+        listeners=[listener, print, seen.append],
+        start_timeout_s=5,
+        close_timeout_s=2.5,
+    )
+
+
+def running(consumer: LinearConsumer) -> None:
+    with consumer as entered:
+        assert_type(entered, LinearConsumer)
+        entered.run(handler)
+    consumer.run(returning)
+    consumer.run(Charging())
+    consumer.run(Charging().method)
+    consumer.run(lambda message: message.value())
+    consumer.run(functools.partial(with_more, url="http://localhost"))
+    consumer.stop()
+    consumer.close()
+
+
+def looking(consumer: LinearConsumer) -> None:
+    assert_type(consumer.circuits, Mapping[Scope, CircuitView])
+    view = consumer.circuits[Scope()]
+    consumer.circuits.get(Scope("orders", 0))
+    assert_type(view.retry_at, datetime | None)
+    assert_type(view.failures, int | None)
+    assert_type(view.error, str | None)
+    if view.state == "half-open":
+        consumer.breaker().name = "mine"
+    consumer.breaker(Scope("orders")).add_listeners()
+
+
+def listener(event: Event) -> None:
+    match event:
+        case CircuitOpened(topic=topic, delay_s=delay_s, retry_at=retry_at):
+            assert_type((topic, delay_s, retry_at), tuple[str, float, datetime])
+        case DeadLettered():
+            assert_type(event.retry_id, str)
+        case _:
+            pass
+
+
+def listeners() -> tuple[Listener, ...]:
+    return (listener, print)
+
+
+def errors() -> None:
+    try:
+        Strategy.load("strategies/short-outage.json")
+    except StrategyError as error:
+        assert_type(error.problems, tuple[str, ...])
+    try:
+        consumers()
+    except (ExhaustedError, PermanentError) as error:
+        place = (error.topic, error.partition, error.offset, error.failures)
+        assert_type(place, tuple[str, int, int, int])
