@@ -1,0 +1,67 @@
+"""What if the handler takes longer than `max.poll.interval.ms`?"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from linear_retry import HandlerTooSlowError, events
+from linear_retry.kafka import Message
+from tests.scenarios.conftest import SceneFactory
+
+pytestmark = pytest.mark.broker
+
+_LIMIT_S = 2.0
+_QUICK = {
+    "max.poll.interval.ms": int(1000 * _LIMIT_S),
+    "session.timeout.ms": 1000,
+    "heartbeat.interval.ms": 200,
+}
+
+
+class _Slow:
+    """Takes too long for offset 2, so many times."""
+
+    def __init__(self, times: int) -> None:
+        self._left = times
+
+    def __call__(self, message: Message) -> None:
+        if message.offset() == 2 and self._left:
+            self._left -= 1
+            threading.Event().wait(_LIMIT_S + 0.3)
+
+
+# In the new protocol the session is the broker's, and the client cannot know how short it is.
+@pytest.mark.filterwarnings("ignore:max.poll.interval.ms=2000 is less than twice")
+@pytest.mark.parametrize(
+    "config",
+    [_QUICK, {"group.protocol": "consumer", "max.poll.interval.ms": 2000}],
+    ids=["classic", "consumer"],
+)
+def test_handled_again(scene: SceneFactory, config: dict[str, object]) -> None:
+    """What took too long is said, is not stored, for another may own it, and is handled again."""
+    group = scene(config=config)
+    group.produce(5)
+    member = group.join("first", _Slow(1))
+    slow = group.wait_for(events.HandlerTooSlow)
+    assert (2, 1, _LIMIT_S) == (slow.offset, slow.overruns, slow.limit_s)
+    assert slow.took_s > slow.limit_s
+    group.wait_until_done()
+    member.stop()
+    offsets = [offset for _, _, offset in group.handled()]
+    assert ([0, 1, 2], 2) == (offsets[:3], offsets.count(2))
+    assert [] == group.dead_letters()
+    assert [] == group.violations()
+
+
+def test_the_third_time_in_a_row(scene: SceneFactory) -> None:
+    """A handler that is always too slow ends its consumer, and the message is not committed."""
+    group = scene(config=_QUICK)
+    group.produce(5)
+    member = group.join("first", _Slow(3))
+    with pytest.raises(HandlerTooSlowError, match=r"@2: the handler took .* third time"):
+        member.result()
+    assert [1, 2, 3] == [event.overruns for event in group.said(events.HandlerTooSlow)]
+    assert group.committed()[group.topic, 0] <= 2
+    assert [] == group.violations(finished=False)
