@@ -159,6 +159,11 @@ class Scene:
         ends = [entry for entry in self.log() if isinstance(entry, Ended) and entry.how == "done"]
         return [end.place for end in ends if member in (None, end.member)]
 
+    def failed(self, member: str | None = None) -> list[Place]:
+        """What the handler raised an `Exception` for."""
+        ends = [entry for entry in self.log() if isinstance(entry, Ended) and entry.how == "failed"]
+        return [end.place for end in ends if member in (None, end.member)]
+
     def said(self, kind: type[_E], member: str | None = None) -> list[_E]:
         """The events of this kind."""
         all_said = [entry for entry in self.log() if isinstance(entry, Said)]

@@ -73,6 +73,28 @@ def test_told_twice_while_the_handler_hangs(scene: SceneFactory, tmp_path: Path)
     assert [] == group.violations(finished=False)
 
 
+def test_told_to_end_while_a_letter_is_awaited(scene: SceneFactory, tmp_path: Path) -> None:
+    """Out at once though nobody acknowledges it; the next life attempts its message again."""
+    group = scene()
+    group.produce(3)
+    gate = tmp_path / "gate"
+    first = group.spawn("first", {"0@1": [f"gate {gate} poison"]})
+    group.wait_for_attempts(2)
+    group.kafka.delete_topic(group.letters)
+    gate.touch()
+    wait_until(lambda: group.failed("first"), "the message has failed")
+    first.signal(signal.SIGTERM)
+    assert 0 == first.exit_code(_OUT_WITHIN_S)
+    assert {(group.topic, 0): 1} == group.committed()
+    group.kafka.create_topic(group.letters)
+    second = group.spawn("second", {"0@1": ["poison"]})
+    group.wait_until_done()
+    second.signal(signal.SIGTERM)
+    assert 0 == second.exit_code()
+    assert 1 == len(group.dead_letters())
+    assert [] == group.violations()
+
+
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
 def test_the_handler_raises_what_is_no_error(
     scene: SceneFactory, raised: type[BaseException]
