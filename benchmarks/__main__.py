@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable
@@ -40,7 +41,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 ALL: dict[str, Benchmark] = BENCHMARKS | {"neighbours": race.run}
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str]) -> None:
     """Run them and print their figures. A missed target is no failure: a person judges it."""
     chosen = _chosen(arguments)
     scale, results = QUICK if chosen.quick else FULL, {}
@@ -49,11 +50,12 @@ def main(arguments: list[str] | None = None) -> None:
             results[name] = ALL[name](kafka, scale)
             if not chosen.json:
                 print(table(name, results[name]), flush=True)
-    lines = "\n".join(f"{key}: {value}" for key, value in machine().items())
-    print(as_json(machine(), results) if chosen.json else f"\n{lines}")
+    about = {"command": shlex.join(["python", "-m", "benchmarks", *arguments])} | machine()
+    lines = "\n".join(f"{key}: {value}" for key, value in about.items())
+    print(as_json(about, results) if chosen.json else f"\n{lines}")
 
 
-def _chosen(arguments: list[str] | None) -> argparse.Namespace:
+def _chosen(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ALL)}")
     parser.add_argument("--quick", action="store_true", help="few rounds: for a first impression")
@@ -70,6 +72,6 @@ def _chosen(arguments: list[str] | None) -> argparse.Namespace:
 
 if __name__ == "__main__":
     try:
-        main()
+        main(sys.argv[1:])
     except NoBrokerError as error:
         sys.exit(f"error: {error}")

@@ -14,8 +14,8 @@ def table(name: str, result: Result) -> str:
     return "\n".join([*lines, *(f"  {note}" for note in result.notes)])
 
 
-def as_json(machine: Mapping[str, str], results: Mapping[str, Result]) -> str:
-    """The machine, and each benchmark's figures and notes by its name."""
+def as_json(about: Mapping[str, str], results: Mapping[str, Result]) -> str:
+    """What was run and where, and each benchmark's figures and notes by its name."""
     told = {
         name: {
             "figures": [figure.as_json() for figure in result.figures],
@@ -23,7 +23,7 @@ def as_json(machine: Mapping[str, str], results: Mapping[str, Result]) -> str:
         }
         for name, result in results.items()
     }
-    return json.dumps({"machine": machine, "benchmarks": told}, indent=2)
+    return json.dumps({"about": about, "benchmarks": told}, indent=2)
 
 
 def _line(figure: Figure) -> str:

@@ -120,10 +120,10 @@ def test_a_table_tells_spread_target_and_notes() -> None:
     assert ["one", "2", "ms", "(1", "…", "3)", "at", "most", "1.5:", "MISSED"] == lines[2].split()
 
 
-def test_json_holds_machine_figures_and_notes() -> None:
-    """A machine reads the same, and every round's value."""
+def test_json_holds_what_was_run_figures_and_notes() -> None:
+    """A program reads the same, and every round's value."""
     result = Result((Figure("one", "ms", (3.0, 1.0)),), notes=("mind the gap",))
     told = json.loads(as_json({"python": "3"}, {"some": result}))
-    assert {"python": "3"} == told["machine"]
+    assert {"python": "3"} == told["about"]
     assert ["mind the gap"] == told["benchmarks"]["some"]["notes"]
     assert [[3.0, 1.0]] == [figure["rounds"] for figure in told["benchmarks"]["some"]["figures"]]
