@@ -42,6 +42,8 @@ _RETRIABLE_COMMITS = frozenset(
         KafkaError.NOT_COORDINATOR,
         KafkaError.NOT_ENOUGH_REPLICAS,
         KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        # Deleted, or not known yet to a broker that has just started: the other topics go on.
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         # The group is being rebuilt: the callbacks will say what is still ours.
         KafkaError.REBALANCE_IN_PROGRESS,

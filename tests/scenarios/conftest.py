@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka
 from tests.scenarios.scene import Scene
+from tests.scenarios.wide_scene import WideScene, WideSceneFactory
 
 SceneFactory: TypeAlias = Callable[..., Scene]
 """`scene(partitions=1, **options)`: a `Scene` with topics of its own on the shared broker."""
@@ -39,6 +40,22 @@ def own_scene(own_kafka: RealKafka, tmp_path: Path) -> Iterator[SceneFactory]:
         own_kafka.create_topic("orders", partitions)
         own_kafka.create_topic("orders.dlq", partitions)
         made.append(Scene(own_kafka, "orders", "orders.dlq", tmp_path, **options))
+        return made[-1]
+
+    yield new
+    for each in made:
+        each.end()
+
+
+@pytest.fixture
+def wide_scene(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> Iterator[WideSceneFactory]:
+    """Makes scenes with several source topics on the shared broker."""
+    made: list[WideScene] = []
+
+    def new(protocol: dict[str, Any], *partitions: int, **options: Any) -> WideScene:
+        first, *more = [topic(count) for count in partitions or (1, 1)]
+        options |= {"config": protocol, "more_topics": more}
+        made.append(WideScene(kafka, first, topic(1), tmp_path, **options))
         return made[-1]
 
     yield new

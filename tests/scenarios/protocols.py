@@ -1,0 +1,13 @@
+"""By which protocols does a group share its partitions?"""
+
+from __future__ import annotations
+
+import pytest
+
+EAGER = {"partition.assignment.strategy": "range"}
+COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
+KIP_848 = {"group.protocol": "consumer"}
+
+PROTOCOLS = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer": KIP_848}
+
+each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS.keys())
