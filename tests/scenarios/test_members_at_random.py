@@ -1,0 +1,112 @@
+"""Do the guarantees hold while members come and go and the dependency fails in bursts?"""
+
+from __future__ import annotations
+
+import random
+import threading
+from itertools import count
+
+import pytest
+
+from linear_retry import events
+from linear_retry.kafka import Message
+from tests.guarantees import done_places
+from tests.kafka_operations import wait_until
+from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import Dependency
+from tests.scenarios.protocols import each_protocol
+from tests.scenarios.scene import Member, Scene
+
+pytestmark = pytest.mark.broker
+
+PARTITIONS = 12
+STEPS = 24
+FEWEST, MOST = 1, 4
+
+
+class Busy(Dependency):
+    """A dependency that takes its time, so that a rebalance finds messages in hand."""
+
+    def __init__(self, dice: random.Random) -> None:
+        super().__init__()
+        self._dice = dice
+        self._working = threading.Event()
+
+    def __call__(self, message: Message) -> None:
+        self._working.wait(self._dice.expovariate(1000))
+        super().__call__(message)
+
+
+class Play:
+    """What happens to one group, drawn from `dice`."""
+
+    def __init__(self, group: Scene, dice: random.Random) -> None:
+        self.group = group
+        self.dependency = Busy(dice)
+        self.members: list[Member] = []
+        self._dice = dice
+        self._names = (f"member-{number}" for number in count(1))
+
+    def join(self) -> None:
+        self.members.append(self.group.join(next(self._names), self.dependency))
+
+    def leave(self) -> None:
+        self.members.pop(self._dice.randrange(len(self.members))).stop()
+
+    def fail(self) -> None:
+        """An outage that some member notices, and that ends."""
+        before = len(self.group.said(events.CircuitOpened))
+        self.dependency.down = True
+        self.produce()
+        wait_until(
+            lambda: len(self.group.said(events.CircuitOpened)) > before,
+            "a circuit opens",
+            detail=self.group.story,
+        )
+
+    def produce(self) -> None:
+        """Something more for some partitions, so that there is something to be done meanwhile."""
+        partitions = self._dice.choices(range(PARTITIONS), k=200)
+        values = [(partition, None, b"%d" % partition, ()) for partition in partitions]
+        self.group.kafka.produce(self.group.topic, values)
+
+    def step(self) -> None:
+        """One thing happens; sometimes the next does before the group has found its peace."""
+        possible = [self.fail, self.produce]
+        possible += [self.join, self.join] if len(self.members) < MOST else []
+        possible += [self.leave] if len(self.members) > FEWEST else []
+        self._dice.choice(possible)()
+        if self._dice.random() < 0.6:
+            self.dependency.down = False
+            self.progress(self._dice.randrange(1, 150))
+
+    def progress(self, messages: int) -> None:
+        """So many more are handled."""
+        wanted = len(done_places(self.group.log())) + messages
+        self.produce()
+        wait_until(
+            lambda: len(done_places(self.group.log())) >= wanted,
+            f"{messages} more are handled",
+            detail=self.group.story,
+        )
+
+
+@each_protocol
+@pytest.mark.parametrize("seed", [1])
+def test_members_come_and_go_at_random(
+    protocol: dict[str, str], seed: int, scene: SceneFactory
+) -> None:
+    """Whatever comes together: all is handled in order, none lost, none while a circuit is open."""
+    group = scene(PARTITIONS, config=protocol, strategy=[0.05, 0.1, 0.3, 0.5, 1, 2])
+    play = Play(group, random.Random(seed))
+    for _ in range(3):
+        play.join()
+    for _ in range(STEPS):
+        play.step()
+    play.dependency.down = False
+    group.wait_until_done()
+    for member in play.members:
+        member.stop()
+    assert len(group.said(events.CircuitOpened)) > 2
+    assert len(group.said(events.Revoked)) > 3
+    assert [] == group.violations()
