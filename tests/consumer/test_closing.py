@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -120,6 +122,29 @@ def test_a_client_that_does_not_close_is_left_behind(hanging: threading.Event) -
     assert isinstance(left, ClientError)
     assert ("_TIMED_OUT", 1) == (left.code, left.count)
     assert "had not closed after 0.2 s and is left behind" in left.text
+
+
+def test_a_client_that_takes_a_moment_is_waited_for(hanging: threading.Event) -> None:
+    """Leaving the group needs an answer of the broker's: it is not left behind for that."""
+    joined = Joined()
+    joined.librdkafka.answers["close"] = lambda: hanging.wait(0.05)
+    _closed(joined)
+    assert [Stopped(left_group=True)] == joined.happened
+
+
+def test_what_is_left_behind_is_never_freed(hanging: threading.Event) -> None:
+    """Freed, librdkafka would wait for the hanging close again, and nothing could end that."""
+    joined = Joined()
+    joined.librdkafka.answers["close"] = hanging.wait
+    close(joined.parts, commit=True, timeout_s=0.2)
+    handle = weakref.ref(joined.librdkafka)
+    hanging.set()
+    for thread in threading.enumerate():
+        if thread.name == "linear_retry close":
+            thread.join()
+    del joined
+    gc.collect()
+    assert handle() is not None
 
 
 def test_goodbye_is_said_before_leaving() -> None:

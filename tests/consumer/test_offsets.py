@@ -129,6 +129,14 @@ def test_uncommitted_is_what_is_done_and_not_acknowledged() -> None:
     assert {} == offsets.uncommitted([])
 
 
+def test_an_acknowledged_0_is_acknowledged() -> None:
+    """The anchor of a group that begins at the first offset of all."""
+    offsets = _at(0)
+    before = offsets.uncommitted()
+    offsets.committed({_P0: 0})
+    assert ({_P0: 0}, {}) == (before, offsets.uncommitted())
+
+
 def test_a_late_answer_takes_nothing_back() -> None:
     """An older commit that is answered after a newer one changes nothing."""
     offsets = _at(None)
