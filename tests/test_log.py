@@ -19,6 +19,7 @@ from linear_retry.events import (
     Event,
     PartitionRevived,
     ProbeFailed,
+    RetentionTooShort,
     Stopped,
 )
 from linear_retry.log import log, log_listener_failure
@@ -182,6 +183,10 @@ def test_the_line_about_an_unsent_letter_says_when_it_is_sent_again(
         (_sample(PartitionRevived, offset=None), "at the committed offset"),
         (_sample(DataLost), "goes on at 2000."),
         (_sample(DataLost, next_offset=None), "goes on at ?."),
+        (
+            _sample(RetentionTooShort),
+            "waits 7200 s in total, and orders keeps its messages for 3600 s",
+        ),
         (_sample(Stopped), "left the group"),
         (_sample(Stopped, left_group=False), "wait for its return"),
     ],

@@ -98,6 +98,15 @@ def test_a_reset_keeps_what_is_done() -> None:
     assert {_P0: 10} == offsets.starts()
 
 
+def test_a_known_beginning_ends_a_reset() -> None:
+    """Once it is known where it goes on, that is where it would begin anew."""
+    offsets = _at(None)
+    offsets.reset(_P0, -2, anchored=True)
+    offsets.start_at(_P0, 7)
+    assert {_P0: 7} == offsets.starts()
+    assert "doubtful" == offsets.believe(_P0, 8)
+
+
 def test_a_partition_begins_where_it_is_done_or_committed() -> None:
     """Nothing delivered: the committed offset decides, so nothing is named."""
     offsets = Offsets()
