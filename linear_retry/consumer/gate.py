@@ -63,11 +63,12 @@ class Gate:
         if parts.ownership.is_stale(partition, serial):
             return  # sought or begun anew a moment ago: it comes again, in its order
         is_message = message.error() is None
-        if is_message and parts.circuits.stops(partition):
-            parts.client.pause([partition])
-            parts.emit(LeakDropped(*partition, offset=offset))
-            return
-        believed = self._is_next(partition, offset) and self._is_anchored(partition, offset)
+        if parts.circuits.stops(partition):
+            if is_message:
+                parts.client.pause([partition])
+                parts.emit(LeakDropped(*partition, offset=offset))
+            return  # its end is no news either: what leaked before it is still to come
+        believed = self._is_next(partition, offset) and self._is_anchored(partition)
         if believed and is_message:
             self._let_in(message, partition, offset)
 
@@ -85,14 +86,15 @@ class Gate:
                 parts.ownership.has_spoken(partition)
                 return True
 
-    def _is_anchored(self, partition: Partition, offset: int) -> bool:
+    def _is_anchored(self, partition: Partition) -> bool:
         """The group's first offset here is committed before the handler sees it.
 
         With nothing committed and `latest`, the next owner would begin at the end: a revoke now
         would lose this message.
         """
         parts = self._parts
-        if not parts.offsets.needs_anchor(partition):
+        offset = parts.offsets.next_offset(partition)
+        if offset is None or not parts.offsets.needs_anchor(partition):
             return True
         try:
             parts.client.commit_now({partition: offset})

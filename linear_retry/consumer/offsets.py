@@ -92,7 +92,9 @@ class Offsets:
 
     def start_at(self, partition: Partition, offset: int) -> None:
         """The first message delivered, or the end where there is none."""
-        self._positions[partition].next_offset = offset
+        position = self._positions[partition]
+        position.next_offset = offset
+        position.reset_to = None
 
     def reset(self, partition: Partition, to: int, *, anchored: bool) -> None:
         """`auto.offset.reset` says where it goes on, and the next offset to come is believed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from confluent_kafka import KafkaError
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -187,9 +187,10 @@ class ConsumerProtocolSchedule(Schedule):
 
 
 _BUDGET = settings(
-    max_examples=10,
+    max_examples=400,
     stateful_step_count=30,
     deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

@@ -185,6 +185,7 @@ class Fetching:
         if fetch.eof_told or not self._tells_eof:
             return None
         fetch.eof_told = True
+        fetch.first_after = None
         text = (
             f"Fetch from broker 1 reached end of partition at offset {log.end} "
             f"(HighwaterMark {log.end})"
