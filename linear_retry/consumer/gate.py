@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from linear_retry.consumer.circuits import Held
+from linear_retry.consumer.complaints import Complaints
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.reading import partition_of
 from linear_retry.consumer.steering import Steering
@@ -25,8 +26,7 @@ class Gate:
     def __init__(self, parts: Parts, steering: Steering) -> None:
         self._parts = parts
         self._steering = steering
-        self._errors = 0
-        self._last_error = 0
+        self._complaints = Complaints()
 
     def admit(self, arrivals: list[Message]) -> None:
         """Let the messages among these join the read-ahead; errors are dealt with.
@@ -124,11 +124,9 @@ class Gate:
         With a broker down the same one comes hundreds of times.
         """
         raise_if_hopeless(error)
-        same = error.code() == self._last_error
-        self._errors = self._errors + 1 if same else 1
-        self._last_error = error.code()
-        if str(self._errors).strip("0") == "1":
-            self._parts.emit(ClientError(error.name(), error.str(), self._errors))
+        count = self._complaints.hear(error.code(), self._parts.clock.now_s())
+        if count is not None:
+            self._parts.emit(ClientError(error.name(), error.str(), count))
 
     def _reset(self, partition: Partition, offset: int | None) -> None:
         """No committed offset, or one that the broker does not have any more.

@@ -1,0 +1,26 @@
+"""How often has the client complained of this, and is it worth saying again?"""
+
+from __future__ import annotations
+
+FORGOTTEN_AFTER_S = 60.0
+
+
+class Complaints:
+    """Counts each kind of problem by itself.
+
+    With a broker down several kinds take turns, hundreds of times a minute: counting only the same
+    in a row would say each of them each time.
+    """
+
+    def __init__(self) -> None:
+        self._heard: dict[int, tuple[int, float]] = {}
+
+    def hear(self, code: int, now_s: float) -> int | None:
+        """How often this kind has come, where it is worth saying: at the first, and each tenfold.
+
+        A kind that has not come for a minute begins anew.
+        """
+        count, last_s = self._heard.get(code, (0, now_s))
+        count = 1 if now_s - last_s > FORGOTTEN_AFTER_S else count + 1
+        self._heard[code] = count, now_s
+        return count if str(count).strip("0") == "1" else None
