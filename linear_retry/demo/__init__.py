@@ -1,0 +1,1 @@
+"""What does a consumer do while the thing behind it is down, and can that be proved?"""

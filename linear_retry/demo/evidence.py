@@ -1,0 +1,92 @@
+"""What was seen, by whom, and when? All times are seconds on one monotonic clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from linear_retry.events import Event
+
+Answer: TypeAlias = Literal["paid", "rejected", "unavailable", "refused", "broken"]
+"""`broken`: the connection was made, and no answer came."""
+
+SETTLED: frozenset[Answer] = frozenset({"paid", "rejected"})
+UNHEARD: frozenset[Answer] = frozenset({"refused"})
+ANSWER_OF_STATUS: dict[int, Answer] = {200: "paid", 422: "rejected", 503: "unavailable"}
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """An order, and where the broker acknowledged it."""
+
+    order_id: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request as the HTTP client saw it: begun, and answered, refused or broken off."""
+
+    order_id: str
+    partition: int
+    offset: int
+    started_s: float
+    ended_s: float
+    answer: Answer
+    retry_after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One request as the payment service saw it."""
+
+    at_s: float
+    order_id: str
+    partition: int
+    offset: int
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """An event of the consumer's, and when the listener got it."""
+
+    at_s: float
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter, read back from its topic."""
+
+    order_id: str
+    partition: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything that the proof goes by, and what it was to be: `delays_s`, `rejected`."""
+
+    produced: tuple[Produced, ...]
+    attempts: tuple[Attempt, ...]
+    receipts: tuple[Receipt, ...]
+    events: tuple[Noted, ...]
+    letters: tuple[Letter, ...]
+    delays_s: tuple[float, ...]
+    rejected: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One promise, the figures it was judged by, and everything that speaks against it."""
+
+    claim: str
+    figures: str
+    violations: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.violations

@@ -1,0 +1,92 @@
+"""How does the handler pay an order, and what did its HTTP client see?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self
+
+import httpx
+
+from linear_retry.demo.evidence import ANSWER_OF_STATUS, Answer, Attempt
+from linear_retry.demo.orders import order_id_of
+from linear_retry.errors import RetryAfter
+
+TRANSIENT: tuple[type[Exception], ...] = (httpx.TransportError,)
+
+
+class PaymentRejected(Exception):  # noqa: N818  (what the service says, in its own words)
+    """The service will never take this payment: permanent."""
+
+
+class Message(Protocol):
+    """What the handler asks of a Kafka message."""
+
+    def partition(self) -> int | None: ...
+    def offset(self) -> int | None: ...
+    def value(self) -> bytes | None: ...
+
+
+class Payments:
+    """Pays one order for each message; every attempt, however it ends, goes to `note`."""
+
+    def __init__(
+        self,
+        url: str,
+        note: Callable[[Attempt], object],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        # trust_env: a proxy from the environment would stand between us and the loopback.
+        self._http = httpx.Client(base_url=url, timeout=5.0, trust_env=False, transport=transport)
+        self._note = note
+        self._clock = clock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._http.close()
+
+    def pay(self, message: Message) -> None:
+        """Return: paid. Raises httpx.TransportError, RetryAfter (503), PaymentRejected (422)."""
+        order_id = order_id_of(message.value())
+        partition, offset = message.partition() or 0, message.offset() or 0
+        payment = {"order": order_id, "partition": partition, "offset": offset}
+        answer: Answer = "broken"
+        retry_after_s = 0.0
+        started_s = self._clock()
+        try:
+            response = self._http.post("/payments", json=payment)
+            answer = ANSWER_OF_STATUS.get(response.status_code, "broken")
+            retry_after_s = float(response.headers.get("Retry-After", 0))
+        except httpx.ConnectError:
+            answer = "refused"
+            raise
+        finally:
+            # Noted before the consumer learns of it: its delay can only begin later than this.
+            self._note(
+                Attempt(
+                    order_id, partition, offset, started_s, self._clock(), answer, retry_after_s
+                )
+            )
+        _raise_for(response, retry_after_s)
+
+
+def _raise_for(response: httpx.Response, retry_after_s: float) -> None:
+    match response.status_code:
+        case 200:
+            return
+        case 422:
+            raise PaymentRejected("422: the card has expired")
+        case 503:
+            raise RetryAfter(retry_after_s, "503 Service Unavailable")
+        case status:
+            raise httpx.RemoteProtocolError(f"unexpected answer: {status}")

@@ -1,0 +1,130 @@
+"""Did the consumer keep its promises? From what was seen, one verdict for each promise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from linear_retry.demo.evidence import ANSWER_OF_STATUS, SETTLED, UNHEARD, Answer, Evidence, Verdict
+from linear_retry.demo.failures import by_time, failures_of, place, rebalances
+from linear_retry.demo.waits import each_wait_announced, never_early, quiet_while_open
+
+
+def prove(evidence: Evidence) -> tuple[Verdict, ...]:
+    """All verdicts. Pure; the times it compares are of one clock.
+
+    How long to wait after a failure is worked out here, from the strategy, the failures counted
+    in the HTTP client's log and the service's `Retry-After`: the consumer's own word is not taken.
+    """
+    failures = failures_of(evidence)
+    return (
+        _went_down_twice(evidence),
+        _logs_agree(evidence),
+        _in_order(evidence),
+        _none_lost(evidence),
+        each_wait_announced(evidence, failures),
+        quiet_while_open(evidence, failures),
+        never_early(evidence, failures),
+        _dead_letters(evidence),
+    )
+
+
+def _went_down_twice(evidence: Evidence) -> Verdict:
+    answers = Counter(attempt.answer for attempt in evidence.attempts)
+    wanted: dict[Answer, str] = {
+        "refused": "no connection was refused",
+        "unavailable": "no 503 was answered",
+    }
+    return Verdict(
+        "the service was down twice",
+        f"{answers['refused']} connections refused, {answers['unavailable']} times 503",
+        tuple(
+            f"{text}: nothing was put to the test"
+            for answer, text in wanted.items()
+            if not answers[answer]
+        ),
+    )
+
+
+def _logs_agree(evidence: Evidence) -> Verdict:
+    heard = [a for a in by_time(evidence.attempts) if a.answer not in UNHEARD]
+    receipts = sorted(evidence.receipts, key=lambda receipt: receipt.at_s)
+    violations = [
+        f"{attempt.order_id}: the client's {attempt.answer} and the service's {receipt.status} "
+        f"for {receipt.order_id} are not the same request"
+        for attempt, receipt in zip(heard, receipts, strict=False)
+        if (attempt.order_id, attempt.partition, attempt.offset)
+        != (receipt.order_id, receipt.partition, receipt.offset)
+        or ANSWER_OF_STATUS.get(receipt.status) != attempt.answer
+        or not attempt.started_s <= receipt.at_s <= attempt.ended_s
+    ]
+    if len(heard) != len(receipts):
+        violations.append(f"the client was heard {len(heard)} times, the service {len(receipts)}")
+    return Verdict(
+        "client and service saw the same",
+        f"{len(receipts)} requests received, {len(evidence.attempts) - len(heard)} refused",
+        tuple(violations),
+    )
+
+
+def _in_order(evidence: Evidence) -> Verdict:
+    partitions = sorted({produced.partition for produced in evidence.produced})
+    violations = [text for number in partitions for text in _disorder(evidence, number)]
+    return Verdict(
+        "in order, per partition",
+        f"{len(partitions)} partitions, {len(evidence.attempts)} attempts, "
+        f"{len(violations)} before an earlier order was done",
+        tuple(violations),
+    )
+
+
+def _disorder(evidence: Evidence, partition: int) -> Iterator[str]:
+    waiting = sorted(p.offset for p in evidence.produced if p.partition == partition)
+    done: set[int] = set()
+    ours = [attempt for attempt in evidence.attempts if attempt.partition == partition]
+    for attempt in by_time(ours):
+        while waiting and waiting[0] in done:
+            waiting.pop(0)
+        if waiting and attempt.offset > waiting[0]:
+            yield (f"{place(attempt)}: attempted before {partition}@{waiting[0]} was done")
+        if attempt.answer in SETTLED:
+            done.add(attempt.offset)
+
+
+def _none_lost(evidence: Evidence) -> Verdict:
+    paid = Counter(receipt.order_id for receipt in evidence.receipts if receipt.status == 200)
+    dead = Counter(letter.order_id for letter in evidence.letters)
+    produced = {produced.order_id for produced in evidence.produced}
+    moved = rebalances(evidence)
+    violations = [
+        f"{order}: neither paid nor dead-lettered" for order in sorted(produced - {*paid, *dead})
+    ]
+    violations += [f"{order}: paid and dead-lettered" for order in sorted({*paid} & {*dead})]
+    violations += [f"{order}: never produced" for order in sorted({*paid, *dead} - produced)]
+    twice = sorted(order for order, times in (paid + dead).items() if times > 1)
+    if not moved:  # at least once: a second time needs a partition that was taken away
+        violations += [f"{order}: done more than once, and no partition moved" for order in twice]
+    return Verdict(
+        "none lost, none skipped",
+        f"{len(paid)} paid + {len(dead)} dead-lettered = {len(paid) + len(dead)} "
+        f"of {len(produced)}, {len(twice)} twice",
+        tuple(violations),
+    )
+
+
+def _dead_letters(evidence: Evidence) -> Verdict:
+    where = {p.order_id: (p.partition, p.offset) for p in evidence.produced}
+    got = Counter((letter.order_id, letter.reason) for letter in evidence.letters)
+    wanted = Counter((order, "permanent") for order in evidence.rejected)
+    violations = [f"no dead letter: {order}, {reason}" for order, reason in sorted(wanted - got)]
+    violations += [f"not expected: {order}, {reason}" for order, reason in sorted(got - wanted)]
+    violations += [
+        f"{letter.order_id}: its dead letter names {letter.partition}@{letter.offset}"
+        for letter in evidence.letters
+        if where.get(letter.order_id) not in {None, (letter.partition, letter.offset)}
+    ]
+    return Verdict(
+        "the rejected, and only they, are dead letters",
+        ", ".join(f"{order}: {reason}" for order, reason in sorted(got)) or "none",
+        tuple(violations),
+    )

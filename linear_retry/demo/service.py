@@ -1,0 +1,168 @@
+"""What does a payment service look like that goes down twice, and what did it receive?"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
+from threading import Lock, Thread, Timer
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
+
+from linear_retry.demo.evidence import Receipt
+
+Cancel: TypeAlias = Callable[[], None]
+Later: TypeAlias = Callable[[float, Callable[[], None]], Cancel]
+"""Does something in so many seconds, in another thread, unless it is cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Down once `after_accepted` payments are made: by progress, so each run has one shape."""
+
+    after_accepted: int
+    kind: Literal["refused", "unavailable"]
+    lasts_s: float
+
+
+class _Listener(ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False  # an outage begins in a request's thread, which would wait for itself
+
+    def __init__(self, port: int, answer: Callable[[bytes], int]) -> None:
+        super().__init__(("127.0.0.1", port), _Request, bind_and_activate=False)
+        self.answer = answer
+        self.server_bind()
+
+    def listen(self) -> None:
+        self.server_activate()
+        Thread(target=self.serve_forever, args=(0.01,), name="payment-service", daemon=True).start()
+
+
+class _Request(BaseHTTPRequestHandler):
+    # HTTP/1.0 makes a connection for each request: one kept alive would outlive the listener,
+    # and nothing would be refused.
+    server: _Listener
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status = self.server.answer(body)
+        self.send_response(status)
+        if status == 503:
+            self.send_header("Retry-After", "1")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (http.server's name)
+        """Says nothing: the receipts are the log."""
+
+
+def in_a_thread(delay_s: float, call: Callable[[], None]) -> Cancel:
+    """The `Later` of real life."""
+    timer = Timer(delay_s, call)
+    timer.daemon = True
+    timer.start()
+    return timer.cancel
+
+
+class PaymentService:
+    """Takes payments at `url`: 200, 422 for an order in `rejected`, 503 or nothing while down.
+
+    The first answer of an outage comes after the last payment before it was answered: what is
+    accepted as the n-th payment is still answered, and the next connection is refused.
+    """
+
+    def __init__(
+        self,
+        outages: tuple[Outage, ...],
+        rejected: frozenset[str],
+        *,
+        latency_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        later: Later = in_a_thread,
+    ) -> None:
+        self._outages = {outage.after_accepted: outage for outage in outages}
+        self._rejected = rejected
+        self._latency_s = latency_s
+        self._clock = clock
+        self._later = later
+        self._lock = Lock()
+        self._receipts: list[Receipt] = []
+        self._accepted = 0
+        self._unavailable = False
+        self._listening = True
+        self._cancel: Cancel = lambda: None
+        self._listener = _Listener(0, self._answer)
+        self._port = int(self._listener.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """Where payments go; the same before, during and after an outage."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """What has been received so far, in order of arrival."""
+        with self._lock:
+            return tuple(self._receipts)
+
+    def __enter__(self) -> Self:
+        self._listener.listen()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._cancel()
+            self._stop_listening()
+
+    def _answer(self, body: bytes) -> int:
+        at_s = self._clock()
+        time.sleep(self._latency_s)
+        payment = json.loads(body)
+        with self._lock:
+            status = self._status(payment["order"])
+            self._receipts.append(
+                Receipt(at_s, payment["order"], payment["partition"], payment["offset"], status)
+            )
+            if status == 200:
+                self._accepted += 1
+                self._begin(self._outages.get(self._accepted))
+        return status
+
+    def _status(self, order_id: str) -> int:
+        if self._unavailable:
+            return 503
+        return 422 if order_id in self._rejected else 200
+
+    def _begin(self, outage: Outage | None) -> None:
+        if outage is None:
+            return
+        if outage.kind == "unavailable":
+            self._unavailable = True
+        else:
+            self._stop_listening()
+            # Bound but not listening: the kernel refuses, and nobody else can take the port.
+            self._listener = _Listener(self._port, self._answer)
+        self._cancel = self._later(outage.lasts_s, self._end)
+
+    def _end(self) -> None:
+        with self._lock:
+            self._unavailable = False
+            if not self._listening:
+                self._listening = True
+                self._listener.listen()
+
+    def _stop_listening(self) -> None:
+        if self._listening:
+            self._listener.shutdown()
+        self._listening = False
+        self._listener.server_close()

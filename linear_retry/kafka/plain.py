@@ -1,0 +1,180 @@
+"""How are topics made, filled, read whole and removed, with none of our promises in between?"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    AdminClient,
+    NewTopic,
+)
+
+from linear_retry.errors import BrokerError
+
+_PATIENCE_S = 10.0
+_SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
+
+
+@dataclass(frozen=True, slots=True)
+class PlainMessage:
+    """A message as it lies in its topic; of headers of one name, the last."""
+
+    partition: int
+    offset: int
+    value: bytes | None
+    headers: Mapping[str, bytes | None]
+
+
+@contextmanager
+def borrowed_topics(
+    bootstrap: str, partitions: Mapping[str, int], *, group_id: str
+) -> Iterator[None]:
+    """Topics, by name and number of partitions, that are there inside the `with` and gone after.
+
+    The consumer group `group_id` goes with them. Raises `BrokerError` where no broker answers
+    within 10 s, or one refuses a topic. Removing is best effort: what stays is named on stderr.
+    """
+    admin = AdminClient(_quiet(bootstrap))
+    _reach(admin, bootstrap)
+    try:
+        _create(admin, bootstrap, partitions)
+        yield
+    finally:
+        topics = admin.delete_topics(list(partitions), request_timeout=_PATIENCE_S)
+        _remove("topic", topics)
+        _remove("group", admin.delete_consumer_groups([group_id], request_timeout=_PATIENCE_S))
+
+
+def produce(
+    bootstrap: str, topic: str, messages: Iterable[tuple[int, bytes, bytes]]
+) -> tuple[int, ...]:
+    """Write (partition, key, value), in order; return the offset of each, once all are there.
+
+    Raises `BrokerError` where one is not acknowledged within 10 s.
+    """
+    offsets: dict[int, int] = {}
+    errors: list[KafkaError] = []
+
+    def report_of(number: int) -> Any:
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                errors.append(error)
+            else:
+                offsets[number] = message.offset() or 0
+
+        return report
+
+    producer = Producer(_quiet(bootstrap) | {"enable.idempotence": True})
+    count = 0
+    for partition, key, value in messages:
+        producer.produce(topic, value, key, partition, on_delivery=report_of(count))
+        count += 1
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while producer.flush(_SLICE_S) and time.monotonic() < deadline_s:
+        pass
+    if len(offsets) < count:
+        reason = errors[0].str() if errors else f"no answer within {_PATIENCE_S:g} s"
+        raise BrokerError(f"{bootstrap}: cannot write to topic {topic!r}: {reason}")
+    return tuple(offsets[number] for number in range(count))
+
+
+def read_all(bootstrap: str, topic: str, partitions: int) -> tuple[PlainMessage, ...]:
+    """What is in the topic now, each partition in order, read without a group.
+
+    Raises `BrokerError` where it cannot be read to its end within 10 s.
+    """
+    consumer = Consumer(
+        _quiet(bootstrap)
+        | {
+            "group.id": "reads-without-one",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        return tuple(_until_ends(consumer, bootstrap, topic, partitions))
+    finally:
+        consumer.close()
+
+
+def _until_ends(
+    consumer: Consumer, bootstrap: str, topic: str, partitions: int
+) -> Iterator[PlainMessage]:
+    waiting = set(range(partitions))
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in waiting])
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while waiting:
+        message = consumer.poll(_SLICE_S)
+        if message is None:
+            if time.monotonic() > deadline_s:
+                raise BrokerError(f"{bootstrap}: cannot read {topic!r} within {_PATIENCE_S:g} s")
+            continue
+        error = message.error()
+        if error is None:
+            yield PlainMessage(
+                message.partition() or 0,
+                message.offset() or 0,
+                message.value(),
+                dict(message.headers() or ()),  # type: ignore[arg-type]  # pairs; typed as either form
+            )
+        elif error.code() == KafkaError._PARTITION_EOF:
+            waiting.discard(message.partition() or 0)
+        elif error.fatal() or not error.retriable():
+            raise BrokerError(f"{bootstrap}: cannot read {topic!r}: {error.str()}")
+
+
+def _reach(admin: Any, bootstrap: str) -> None:
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            admin.list_topics(timeout=_SLICE_S)
+            return
+        except KafkaException as error:
+            if time.monotonic() > deadline_s:
+                raise BrokerError(
+                    f"{bootstrap}: no broker answers within {_PATIENCE_S:g} s ({_text(error)}); "
+                    "check the address, and that it is reachable from here"
+                ) from error
+
+
+def _create(admin: Any, bootstrap: str, partitions: Mapping[str, int]) -> None:
+    wanted = [NewTopic(name, num_partitions=count) for name, count in partitions.items()]
+    for name, answer in admin.create_topics(wanted, request_timeout=_PATIENCE_S).items():
+        try:
+            answer.result()
+        except KafkaException as error:
+            raise BrokerError(
+                f"{bootstrap}: cannot create topic {name!r}: {_text(error)}"
+            ) from error
+
+
+def _remove(kind: str, answers: Mapping[str, Any]) -> None:
+    for name, answer in answers.items():
+        error = answer.exception()
+        if error is not None:
+            sys.stderr.write(f"the {kind} {name!r} stays behind: {_text(error)}\n")
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError):
+        return error.args[0].str()
+    return str(error)
+
+
+def _quiet(bootstrap: str) -> dict[str, Any]:
+    # What goes wrong is raised: librdkafka's own lines on stderr would stand in the picture.
+    return {"bootstrap.servers": bootstrap, "log_level": 0}
