@@ -68,7 +68,7 @@ def test_goes_and_comes_back_while_open(protocol: Protocol, wide_scene: WideScen
 
 @each_protocol
 def test_goes_to_another_for_good(protocol: Protocol, wide_scene: WideSceneFactory) -> None:
-    """The held message is its new owner's, and at retry_at the first of what stayed is the probe."""
+    """The held message is its new owner's, and the first of what stayed the probe."""
     # Who takes only the topic of one partition gets it from who takes both.
     group = wide_scene(protocol, 1, 2, strategy=[0.1])
     moving, staying = group.topics
