@@ -18,7 +18,10 @@ class StrategyError(ConfigurationError, ValueError):
 
     def __init__(self, problems: list[str] | tuple[str, ...]) -> None:
         self.problems: tuple[str, ...] = tuple(problems)
-        super().__init__("\n".join(self.problems))
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems)
 
 
 class UsageError(LinearRetryError):
@@ -28,8 +31,15 @@ class UsageError(LinearRetryError):
 class _MessageError(LinearRetryError):
     """An error about one message; its cause (`__cause__`) is what the handler raised."""
 
+    # The defaults are for pickle, which gives the text first and the attributes after.
     def __init__(
-        self, text: str, *, topic: str, partition: int, offset: int, failures: int
+        self,
+        text: str,
+        *,
+        topic: str = "",
+        partition: int = -1,
+        offset: int = -1,
+        failures: int = 0,
     ) -> None:
         super().__init__(text)
         self.topic = topic
@@ -51,7 +61,7 @@ class HandlerTooSlowError(_MessageError):
 
 
 class DeadLetterError(LinearRetryError):
-    """A dead letter cannot be written, and sending it again cannot help."""
+    """A dead letter cannot be written or read, and trying again cannot help."""
 
 
 class FencedError(LinearRetryError):
@@ -79,7 +89,10 @@ class RetryAfter(Exception):  # noqa: N818  (a request of the handler's, not an 
 
     def __init__(self, seconds: float, *args: object) -> None:
         super().__init__(seconds, *args)
-        wanted_s = float(seconds)
+        try:
+            wanted_s = float(seconds)
+        except OverflowError:
+            wanted_s = math.inf if seconds > 0 else 0.0
         self.seconds = 0.0 if math.isnan(wanted_s) else min(max(wanted_s, 0.0), MAX_RETRY_AFTER_S)
 
     def __str__(self) -> str:

@@ -134,8 +134,8 @@ def _trouble_line(
         case e.HandlerTooSlow():
             return logging.ERROR, (
                 f"handler too slow: {_place(event)}, {event.took_s:.1f} s since the last poll, "
-                f"above max.poll.interval.ms ({event.limit_s:g} s), {event.overruns} times in a row; "
-                "nothing was stored. Make the handler faster or raise the limit"
+                f"above max.poll.interval.ms ({event.limit_s:g} s), {event.overruns} times in a "
+                "row; nothing was stored. Make the handler faster or raise the limit"
             )
         case e.CommitFailed():
             return logging.WARNING, f"commit refused ({event.error}): {_list(event.partitions)}"
@@ -144,8 +144,8 @@ def _trouble_line(
         case e.RetentionTooShort():
             return logging.WARNING, (
                 f"the strategy waits {event.strategy_total_s:g} s in total, and {event.topic} "
-                f"keeps its messages for {event.retention_ms / 1000:g} s: messages behind a held one may "
-                "be gone before they are read; shorten the one or raise the other"
+                f"keeps its messages for {event.retention_ms / 1000:g} s: messages behind a held "
+                "one may be gone before they are read; shorten the one or raise the other"
             )
         case _:
             assert_never(event)

@@ -82,9 +82,24 @@ class Gate:
             case "doubtful":
                 self._steering.seek([partition])
                 return False
+            case "anew":
+                self._begin_anew(partition, offset)
+                parts.ownership.has_spoken(partition)
+                return True
             case "next" | "gap":
                 parts.ownership.has_spoken(partition)
                 return True
+
+    def _begin_anew(self, partition: Partition, offset: int) -> None:
+        """What was lost counts as done: a later seek to it would only lose it once more.
+
+        Unless something before it is in memory still: that comes first.
+        """
+        parts = self._parts
+        if any(partition_of(message) == partition for message in parts.reading.ahead):
+            parts.offsets.anchored(partition)
+        else:
+            parts.offsets.start_at(partition, offset)
 
     def _is_anchored(self, partition: Partition) -> bool:
         """The group's first offset here is committed before the handler sees it.
@@ -139,12 +154,16 @@ class Gate:
         if parts.settings.reset == "error":
             raise DataLossError(_no_place_to_begin(partition, offset if out_of_range else None))
         at_end = parts.settings.reset == "latest"
+        to = END if at_end else BEGINNING
         if out_of_range:
             low, high = parts.client.watermarks(partition)
+            if at_end and high is not None:
+                to = high  # not where the end is a moment later: what comes meanwhile is not lost
             parts.emit(
                 DataLost(*partition, offset=offset or 0, next_offset=high if at_end else low)
             )
-        parts.offsets.reset(partition, END if at_end else BEGINNING, anchored=out_of_range)
+        # With `latest`, what is committed must exist, or the next owner goes to the end once more.
+        parts.offsets.reset(partition, to, anchored=out_of_range and not at_end)
         self._steering.reassign(partition, keep_ahead=True)
 
 

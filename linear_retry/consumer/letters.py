@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -18,6 +19,7 @@ from linear_retry.oversized import forms
 
 Oversized: TypeAlias = Literal["hold", "reference"]
 STOP_GRACE_S = 1.0
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
 
 
@@ -37,8 +39,11 @@ class DeadLetters:
 
     def __post_init__(self) -> None:
         """Raises `ConfigurationError`."""
-        if not isinstance(self.topic, str) or not self.topic:
-            raise ConfigurationError(f"dead_letters={self.topic!r}: the name of a topic")
+        if not isinstance(self.topic, str) or not _TOPIC_NAME.fullmatch(self.topic):
+            raise ConfigurationError(
+                f"dead_letters={self.topic!r}: the name of a topic, of at most 249 letters, "
+                "digits, dots, underscores and hyphens"
+            )
         if self.oversized not in ("hold", "reference"):
             raise ConfigurationError(f'oversized={self.oversized!r}: "hold" or "reference"')
 

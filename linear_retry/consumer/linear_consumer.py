@@ -139,7 +139,7 @@ class LinearConsumer:
 
     def stop(self) -> None:
         """End `run` after the message in hand. For good; also for signal handlers."""
-        self._stop.asked = True
+        self._stop.ask()
 
     @property
     def circuits(self) -> Mapping[Scope, CircuitView]:

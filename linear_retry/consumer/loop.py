@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -16,18 +18,45 @@ from linear_retry.consumer.reading import partition_of
 from linear_retry.consumer.revival import Revival
 from linear_retry.consumer.startup import RetentionCheck
 from linear_retry.consumer.steering import Steering
+from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
-from linear_retry.kafka.messages import foreign_group
-from linear_retry.scope import Scope
+from linear_retry.kafka.messages import foreign_group, have_no_headers
+from linear_retry.scope import Partition, Scope
 
 Handler: TypeAlias = Callable[[Message], object]
 
 
 @dataclass(slots=True)
 class StopFlag:
-    """Set by any thread, or a signal handler, once and for all; the loop looks at it."""
+    """Set by any thread, or a signal handler, once and for all; the loop looks at it.
+
+    `poll_by_s` is when the loop has to stop handing over and poll: in here, so that the one look
+    at the clock after each message sees a stop too.
+    """
 
     asked: bool = False
+    poll_by_s: float = -math.inf
+
+    def ask(self) -> None:
+        """For any thread."""
+        self.asked = True
+        self.poll_by_s = -math.inf
+
+    def allow_until(self, poll_by_s: float) -> None:
+        """For the loop. A stop that is asked for meanwhile is not overwritten."""
+        self.poll_by_s = poll_by_s
+        if self.asked:
+            self.poll_by_s = -math.inf
+
+
+class _NeverAwaitedError(BaseException):
+    """No `Exception`: the handler has not failed, it has not run, and nothing is decided of it."""
+
+    def __init__(self, handler: object) -> None:
+        super().__init__(
+            f"handler={handler!r} returned an awaitable, which nobody awaits: the message would "
+            "count as done without having been handled; give a plain function"
+        )
 
 
 class Loop:
@@ -50,6 +79,7 @@ class Loop:
         self._applying = applying
         self._retention = retention
         self._overruns = Overruns()
+        self._first = True
         self._stop = stop
 
     def run(self, handler: Handler) -> None:
@@ -57,6 +87,9 @@ class Loop:
         try:
             while not self._stop.asked:
                 self.turn(handler)
+        except _NeverAwaitedError as error:
+            self._parts.reading.tear()
+            raise UsageError(str(error)) from None
         except BaseException:
             # A message may be in nobody's hands now: whoever goes on reads from what is done.
             self._parts.reading.tear()
@@ -92,14 +125,14 @@ class Loop:
         """
         reading, now_s, stop = self._parts.reading, self._parts.clock.now_s, self._stop
         ahead, handled, failed = reading.ahead, 0, None
-        call = self._minding_replays(handler)
-        poll_by_s = min(reading.deadline_s, self._parts.circuits.next_retry_at_s())
+        call = self._called(handler) if self._first or not have_no_headers(ahead) else handler
+        stop.allow_until(min(reading.deadline_s, self._parts.circuits.next_retry_at_s()))
         begun_s = now_s()
         try:
             for message in ahead:
                 call(message)
                 handled += 1
-                if now_s() >= poll_by_s or stop.asked:
+                if now_s() >= stop.poll_by_s:
                     break
         except Exception as error:  # noqa: BLE001  (the handler's call: whatever a user may raise)
             failed = error
@@ -135,7 +168,7 @@ class Loop:
     def _attempt(self, held: Held, handler: Handler) -> None:
         error: Exception | None = None
         try:
-            self._minding_replays(handler)(held.message)
+            self._called(handler)(held.message)
         except Exception as raised:  # noqa: BLE001  (the handler's call: whatever a user may raise)
             error = raised
         if self._too_slow(held.message):
@@ -155,24 +188,33 @@ class Loop:
             open_s = parts.circuits.close(scope, parts.clock.now_s())
             parts.emit(events.CircuitClosed(scope, "dropped", open_s))
 
-    def _minding_replays(self, handler: Handler) -> Handler:
+    def _called(self, handler: Handler) -> Handler:
+        """`handler`, minding replays; and once, at the first message, what it returns."""
+
         def call(message: Message) -> None:
             group_id = foreign_group(message, self._parts.settings.group_id)
-            if group_id is None:
-                handler(message)
+            if group_id is not None:
+                place = (*partition_of(message), message.offset() or 0)
+                self._parts.emit(events.PassedOver(*place, retry_group_id=group_id))
                 return
-            place = (*partition_of(message), message.offset() or 0)
-            self._parts.emit(events.PassedOver(*place, retry_group_id=group_id))
+            returned = handler(message)
+            if self._first and inspect.isawaitable(returned):
+                raise _NeverAwaitedError(handler)
+            self._first = False
 
         return call
 
     # -- what is done ----------------------------------------------------------------------
 
     def _done(self, messages: list[Message]) -> None:
-        last = {(message.topic(), message.partition()): message for message in messages}
-        self._parts.offsets.done(
-            {partition_of(message): (message.offset() or 0) + 1 for message in last.values()}
-        )
+        """Note the last of each partition. They come in runs, so most differ in nothing."""
+        last: dict[Partition, int] = {}
+        topic, number = None, None
+        for message in reversed(messages):
+            if message.partition() != number or message.topic() != topic:
+                topic, number = partition_of(message)
+                last.setdefault((topic, number), (message.offset() or 0) + 1)
+        self._parts.offsets.done(last)
 
     def _too_slow(self, message: Message) -> bool:
         """Whether the group has given up on us meanwhile: then nothing is stored."""

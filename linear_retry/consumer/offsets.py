@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from linear_retry.scope import Partition
 
-Belief: TypeAlias = Literal["next", "early", "doubtful", "gap"]
+Belief: TypeAlias = Literal["next", "early", "doubtful", "gap", "anew"]
 
 
 @dataclass(slots=True)
@@ -60,12 +60,13 @@ class Offsets:
 
         An earlier one was handled before. A later one may have skipped what was dropped on the
         way (librdkafka's positions are not ours), so it is doubted once: seek, and look again.
-        The same once more is a real gap: transaction markers, compaction.
+        The same once more is a real gap: transaction markers, compaction. After a reset any is
+        believed, and the partition begins anew there.
         """
         position = self._positions[partition]
         if position.reset_to is not None:
             position.reset_to = None
-            return "next"
+            return "anew"
         if position.next_offset is None or offset == position.next_offset:
             return "next"
         if offset < position.next_offset:
@@ -91,9 +92,14 @@ class Offsets:
             self._positions.pop(partition, None)
 
     def start_at(self, partition: Partition, offset: int) -> None:
-        """The first message delivered, or the end where there is none."""
+        """The first message delivered, or the end where there is none.
+
+        After a reset what is committed does not count: in a topic that was deleted and made again
+        the offsets are lower.
+        """
         position = self._positions[partition]
         position.next_offset = offset
+        position.committed = None
         position.reset_to = None
 
     def reset(self, partition: Partition, to: int, *, anchored: bool) -> None:

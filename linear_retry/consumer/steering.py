@@ -67,6 +67,8 @@ class Steering:
         the partition begins anew there, or is given up.
         """
         for partition in partitions:
+            if partition not in self._parts.ownership:
+                continue  # given up a moment ago: librdkafka had refused to pause or resume it
             self._parts.ownership.expect(partition, self._parts.clock.now_s())
             offset = self._next(partition)
             if offset is None:
