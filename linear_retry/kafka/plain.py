@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -41,12 +40,16 @@ class PlainMessage:
 
 @contextmanager
 def borrowed_topics(
-    bootstrap: str, partitions: Mapping[str, int], *, group_id: str
+    bootstrap: str,
+    partitions: Mapping[str, int],
+    *,
+    group_id: str,
+    complain: Callable[[str], object],
 ) -> Iterator[None]:
     """Topics, by name and number of partitions, that are there inside the `with` and gone after.
 
     The consumer group `group_id` goes with them. Raises `BrokerError` where no broker answers
-    within 10 s, or one refuses a topic. Removing is best effort: what stays is named on stderr.
+    within 10 s, or one refuses a topic. Removing is best effort: `complain` is told what stays.
     """
     admin = AdminClient(_quiet(bootstrap))
     _reach(admin, bootstrap)
@@ -55,16 +58,23 @@ def borrowed_topics(
         yield
     finally:
         topics = admin.delete_topics(list(partitions), request_timeout=_PATIENCE_S)
-        _remove("topic", topics)
-        _remove("group", admin.delete_consumer_groups([group_id], request_timeout=_PATIENCE_S))
+        groups = admin.delete_consumer_groups([group_id], request_timeout=_PATIENCE_S)
+        for kind, answers in (("topic", topics), ("group", groups)):
+            for text in _left_behind(kind, answers):
+                complain(text)
 
 
 def produce(
-    bootstrap: str, topic: str, messages: Iterable[tuple[int, bytes, bytes]]
+    bootstrap: str,
+    topic: str,
+    messages: Iterable[tuple[int, bytes, bytes]],
+    *,
+    largest_batch: int = 10_000,
 ) -> tuple[int, ...]:
     """Write (partition, key, value), in order; return the offset of each, once all are there.
 
-    Raises `BrokerError` where one is not acknowledged within 10 s.
+    A consumer is given whole batches: with small ones the partitions come in turn. Raises
+    `BrokerError` where a message is not acknowledged within 10 s.
     """
     offsets: dict[int, int] = {}
     errors: list[KafkaError] = []
@@ -78,7 +88,9 @@ def produce(
 
         return report
 
-    producer = Producer(_quiet(bootstrap) | {"enable.idempotence": True})
+    producer = Producer(
+        _quiet(bootstrap) | {"enable.idempotence": True, "batch.num.messages": largest_batch}
+    )
     count = 0
     for partition, key, value in messages:
         producer.produce(topic, value, key, partition, on_delivery=report_of(count))
@@ -162,11 +174,11 @@ def _create(admin: Any, bootstrap: str, partitions: Mapping[str, int]) -> None:
             ) from error
 
 
-def _remove(kind: str, answers: Mapping[str, Any]) -> None:
+def _left_behind(kind: str, answers: Mapping[str, Any]) -> Iterator[str]:
     for name, answer in answers.items():
         error = answer.exception()
         if error is not None:
-            sys.stderr.write(f"the {kind} {name!r} stays behind: {_text(error)}\n")
+            yield f"the {kind} {name!r} stays behind: {_text(error)}"
 
 
 def _text(error: BaseException) -> str:

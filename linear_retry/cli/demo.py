@@ -1,0 +1,100 @@
+"""Show the consumer at work, and prove that it kept its promises."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from linear_retry.errors import BrokerError, ConfigurationError
+
+if TYPE_CHECKING:
+    from linear_retry.consumer.circuits import CircuitView
+    from linear_retry.demo.evidence import Verdict
+    from linear_retry.demo.record import Record
+    from linear_retry.demo.run import Place
+    from linear_retry.demo.watching import Face
+    from linear_retry.scope import Scope
+
+
+def demo(bootstrap: str | None = None, as_json: bool = False) -> NoReturn:
+    """Run it; ends in `typer.Exit` with the exit code, whatever happens."""
+    try:
+        from linear_retry.demo.run import Interrupted, run
+    except ModuleNotFoundError as error:
+        if error.name != "httpx":
+            raise
+        _fail("the demo needs httpx: pip install 'linear-retry[demo]'", 3)
+    try:
+        with _place(bootstrap, as_json) as place:
+            verdicts = run(place, _face_of(as_json))
+    except (BrokerError, ConfigurationError) as error:
+        _fail(str(error), 3)
+    except Interrupted as interrupted:
+        _fail(str(interrupted), 130)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    _show(verdicts, as_json)
+    raise typer.Exit(0 if all(verdict.holds for verdict in verdicts) else 1)
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    typer.echo(text, err=True)
+    raise typer.Exit(code)
+
+
+def _place(bootstrap: str | None, as_json: bool) -> AbstractContextManager[Place]:
+    from linear_retry.demo.run import borrowed, embedded
+
+    where = "an embedded broker" if bootstrap is None else bootstrap
+    if not as_json:
+        typer.echo(f"400 orders on 4 partitions of {where}; the payment service goes down twice.")
+    if bootstrap is None:
+        return embedded()
+    return borrowed(bootstrap, lambda text: typer.echo(text, err=True))
+
+
+def _face_of(
+    as_json: bool,
+) -> Callable[[Record, Callable[[], Mapping[Scope, CircuitView]]], Face]:
+    from linear_retry.demo.lines import JsonLines, Lines
+
+    def make(record: Record, circuits: Callable[[], Mapping[Scope, CircuitView]]) -> Face:
+        if as_json:
+            return JsonLines(sys.stdout, record)
+        if not _on_a_terminal():
+            return Lines(sys.stdout, record)
+        from rich.console import Console
+
+        from linear_retry.demo.screen import Screen
+
+        return Screen(Console(highlight=False), record, circuits)
+
+    return make
+
+
+def _on_a_terminal() -> bool:
+    from rich.console import Console
+
+    # isatty too: FORCE_COLOR makes rich take a pipe for a terminal.
+    return sys.stdout.isatty() and not Console().is_dumb_terminal
+
+
+def _show(verdicts: tuple[Verdict, ...], as_json: bool) -> None:
+    if as_json:
+        from linear_retry.demo.telling import json_proof
+
+        typer.echo(json_proof(verdicts))
+        return
+    from rich.console import Console
+
+    from linear_retry.demo.verdicts import table
+
+    if _on_a_terminal():
+        Console(highlight=False).print(table(verdicts))
+    else:
+        # Wide enough for every figure in one line; FORCE_COLOR is for terminals.
+        Console(color_system=None, width=110).print(table(verdicts))

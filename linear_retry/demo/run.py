@@ -1,0 +1,163 @@
+"""The whole demo: 400 orders, a service that goes down twice, one consumer, and the proof."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Timer
+
+from linear_retry.consumer.circuits import CircuitView
+from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.demo.evidence import Evidence, Letter, Produced, Verdict
+from linear_retry.demo.orders import PARTITIONS, REJECTED, order_id_of, orders
+from linear_retry.demo.payments import TRANSIENT, Payments
+from linear_retry.demo.proof import prove
+from linear_retry.demo.record import Record
+from linear_retry.demo.service import Outage, PaymentService
+from linear_retry.demo.watching import Face, watching
+from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.kafka.plain import PlainMessage, borrowed_topics, produce, read_all
+from linear_retry.scope import Scope
+from linear_retry.strategy import Strategy
+
+STRATEGY = Strategy([0.5, 1, {"every": 2, "times": 30}], name="demo")
+OUTAGES = (Outage(110, "refused", 2.5), Outage(260, "unavailable", 2.5))
+LATENCY_S = 0.006
+LONGEST_S = 120.0
+_FETCHED_AT_ONCE = 5
+
+Faces = Callable[[Record, Callable[[], Mapping[Scope, CircuitView]]], Face]
+"""Makes what shows the run, from what it may look at."""
+
+
+class Interrupted(Exception):  # noqa: N818  (what the person wanted, not what went wrong)
+    """Stopped by a signal before all was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the demo takes place."""
+
+    bootstrap: str
+    topic: str
+    dead_letters: str
+    group_id: str
+
+
+@contextmanager
+def embedded() -> Iterator[Place]:
+    """A broker in this process."""
+    place = Place("", "orders", "orders.dlq", "linear-retry-demo")
+    with EmbeddedKafka() as broker:
+        broker.create_topic(place.topic, PARTITIONS)
+        broker.create_topic(place.dead_letters, PARTITIONS)
+        yield Place(broker.bootstrap, place.topic, place.dead_letters, place.group_id)
+
+
+@contextmanager
+def borrowed(bootstrap: str, complain: Callable[[str], object]) -> Iterator[Place]:
+    """Topics and a group of unique names on a real cluster, removed at the end."""
+    name = f"linear-retry-demo-{uuid.uuid4().hex[:12]}"
+    place = Place(bootstrap, f"{name}.orders", f"{name}.orders.dlq", name)
+    topics = {place.topic: PARTITIONS, place.dead_letters: PARTITIONS}
+    with borrowed_topics(bootstrap, topics, group_id=name, complain=complain):
+        yield place
+
+
+def run(place: Place, make_face: Faces) -> tuple[Verdict, ...]:
+    """Produce, consume until all is paid or dead-lettered, and judge.
+
+    For the main thread: Ctrl-C and SIGTERM end it cleanly, with `Interrupted`. After two minutes
+    it ends by itself, and the proof says what is missing.
+    """
+    produced = _produce(place)
+    record = Record(produced)
+    with (
+        PaymentService(OUTAGES, REJECTED, latency_s=LATENCY_S) as service,
+        Payments(service.url, record.attempted) as payments,
+        _without_log_lines(),
+    ):
+        _consume(place, payments, record, make_face)
+        receipts = service.receipts
+    return prove(
+        Evidence(
+            produced=produced,
+            attempts=record.attempts(),
+            receipts=receipts,
+            events=record.events(),
+            letters=tuple(
+                _letter(message)
+                for message in read_all(place.bootstrap, place.dead_letters, PARTITIONS)
+            ),
+            delays_s=tuple(STRATEGY),
+            rejected=REJECTED,
+        )
+    )
+
+
+def _produce(place: Place) -> tuple[Produced, ...]:
+    all_orders = orders()
+    offsets = produce(
+        place.bootstrap,
+        place.topic,
+        ((order.partition, order.order_id.encode(), order.encode()) for order in all_orders),
+        largest_batch=_FETCHED_AT_ONCE,
+    )
+    return tuple(
+        Produced(order.order_id, order.partition, offset)
+        for order, offset in zip(all_orders, offsets, strict=True)
+    )
+
+
+def _consume(place: Place, payments: Payments, record: Record, make_face: Faces) -> None:
+    with LinearConsumer(
+        {
+            "bootstrap.servers": place.bootstrap,
+            "group.id": place.group_id,
+            "auto.offset.reset": "earliest",
+            # One batch of each partition at a time: all four are seen to move.
+            "max.partition.fetch.bytes": 1,
+            # librdkafka's own lines on stderr would stand in the picture.
+            "log_level": 0,
+        },
+        [place.topic],
+        strategy=STRATEGY,
+        transient=TRANSIENT,
+        dead_letters=place.dead_letters,
+        listeners=(record.heard,),
+    ) as consumer:
+        record.when_settled = consumer.stop
+        out_of_time = Timer(LONGEST_S, consumer.stop)
+        out_of_time.daemon = True
+        out_of_time.start()
+        with watching(make_face(record, lambda: consumer.circuits), consumer.stop):
+            consumer.run(payments.pay)
+    if not record.is_settled and out_of_time.is_alive():
+        progress = record.progress()
+        done = progress.paid + progress.dead_lettered
+        raise Interrupted(f"interrupted: {done} of {progress.total} orders were done")
+    out_of_time.cancel()
+
+
+def _letter(message: PlainMessage) -> Letter:
+    headers = message.headers
+    return Letter(
+        order_id_of(message.value),
+        int(headers["retry-original-partition"] or -1),
+        int(headers["retry-original-offset"] or -1),
+        (headers["retry-reason"] or b"").decode(),
+    )
+
+
+@contextmanager
+def _without_log_lines() -> Iterator[None]:
+    """The consumer's log would go to stderr, through the picture; a handler of the user's stays."""
+    logger, silence = logging.getLogger("linear_retry"), logging.NullHandler()
+    logger.addHandler(silence)
+    try:
+        yield
+    finally:
+        logger.removeHandler(silence)

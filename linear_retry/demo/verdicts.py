@@ -1,0 +1,33 @@
+"""How is the proof shown?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from linear_retry.demo.evidence import Verdict
+
+_VIOLATIONS_SHOWN = 5
+
+
+def table(verdicts: Iterable[Verdict]) -> RenderableType:
+    """One row for each claim, and below it the first of what speaks against it."""
+    verdicts = tuple(verdicts)
+    rows = Table(title="proof", title_justify="left", expand=False)
+    rows.add_column("claim")
+    rows.add_column("figures")
+    rows.add_column("", no_wrap=True)
+    for verdict in verdicts:
+        colour, word = ("green", "OK") if verdict.holds else ("red", "FAILED")
+        rows.add_row(verdict.claim, verdict.figures, Text(word, style=f"bold {colour}"))
+    return Group(rows, *(_against(verdict) for verdict in verdicts if not verdict.holds))
+
+
+def _against(verdict: Verdict) -> Text:
+    shown = [f"  {text}" for text in verdict.violations[:_VIOLATIONS_SHOWN]]
+    hidden = len(verdict.violations) - len(shown)
+    shown += [f"  and {hidden} more"] * bool(hidden)
+    return Text("\n".join((f"{verdict.claim}: FAILED", *shown)))
