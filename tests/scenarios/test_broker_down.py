@@ -38,6 +38,8 @@ def test_killed_while_open(own_kafka: RealKafka, own_scene: SceneFactory, protoc
     assert (group.topic, opened.partition, 5) == group.attempts()[before]
     member.stop()
     assert [] == group.dead_letters()
+    complaints = [(event.code, event.count) for event in group.said(events.ClientError)]
+    assert len(set(complaints)) == len(complaints)
     assert [] == group.violations()
 
 
@@ -62,6 +64,27 @@ def test_killed_before_a_letter(own_kafka: RealKafka, own_scene: SceneFactory) -
     group.wait_until_done()
     member.stop()
     assert {2} == {letter.original_offset for letter in group.dead_letters()}
+    assert [] == group.violations()
+
+
+def test_killed_amid_letters(own_kafka: RealKafka, own_scene: SceneFactory) -> None:
+    """Of many letters none is missing, and one that is there twice has the same retry-id."""
+    group = own_scene()
+    group.produce(200)
+
+    def refuse_odd(message: Message) -> None:
+        if (message.offset() or 0) % 2:
+            raise PoisonError
+
+    short = DeadLetters(group.letters, config={"message.timeout.ms": 1000})
+    member = group.join("first", refuse_odd, dead_letters=short)
+    group.wait_for(events.DeadLettered, 30)
+    own_kafka.kill()
+    own_kafka.start()
+    group.wait_until_done()
+    member.stop()
+    ids = {letter.retry_id: letter.original_offset for letter in group.dead_letters()}
+    assert list(range(1, 200, 2)) == sorted(ids.values())
     assert [] == group.violations()
 
 

@@ -12,9 +12,10 @@ from tests.scenarios.conftest import SceneFactory
 pytestmark = pytest.mark.broker
 
 
-def test_killed_while_open(scene: SceneFactory) -> None:
+@pytest.mark.parametrize("config", [{}, {"group.instance.id": "static"}], ids=["dynamic", "static"])
+def test_killed_while_open(scene: SceneFactory, config: dict[str, str]) -> None:
     """A member killed while its circuit is open loses nothing: the next begins with its message."""
-    group = scene(2, strategy=[60])
+    group = scene(2, strategy=[60], config=config)
     group.produce(5, partition=0)
     first = group.spawn("first", {"0@2": ["outage"]})
     opened = group.wait_for(events.CircuitOpened)

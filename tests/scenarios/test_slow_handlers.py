@@ -9,6 +9,7 @@ import pytest
 from linear_retry import HandlerTooSlowError, events
 from linear_retry.kafka import Message
 from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import Scripted
 
 pytestmark = pytest.mark.broker
 
@@ -18,6 +19,16 @@ _QUICK = {
     "session.timeout.ms": 1000,
     "heartbeat.interval.ms": 200,
 }
+
+# In the new protocol the session is the broker's, and the client cannot know how short it is.
+kip_848_has_no_session = pytest.mark.filterwarnings(
+    "ignore:max.poll.interval.ms=2000 is less than twice"
+)
+both_protocols = pytest.mark.parametrize(
+    "config",
+    [_QUICK, {"group.protocol": "consumer", "max.poll.interval.ms": 2000}],
+    ids=["classic", "consumer"],
+)
 
 
 class _Slow:
@@ -32,13 +43,8 @@ class _Slow:
             threading.Event().wait(_LIMIT_S + 0.3)
 
 
-# In the new protocol the session is the broker's, and the client cannot know how short it is.
-@pytest.mark.filterwarnings("ignore:max.poll.interval.ms=2000 is less than twice")
-@pytest.mark.parametrize(
-    "config",
-    [_QUICK, {"group.protocol": "consumer", "max.poll.interval.ms": 2000}],
-    ids=["classic", "consumer"],
-)
+@kip_848_has_no_session
+@both_protocols
 def test_handled_again(scene: SceneFactory, config: dict[str, object]) -> None:
     """What took too long is said, is not stored, for another may own it, and is handled again."""
     group = scene(config=config)
@@ -65,3 +71,31 @@ def test_the_third_time_in_a_row(scene: SceneFactory) -> None:
     assert [1, 2, 3] == [event.overruns for event in group.said(events.HandlerTooSlow)]
     assert group.committed()[group.topic, 0] <= 2
     assert [] == group.violations(finished=False)
+
+
+def test_many_that_add_up(scene: SceneFactory) -> None:
+    """Messages that are quick each, and together slower than the limit, cost no partition."""
+    group = scene(config=_QUICK)
+    group.produce(60)
+    member = group.join("first", lambda _: threading.Event().wait(0.05))
+    group.wait_until_done()
+    member.stop()
+    assert [] == group.said(events.HandlerTooSlow)
+    assert [] == group.said(events.Lost)
+    assert 60 == len(group.attempts())
+    assert [] == group.violations()
+
+
+@kip_848_has_no_session
+@both_protocols
+def test_open_for_longer(scene: SceneFactory, config: dict[str, object]) -> None:
+    """A member that waits three times as long stays a member, and keeps what it was given."""
+    group = scene(strategy=[3 * _LIMIT_S + 0.1], config=config)
+    group.produce(3)
+    member = group.join("first", Scripted({"0@1": ["outage"]}))
+    group.wait_until_done()
+    member.stop()
+    assert 1 == len(group.said(events.Assigned))
+    assert [] == group.said(events.Lost)
+    assert [0, 1, 1, 2] == [offset for _, _, offset in group.attempts()]
+    assert [] == group.violations()
