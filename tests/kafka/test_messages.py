@@ -16,7 +16,7 @@ from linear_retry.dead_letter import Death, Record, dead_letter
 from linear_retry.errors import DeadLetterError
 from linear_retry.header_text import Header, sendable
 from linear_retry.kafka.embedded import EmbeddedKafka
-from linear_retry.kafka.messages import foreign_group, make_safe, read
+from linear_retry.kafka.messages import foreign_group, have_no_headers, make_safe, read
 
 _TOPIC, _HEADERS, _END = 1, 10, 0  # rd_kafka_vtype_t
 _PRODUCER = 0  # rd_kafka_type_t
@@ -184,6 +184,26 @@ def test_reading_again_gives_the_same(raw: _RawProducer, pipe: _Pipe) -> None:
     assert foreign_group(message, "g") is None
     first = read(message)
     assert (("b%FF%25",), first) == (first.escaped_headers, read(message))
+
+
+@pytest.mark.parametrize("bad_at", [(), (0,), (2,), (4,), (0, 4), (1, 2, 3)])
+def test_one_look_for_a_batch(raw: _RawProducer, pipe: _Pipe, bad_at: tuple[int, ...]) -> None:
+    """Looking at a batch's headers raises nothing, then or later, and leaves sound ones behind."""
+    batch = [
+        _poisoned(raw, pipe, (b"b\xff", b"2")) if at in bad_at else pipe.through([])
+        for at in range(5)
+    ]
+    assert have_no_headers(batch) == (not bad_at)
+    seen = [read(message).headers for message in batch]
+    names = {name for headers in seen for name, _ in headers}
+    assert [at in bad_at for at in range(5)] == [headers != () for headers in seen]
+    assert names <= {"b%FF", "*unreadable*"}
+    assert names != {"*unreadable*"} or len(bad_at) > 1
+
+
+def test_a_batch_with_headers(pipe: _Pipe) -> None:
+    """One message with a header is enough to look at each."""
+    assert not have_no_headers([pipe.through([]), pipe.through([("a", b"1")])])
 
 
 def test_the_handler_gets_sound_headers(raw: _RawProducer, pipe: _Pipe) -> None:
