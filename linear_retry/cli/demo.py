@@ -51,7 +51,7 @@ def _place(bootstrap: str | None, as_json: bool) -> AbstractContextManager[Place
 
     where = "an embedded broker" if bootstrap is None else bootstrap
     if not as_json:
-        typer.echo(f"400 orders on 4 partitions of {where}; the payment service goes down twice.")
+        typer.echo(f"400 orders on {where}; the payment service goes down twice.")
     if bootstrap is None:
         return embedded()
     return borrowed(bootstrap, lambda text: typer.echo(text, err=True))

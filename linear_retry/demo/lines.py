@@ -44,7 +44,7 @@ class Lines:
         partitions = " ".join(str(one.paid + one.dead_lettered) for one in progress.partitions)
         self._write(
             progress.elapsed_s,
-            f"progress           paid {progress.paid} of {progress.total} ({partitions}), "
+            f"progress        paid {progress.paid} of {progress.total} ({partitions}), "
             f"attempts {answers.total()}, refused {answers['refused']}, "
             f"503 {answers['unavailable']}",
         )

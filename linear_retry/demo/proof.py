@@ -73,7 +73,7 @@ def _in_order(evidence: Evidence) -> Verdict:
     return Verdict(
         "in order, per partition",
         f"{len(partitions)} partitions, {len(evidence.attempts)} attempts, "
-        f"{len(violations)} before an earlier order was done",
+        f"{len(violations)} too soon",
         tuple(violations),
     )
 
@@ -106,8 +106,7 @@ def _none_lost(evidence: Evidence) -> Verdict:
         violations += [f"{order}: done more than once, and no partition moved" for order in twice]
     return Verdict(
         "none lost, none skipped",
-        f"{len(paid)} paid + {len(dead)} dead-lettered = {len(paid) + len(dead)} "
-        f"of {len(produced)}, {len(twice)} twice",
+        f"{len(paid)} paid + {len(dead)} dead of {len(produced)}, {len(twice)} twice",
         tuple(violations),
     )
 
@@ -124,7 +123,16 @@ def _dead_letters(evidence: Evidence) -> Verdict:
         if where.get(letter.order_id) not in {None, (letter.partition, letter.offset)}
     ]
     return Verdict(
-        "the rejected, and only they, are dead letters",
-        ", ".join(f"{order}: {reason}" for order, reason in sorted(got)) or "none",
+        "only the rejected are dead letters",
+        _told_letters(evidence) or "none",
         tuple(violations),
+    )
+
+
+def _told_letters(evidence: Evidence) -> str:
+    reasons = sorted({letter.reason for letter in evidence.letters})
+    return "; ".join(
+        ", ".join(sorted(one.order_id for one in evidence.letters if one.reason == reason))
+        + f": {reason}"
+        for reason in reasons
     )

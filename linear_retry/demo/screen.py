@@ -117,7 +117,7 @@ def _counts(progress: Progress) -> Text:
 
 def _last_events(events: tuple[Noted, ...], started_s: float) -> Text:
     shown = [
-        f" {noted.at_s - started_s:5.1f} s   {line(noted.event)}"
+        f" {noted.at_s - started_s:5.1f} s  {line(noted.event)}"
         for noted in events[-_EVENTS_SHOWN:]
     ]
     # Always as many lines: the picture would jump.

@@ -16,18 +16,18 @@ def line(event: e.Event) -> str:
     """A short text without colours; the consumer's own log says more."""
     match event:
         case e.CircuitOpened():
-            return f"circuit OPEN       {_wait(event)}"
+            return f"circuit OPEN    {_wait(event)}"
         case e.ProbeFailed():
-            return f"probe FAILED       {_wait(event)}"
+            return f"probe FAILED    {_wait(event)}"
         case e.CircuitClosed():
-            return f"circuit CLOSED     {event.outcome} after {event.open_s:.1f} s"
+            return f"circuit CLOSED  {event.outcome} after {event.open_s:.1f} s"
         case e.DeadLettered():
             place = f"{event.partition}@{event.offset}"
-            return f"DEAD LETTER        {place}: {event.reason}, {event.error}"
+            return f"DEAD LETTER     {place}: {event.reason}, {event.error}"
         case e.Assigned() | e.Revoked() | e.Lost():
-            return f"{type(event).__name__.lower():<18} partitions {_numbers(event.partitions)}"
+            return f"{type(event).__name__.lower():<15} partitions {_numbers(event.partitions)}"
         case _:
-            return f"{type(event).__name__:<18} {_fields(event)}"
+            return f"{type(event).__name__:<15} {_fields(event)}"
 
 
 def json_line(noted: Noted, started_s: float) -> str:

@@ -48,8 +48,8 @@ def quiet_while_open(evidence: Evidence, failures: Sequence[Failure]) -> Verdict
         violations += _noise(evidence, failure)
         violations += _company_of_probe(evidence, failure)
     return Verdict(
-        "no request while the circuit was open",
-        f"{len(failures)} waits, {open_s:.1f} s: {len(violations)} requests",
+        "no request while the circuit is open",
+        f"{len(failures)} waits, {open_s:.1f} s, {len(violations)} requests",
         tuple(violations),
     )
 
@@ -101,7 +101,7 @@ def never_early(evidence: Evidence, failures: Sequence[Failure]) -> Verdict:
             )
     span = f"{min(late_s) * 1000:+.1f} to {max(late_s) * 1000:+.1f} ms" if late_s else "none"
     return Verdict(
-        "no attempt before its delay", f"{len(late_s)} retries, {span} after it", tuple(violations)
+        "no attempt before its delay", f"{len(late_s)} retries, {span} later", tuple(violations)
     )
 
 
