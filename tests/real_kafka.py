@@ -45,6 +45,8 @@ _QUICK = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "log.retention.check.interval.ms": "1000",
     "log.initial.task.delay.ms": "500",
+    # Compaction looks for something to do every 15 s by default.
+    "log.cleaner.backoff.ms": "200",
     # Else a killed broker is refused for 9 s, for its former self counts as alive.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "300",

@@ -82,7 +82,7 @@ def test_after_a_reset_the_first_offset_is_believed_once() -> None:
     for offset in (0, 10, 99):
         offsets = _at(10)
         offsets.reset(_P0, -2, anchored=True)
-        assert "next" == offsets.believe(_P0, offset)
+        assert "anew" == offsets.believe(_P0, offset)
         assert "doubtful" == offsets.believe(_P0, 1_000)
 
 
@@ -105,6 +105,17 @@ def test_a_known_beginning_ends_a_reset() -> None:
     offsets.start_at(_P0, 7)
     assert {_P0: 7} == offsets.starts()
     assert "doubtful" == offsets.believe(_P0, 8)
+
+
+def test_a_beginning_before_what_is_committed_is_committed_once() -> None:
+    """In a topic that was deleted and made again; it used to be committed every second for ever."""
+    offsets = _at(6)
+    offsets.committed({_P0: 6})
+    offsets.reset(_P0, -2, anchored=True)
+    offsets.start_at(_P0, 0)
+    assert {_P0: 0} == offsets.uncommitted()
+    offsets.committed({_P0: 0})
+    assert {} == offsets.uncommitted()
 
 
 def test_a_partition_begins_where_it_is_done_or_committed() -> None:

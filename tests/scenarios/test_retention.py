@@ -1,0 +1,96 @@
+"""What if retention removes messages that a consumer has still to read?"""
+
+from __future__ import annotations
+
+import pytest
+
+from linear_retry import DataLossError, events
+from tests.guarantees import Place, violations
+from tests.kafka_operations import wait_until
+from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import Dependency
+from tests.scenarios.protocols import PROTOCOLS, each_protocol
+from tests.scenarios.scene import Member, Scene
+
+pytestmark = [
+    pytest.mark.broker,
+    # The warning about `latest` is meant for who did not mean it.
+    pytest.mark.filterwarnings("ignore:auto.offset.reset=latest"),
+]
+
+HELD, LOW, END = 3, 7, 10
+
+
+class Waiting:
+    """A member that holds message 3 of 10, of which retention has removed all before 7."""
+
+    def __init__(self, scene: SceneFactory, protocol: dict[str, str], reset: str) -> None:
+        self.group: Scene = scene(2, strategy=[0.1], config=protocol)
+        self.group.produce(HELD)
+        self.dependency = Dependency()
+        earliest = {"auto.offset.reset": "earliest"}
+        before = self.group.join("before", self.dependency, config=earliest)
+        self.group.wait_until_done()
+        # `error` wants a committed offset in every partition.
+        wait_until(lambda: len(self.group.committed()) == 2, "both are anchored")
+        before.stop()
+        self.dependency.down = True
+        self.group.produce(END - HELD)
+        self.visible = self.group.visible()
+        config = {"auto.offset.reset": reset}
+        self.member: Member = self.group.join(
+            "first", self.dependency, config=config, on_exhausted="repeat"
+        )
+        self.group.wait_for(events.ProbeFailed)
+        self.group.kafka.delete_records(self.group.topic, 0, LOW)
+        self.dependency.down = False
+
+    def handled(self, *offsets: int) -> list[Place]:
+        return [(self.group.topic, 0, offset) for offset in offsets]
+
+    def violations(self, *, finished: bool = True) -> list[str]:
+        return violations(
+            self.group.log(),
+            self.visible,
+            committed=self.group.committed(),
+            strategy_length=1,
+            finished=finished,
+        )
+
+
+@each_protocol
+def test_goes_on_at_the_low_watermark(protocol: dict[str, str], scene: SceneFactory) -> None:
+    """The held message is handled from memory; then the loss is said, and what is left is read."""
+    waiting = Waiting(scene, protocol, "earliest")
+    group = waiting.group
+    wait_until(lambda: len(group.handled("first")) == 4, "what is left", detail=group.story)
+    waiting.member.stop()
+    topic = group.topic
+    assert [events.DataLost(topic, 0, HELD + 1, LOW)] == group.said(events.DataLost)
+    assert waiting.handled(HELD, 7, 8, 9) == group.handled("first")
+    assert [] == waiting.violations()
+
+
+def test_goes_on_at_the_end(scene: SceneFactory) -> None:
+    """With `latest` what is left is passed over, and said to be lost as well."""
+    waiting = Waiting(scene, PROTOCOLS["eager"], "latest")
+    group = waiting.group
+    group.wait_for(events.DataLost)
+    wait_until(lambda: group.committed()[group.topic, 0] == END, "it is at the end")
+    group.produce(2)
+    wait_until(lambda: len(group.handled("first")) == 3, "what is new", detail=group.story)
+    waiting.member.stop()
+    assert [events.DataLost(group.topic, 0, HELD + 1, END)] == group.said(events.DataLost)
+    assert waiting.handled(HELD, 10, 11) == group.handled("first")
+    assert [] == waiting.violations()
+
+
+def test_ends_where_loss_is_an_error(scene: SceneFactory) -> None:
+    """With `error` the held message is handled and committed, and then the run ends."""
+    waiting = Waiting(scene, PROTOCOLS["eager"], "error")
+    group = waiting.group
+    with pytest.raises(DataLossError, match=rf"\[0\]@{HELD + 1}"):
+        waiting.member.result()
+    assert waiting.handled(HELD) == group.handled("first")
+    assert HELD + 1 == group.committed()[group.topic, 0]
+    assert [] == waiting.violations(finished=False)
