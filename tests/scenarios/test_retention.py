@@ -22,9 +22,11 @@ HELD, LOW, END = 3, 7, 10
 
 
 class Waiting:
-    """A member that holds message 3 of 10, of which retention has removed all before 7."""
+    """A member that holds message 3 of 10, of which retention has removed all before `low`."""
 
-    def __init__(self, scene: SceneFactory, protocol: dict[str, str], reset: str) -> None:
+    def __init__(
+        self, scene: SceneFactory, protocol: dict[str, str], reset: str, low: int = LOW
+    ) -> None:
         self.group: Scene = scene(2, strategy=[0.1], config=protocol)
         self.group.produce(HELD)
         self.dependency = Dependency()
@@ -42,7 +44,7 @@ class Waiting:
             "first", self.dependency, config=config, on_exhausted="repeat"
         )
         self.group.wait_for(events.ProbeFailed)
-        self.group.kafka.delete_records(self.group.topic, 0, LOW)
+        self.group.kafka.delete_records(self.group.topic, 0, low)
         self.dependency.down = False
 
     def handled(self, *offsets: int) -> list[Place]:
@@ -82,6 +84,45 @@ def test_goes_on_at_the_end(scene: SceneFactory) -> None:
     waiting.member.stop()
     assert [events.DataLost(group.topic, 0, HELD + 1, END)] == group.said(events.DataLost)
     assert waiting.handled(HELD, 10, 11) == group.handled("first")
+    assert [] == waiting.violations()
+
+
+def test_loses_nothing_after_the_loss(scene: SceneFactory) -> None:
+    """With `latest` the end that it went to is committed: the next owner goes on there.
+
+    It used to go to the end once more, and what had come meanwhile and failed was lost.
+    """
+    waiting = Waiting(scene, PROTOCOLS["eager"], "latest")
+    group = waiting.group
+    wait_until(lambda: group.committed()[group.topic, 0] == END, "it is at the end")
+    waiting.dependency.down = True
+    group.produce(2)
+    group.wait_for(events.CircuitOpened, 2, member="first")
+    waiting.member.stop()
+    waiting.dependency.down = False
+    second = group.join("second", waiting.dependency, config={"auto.offset.reset": "latest"})
+    wait_until(lambda: len(group.handled("second")) == 2, "what came", detail=group.story)
+    second.stop()
+    assert waiting.handled(10, 11) == group.handled("second")
+    assert [] == group.said(events.DataLost, "second")
+    assert [] == waiting.violations()
+
+
+def test_a_loss_is_said_once(scene: SceneFactory) -> None:
+    """With nothing left behind the held message, later outages do not find it lost once more."""
+    waiting = Waiting(scene, PROTOCOLS["eager"], "earliest", low=END)
+    group = waiting.group
+    wait_until(lambda: group.committed()[group.topic, 0] == END, "it is at the end")
+    waiting.dependency.down = True
+    group.produce(1, 1)
+    group.wait_for(events.CircuitOpened, 2, member="first")
+    waiting.dependency.down = False
+    group.wait_for(events.CircuitClosed, 2, member="first")
+    group.produce(1)
+    wait_until(lambda: len(group.handled("first")) == 3, "what is new", detail=group.story)
+    waiting.member.stop()
+    assert [events.DataLost(group.topic, 0, HELD + 1, END)] == group.said(events.DataLost)
+    assert (group.topic, 0, END) == group.handled("first")[-1]
     assert [] == waiting.violations()
 
 
