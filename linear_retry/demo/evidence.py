@@ -11,8 +11,8 @@ Answer: TypeAlias = Literal["paid", "rejected", "unavailable", "refused", "broke
 """`broken`: the connection was made, and no answer came."""
 
 SETTLED: frozenset[Answer] = frozenset({"paid", "rejected"})
-UNHEARD: frozenset[Answer] = frozenset({"refused"})
 ANSWER_OF_STATUS: dict[int, Answer] = {200: "paid", 422: "rejected", 503: "unavailable"}
+ANSWERED = frozenset(ANSWER_OF_STATUS.values())
 
 
 @dataclass(frozen=True, slots=True)

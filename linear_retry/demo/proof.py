@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from linear_retry.demo.evidence import ANSWER_OF_STATUS, SETTLED, UNHEARD, Answer, Evidence, Verdict
+from linear_retry.demo.evidence import (
+    ANSWER_OF_STATUS,
+    ANSWERED,
+    SETTLED,
+    Answer,
+    Attempt,
+    Evidence,
+    Receipt,
+    Verdict,
+)
 from linear_retry.demo.failures import by_time, failures_of, place, rebalances
 from linear_retry.demo.waits import each_wait_announced, never_early, quiet_while_open
 
@@ -47,23 +56,36 @@ def _went_down_twice(evidence: Evidence) -> Verdict:
 
 
 def _logs_agree(evidence: Evidence) -> Verdict:
-    heard = [a for a in by_time(evidence.attempts) if a.answer not in UNHEARD]
-    receipts = sorted(evidence.receipts, key=lambda receipt: receipt.at_s)
-    violations = [
-        f"{attempt.order_id}: the client's {attempt.answer} and the service's {receipt.status} "
-        f"for {receipt.order_id} are not the same request"
-        for attempt, receipt in zip(heard, receipts, strict=False)
-        if (attempt.order_id, attempt.partition, attempt.offset)
-        != (receipt.order_id, receipt.partition, receipt.offset)
-        or ANSWER_OF_STATUS.get(receipt.status) != attempt.answer
-        or not attempt.started_s <= receipt.at_s <= attempt.ended_s
+    refused = sum(attempt.answer == "refused" for attempt in evidence.attempts)
+    unmatched = list(evidence.receipts)
+    violations: list[str] = []
+    for attempt in evidence.attempts:
+        if attempt.answer in ANSWERED:
+            receipt = next((one for one in unmatched if _is_of(one, attempt)), None)
+            if receipt is None:
+                violations.append(f"{place(attempt)}: {attempt.answer}, and the service knows not")
+            else:
+                unmatched.remove(receipt)
+    # What the service had begun to answer when the connection broke is no contradiction.
+    broken = {attempt.order_id for attempt in evidence.attempts if attempt.answer == "broken"}
+    violations += [
+        f"{receipt.order_id}: {receipt.status} from the service, and the client knows not"
+        for receipt in unmatched
+        if receipt.order_id not in broken
     ]
-    if len(heard) != len(receipts):
-        violations.append(f"the client was heard {len(heard)} times, the service {len(receipts)}")
     return Verdict(
         "client and service saw the same",
-        f"{len(receipts)} requests received, {len(evidence.attempts) - len(heard)} refused",
+        f"{len(evidence.receipts)} requests received, {refused} refused",
         tuple(violations),
+    )
+
+
+def _is_of(receipt: Receipt, attempt: Attempt) -> bool:
+    return (
+        (receipt.order_id, receipt.partition, receipt.offset)
+        == (attempt.order_id, attempt.partition, attempt.offset)
+        and ANSWER_OF_STATUS.get(receipt.status) == attempt.answer
+        and attempt.started_s <= receipt.at_s <= attempt.ended_s
     )
 
 

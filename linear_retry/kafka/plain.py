@@ -45,14 +45,15 @@ def borrowed_topics(
     *,
     group_id: str,
     complain: Callable[[str], object],
+    within_s: float = _PATIENCE_S,
 ) -> Iterator[None]:
     """Topics, by name and number of partitions, that are there inside the `with` and gone after.
 
     The consumer group `group_id` goes with them. Raises `BrokerError` where no broker answers
-    within 10 s, or one refuses a topic. Removing is best effort: `complain` is told what stays.
+    `within_s`, or one refuses a topic. Removing is best effort: `complain` is told what stays.
     """
     admin = AdminClient(_quiet(bootstrap))
-    _reach(admin, bootstrap)
+    _reach(admin, bootstrap, within_s)
     try:
         _create(admin, bootstrap, partitions)
         yield
@@ -149,8 +150,8 @@ def _until_ends(
             raise BrokerError(f"{bootstrap}: cannot read {topic!r}: {error.str()}")
 
 
-def _reach(admin: Any, bootstrap: str) -> None:
-    deadline_s = time.monotonic() + _PATIENCE_S
+def _reach(admin: Any, bootstrap: str, within_s: float) -> None:
+    deadline_s = time.monotonic() + within_s
     while True:
         try:
             admin.list_topics(timeout=_SLICE_S)
@@ -158,7 +159,7 @@ def _reach(admin: Any, bootstrap: str) -> None:
         except KafkaException as error:
             if time.monotonic() > deadline_s:
                 raise BrokerError(
-                    f"{bootstrap}: no broker answers within {_PATIENCE_S:g} s ({_text(error)}); "
+                    f"{bootstrap}: no broker answers within {within_s:g} s ({_text(error)}); "
                     "check the address, and that it is reachable from here"
                 ) from error
 
