@@ -184,7 +184,7 @@ class FakeConsumer:
             raise ValueError("message and offsets are mutually exclusive")
         items = _offsets_of(message, offsets)
         self._enter("commit", _shown(items), asynchronous)
-        error = self._fatal or self._fake.store(self.group, items)
+        error = self._fatal or self._fenced_off() or self._fake.store(self.group, items)
         if asynchronous:
             self._answer_commit(error, items)
             return None
@@ -202,6 +202,12 @@ class FakeConsumer:
             TopicPartition(*key, stored.get(key, OFFSET_INVALID))
             for key in ((item.topic, item.partition) for item in partitions)
         ]
+
+    def _fenced_off(self) -> KafkaError | None:
+        """A member that the group counts out is refused, whatever its client has told it."""
+        if not self.membership.is_lost():
+            return None
+        return KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "Commit failed: Broker: Unknown member")
 
     def _answer_commit(self, error: KafkaError | None, items: list[TopicPartition]) -> None:
         callback = self._config.get("on_commit")

@@ -56,6 +56,7 @@ class Membership:
         self._fetching = fetching
         self._joined = False
         self._acted = False
+        self._serving_loss = False
 
     # -- the group commands -------------------------------------------------------------------
 
@@ -87,7 +88,7 @@ class Membership:
 
     def is_lost(self) -> bool:
         """The group counts this member out, and the member does not know yet."""
-        return any(change.kind == "lost" for change in self.changes)
+        return self._serving_loss or any(change.kind == "lost" for change in self.changes)
 
     # -- serving ------------------------------------------------------------------------------
 
@@ -98,10 +99,12 @@ class Membership:
         callback = self.callbacks.get(change.callback)
         if callback is None and change.callback == "lost":
             callback = self.callbacks.get("revoke")
+        self._serving_loss = change.kind == "lost"
         try:
             if callback is not None:
                 callback(consumer, [TopicPartition(*item) for item in change.partitions])
         finally:
+            self._serving_loss = False
             if not self._acted:
                 self._follow(change)
 
