@@ -35,11 +35,10 @@ class Gate:
         """
         parts = self._parts
         # The usual case must cost next to nothing: nobody awaits a first message, nothing is open.
-        if parts.ownership.undisturbed and not parts.circuits:
-            good = [message for message in arrivals if message.error() is None]
-            if len(good) == len(arrivals):
-                parts.reading.keep(good)
-                return
+        usual = parts.ownership.undisturbed and not parts.circuits
+        if usual and not any(map(Message.error, arrivals)):
+            parts.reading.keep(arrivals)
+            return
         serial = parts.ownership.serial
         for message in arrivals:
             error, partition = message.error(), partition_of(message)
