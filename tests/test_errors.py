@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import pytest
 from hypothesis import given
@@ -89,3 +90,21 @@ def test_a_strategy_error_holds_all_problems() -> None:
     assert "[0]: bad\n[3]: worse" == str(error)
     assert isinstance(error, ConfigurationError)
     assert isinstance(error, ValueError)
+
+
+def test_a_number_too_large_for_a_float_is_a_wait_too() -> None:
+    """`RetryAfter(10**400)` raised OverflowError, which made the message permanent."""
+    assert (3600.0, 0.0) == (RetryAfter(10**400).seconds, RetryAfter(-(10**400)).seconds)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StrategyError(["[0]: one", "[1]: two"]),
+        ExhaustedError("gone", topic="orders", partition=3, offset=1042, failures=5),
+    ],
+)
+def test_errors_cross_processes(error: LinearRetryError) -> None:
+    """A pickled error says the same: worker pools send them so."""
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(error), vars(error)) == (str(again), vars(again))

@@ -54,6 +54,7 @@ _CONNECTION = (
     "api.version.",
     "reconnect.",
     "logger",
+    "log_level",
 )
 
 
@@ -235,7 +236,9 @@ def _warn(settings: ConsumerSettings) -> None:
             "passed over; use earliest unless that is meant",
             stacklevel=5,
         )
-    if settings.max_poll_interval_s < 2 * settings.session_timeout_s:
+    # A KIP-848 group's session timeout is the broker's, and not known here.
+    ours = settings.config.get("group.protocol") != "consumer"
+    if ours and settings.max_poll_interval_s < 2 * settings.session_timeout_s:
         warnings.warn(
             f"max.poll.interval.ms={settings.max_poll_interval_s * 1000:.0f} is less than twice "
             f"session.timeout.ms={settings.session_timeout_s * 1000:.0f}: a slow handler and a "
