@@ -10,7 +10,8 @@ from linear_retry.consumer.steering import Steering
 from linear_retry.errors import DataLossError
 from linear_retry.events import ClientError, CommitFailed, DataLost, LeakDropped
 from linear_retry.kafka import KafkaError, KafkaException, Message
-from linear_retry.kafka.client import BEGINNING, END, raise_if_hopeless
+from linear_retry.kafka.client import BEGINNING, END
+from linear_retry.kafka.hopeless import raise_if_hopeless
 from linear_retry.scope import Partition
 
 _ABOUT_ONE_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)

@@ -10,7 +10,7 @@ from linear_retry.consumer.steering import Steering
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.events import Assigned, CircuitClosed, CommitFailed, Lost, Revoked
 from linear_retry.kafka import KafkaError, KafkaException
-from linear_retry.kafka.client import is_retriable_commit, raise_if_hopeless
+from linear_retry.kafka.hopeless import is_retriable_commit, raise_if_hopeless
 from linear_retry.scope import Partition
 
 

@@ -17,7 +17,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from linear_retry.errors import BrokerError, ConfigurationError, FencedError
+from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.settings import ConsumerSettings
 from linear_retry.scope import Partition
 
@@ -26,34 +26,6 @@ LONGEST_POLL_S = 1.0
 
 BEGINNING = OFFSET_BEGINNING
 END = OFFSET_END
-
-FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
-_RETRIABLE_COMMITS = frozenset(
-    {
-        KafkaError._TIMED_OUT,
-        KafkaError._TIMED_OUT_QUEUE,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._WAIT_COORD,
-        KafkaError._IN_PROGRESS,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        # Deleted, or not known yet to a broker that has just started: the other topics go on.
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-        # The group is being rebuilt: the callbacks will say what is still ours.
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.STALE_MEMBER_EPOCH,
-        KafkaError._ASSIGNMENT_LOST,
-        KafkaError._STATE,
-        KafkaError._DESTROY,
-    }
-)
 
 
 class Tidings(Protocol):
@@ -290,37 +262,6 @@ class Client:
         if self._user_error_cb is not None:
             self._guarded(self._user_error_cb)(error)
         self._tidings.client_error(error)
-
-
-def raise_if_hopeless(error: KafkaError) -> None:
-    """Raise what no waiting can mend: a fenced member, a fatal client, a refused right."""
-    code = error.code()
-    if code in FENCED or (code == KafkaError._FATAL and "fenced" in error.str().lower()):
-        raise FencedError(
-            f"{error.str()}: another member has taken this one's place; two running members must "
-            "not have one group.instance.id"
-        )
-    if error.fatal() or code == KafkaError._FATAL:
-        raise BrokerError(f"{error.name()}: {error.str()}; the client cannot go on: start it anew")
-    if code in _REFUSALS:
-        raise BrokerError(f"{error.name()}: {error.str()}; give this user the right, or correct it")
-
-
-_REFUSALS = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError._UNSUPPORTED_FEATURE,
-        KafkaError.UNSUPPORTED_ASSIGNOR,
-        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
-    }
-)
-
-
-def is_retriable_commit(error: KafkaError) -> bool:
-    """Whether the same offsets may be committed with the next commit."""
-    return error.retriable() or error.code() in _RETRIABLE_COMMITS
 
 
 def _key(item: TopicPartition) -> Partition:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.errors import BrokerError, ConfigurationError, FencedError
-from linear_retry.kafka.client import Client, is_retriable_commit, raise_if_hopeless
+from linear_retry.kafka.client import Client
+from linear_retry.kafka.hopeless import is_retriable_commit, raise_if_hopeless
 from linear_retry.kafka.settings import consumer_settings
 from linear_retry.scope import Partition
 from tests.recording_consumer import RecordingConsumer
