@@ -20,7 +20,7 @@ from tests.scenarios.scene import Member, Scene
 pytestmark = pytest.mark.broker
 
 PARTITIONS = 12
-STEPS = 24
+STEPS = 18
 FEWEST, MOST = 1, 4
 
 
@@ -45,10 +45,14 @@ class Play:
         self.dependency = Busy(dice)
         self.members: list[Member] = []
         self._dice = dice
-        self._names = (f"member-{number}" for number in count(1))
+        self._numbers = count(1)
 
     def join(self) -> None:
-        self.members.append(self.group.join(next(self._names), self.dependency))
+        """Every other one is a static member: what it leaves stands until its session ends."""
+        number = next(self._numbers)
+        name = f"member-{number}"
+        static = {"group.instance.id": name} if number % 2 else {}
+        self.members.append(self.group.join(name, self.dependency, config=static))
 
     def leave(self) -> None:
         self.members.pop(self._dice.randrange(len(self.members))).stop()

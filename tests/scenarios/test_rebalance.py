@@ -17,8 +17,10 @@ from tests.scenarios.wide_scene import WideScene, WideSceneFactory
 
 pytestmark = pytest.mark.broker
 
-LONG_S = 5.0
+TO_AND_FRO_S = 5.0
 """Long enough for a member to join and to leave."""
+TO_S = 3.0
+"""Long enough for a member to join."""
 
 Protocol: TypeAlias = dict[str, str]
 
@@ -26,15 +28,16 @@ Protocol: TypeAlias = dict[str, str]
 class LongOutage(Dependency):
     """Down at first, and asks for a long wait once; up again, all is well."""
 
-    def __init__(self) -> None:
+    def __init__(self, wait_s: float) -> None:
         super().__init__()
         self.down = True
+        self._wait_s = wait_s
         self._asked = False
 
     def __call__(self, message: Message) -> None:
         if self.down and not self._asked:
             self._asked = True
-            raise RetryAfter(LONG_S)
+            raise RetryAfter(self._wait_s)
         super().__call__(message)
 
 
@@ -45,7 +48,7 @@ def test_goes_and_comes_back_while_open(protocol: Protocol, wide_scene: WideScen
     group = wide_scene(protocol, 1, 2, strategy=[0.1])
     moving, staying = group.topics
     group.fill(moving, 5)
-    mine, theirs = LongOutage(), Dependency()
+    mine, theirs = LongOutage(TO_AND_FRO_S), Dependency()
     theirs.down = True
     first = group.join("z-first", mine, topics=[moving, staying], on_exhausted="repeat")
     opened = group.wait_for(events.CircuitOpened, member="z-first")
@@ -73,7 +76,7 @@ def test_goes_to_another_for_good(protocol: Protocol, wide_scene: WideSceneFacto
     group = wide_scene(protocol, 1, 2, strategy=[0.1])
     moving, staying = group.topics
     group.fill(moving, 5)
-    mine = LongOutage()
+    mine = LongOutage(TO_S)
     first = group.join("z-first", mine, topics=[moving, staying], on_exhausted="repeat")
     group.wait_for(events.CircuitOpened, member="z-first")
     second = group.join("a-second", Dependency(), topics=[moving])
@@ -102,7 +105,7 @@ def test_nothing_assigned_for_a_while(protocol: Protocol, wide_scene: WideSceneF
     group = wide_scene(protocol, 1, 2, strategy=[0.1])
     moving = group.topic
     group.fill(moving, 3)
-    mine = LongOutage()
+    mine = LongOutage(TO_S)
     first = group.join("z-first", mine)
     opened = group.wait_for(events.CircuitOpened, member="z-first")
     # The broker's range assignor serves static members first.

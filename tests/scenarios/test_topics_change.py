@@ -95,7 +95,7 @@ def test_source_deleted_before_the_commit(
     vanishing, staying = group.topics
     deleted = threading.Event()
     group.fill(vanishing, 1)
-    member = group.join("first", lambda _: deleted.wait(20), topics=group.topics)
+    member = group.join("first", lambda _: deleted.wait(20), topics=group.topics, close_timeout_s=2)
     group.wait_for_attempts(1)
     kafka.delete_topic(vanishing)
     deleted.set()
