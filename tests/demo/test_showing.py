@@ -1,0 +1,242 @@
+"""Does what is shown tell how it stands, and fit where it is shown?"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from threading import Event as Signal
+
+import pytest
+from rich.console import Console, RenderableType
+
+from linear_retry import events as e
+from linear_retry.consumer.circuits import CircuitView
+from linear_retry.demo.evidence import Attempt, Noted, Produced, Verdict
+from linear_retry.demo.lines import JsonLines, Lines
+from linear_retry.demo.record import PartitionProgress, Record
+from linear_retry.demo.screen import Screen
+from linear_retry.demo.telling import json_line, json_proof, line
+from linear_retry.demo.verdicts import table
+from linear_retry.demo.watching import watching
+from linear_retry.scope import Scope
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+ERROR = "ConnectError('[Errno 111] Connection refused')"
+OPENED = e.CircuitOpened(Scope(), "orders", 0, 1, ERROR, 1, 2.5, NOW + timedelta(seconds=2.5))
+CLOSED = e.CircuitClosed(Scope(), "recovered", 3.5)
+LETTER = e.DeadLettered(
+    "orders", 1, 0, "orders.dlq", "id", 1, "permanent", "PaymentRejected('422')", 1, ()
+)
+PRODUCED = (Produced("a", 0, 0), Produced("b", 0, 1), Produced("c", 1, 0))
+
+
+class Time:
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def record(time: Time) -> Record:
+    return Record(PRODUCED, clock=time)
+
+
+def _shown(renderable: RenderableType, width: int) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=width).print(renderable)
+    return out.getvalue().splitlines()
+
+
+def _screen(record: Record, circuits: Mapping[Scope, CircuitView]) -> Screen:
+    return Screen(Console(file=io.StringIO()), record, lambda: circuits, now=lambda: NOW)
+
+
+def test_all_is_settled_when_each_order_is_paid_or_dead(record: Record) -> None:
+    """The last one, whichever way it goes, calls `when_settled`: once, and not before."""
+    settled: list[bool] = []
+    record.when_settled = lambda: settled.append(record.is_settled)
+    record.attempted(Attempt("a", 0, 0, 0, 1, "paid"))
+    record.attempted(Attempt("b", 0, 1, 1, 2, "refused"))
+    record.attempted(Attempt("a", 0, 0, 2, 3, "paid"))
+    record.attempted(Attempt("b", 0, 1, 3, 4, "paid"))
+    assert [] == settled
+    record.heard(LETTER)
+    record.heard(LETTER)
+    assert [True] == settled
+    progress = record.progress()
+    assert (PartitionProgress(0, 2, 0, 2), PartitionProgress(1, 0, 1, 1)) == progress.partitions
+    assert {"paid": 3, "refused": 1} == progress.answers
+    assert (2, 1, 3) == (progress.paid, progress.dead_lettered, progress.total)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_picture_fits_a_terminal(record: Record, width: int) -> None:
+    """24 lines at most, none cut by the terminal, however many and long the events are."""
+    for _ in range(50):
+        record.heard(OPENED)
+    open_view = CircuitView("open", OPENED.retry_at, 1, "orders", 0, 1, ERROR)
+    shown = _shown(_screen(record, {Scope(): open_view}).picture(), width)
+    assert len(shown) <= 23
+    assert max(len(text) for text in shown) <= width
+
+
+@pytest.mark.parametrize(
+    ("circuits", "words"),
+    [
+        ({}, "CLOSED"),
+        ({Scope(): CircuitView("closed")}, "CLOSED"),
+        (
+            {Scope(): CircuitView("open", OPENED.retry_at, 2, "orders", 0, 1, ERROR)},
+            "OPEN      retry_at 12:00:02 UTC, in  2.5 s   held: 0@1, failures: 2",
+        ),
+        ({Scope(): CircuitView("open", NOW - timedelta(seconds=1))}, "in  0.0 s"),
+        ({Scope(): CircuitView("half-open", NOW)}, "HALF-OPEN"),
+    ],
+)
+def test_the_picture_says_how_the_circuit_stands(
+    record: Record, circuits: Mapping[Scope, CircuitView], words: str
+) -> None:
+    """Its state, and while it is open the countdown to `retry_at` and what is held."""
+    assert words in "\n".join(_shown(_screen(record, circuits).picture(), 80))
+
+
+def test_the_picture_counts(record: Record) -> None:
+    """Orders of each partition, attempts, and what was refused."""
+    record.attempted(Attempt("a", 0, 0, 0, 1, "paid"))
+    record.attempted(Attempt("b", 0, 1, 1, 2, "refused"))
+    record.attempted(Attempt("b", 0, 1, 3, 4, "unavailable"))
+    record.heard(LETTER)
+    shown = "\n".join(_shown(_screen(record, {}).picture(), 80))
+    for words in ("1 of 2", "0 + 1 dead of 1", "paid 1 of 3", "dead letters 1", "attempts 3"):
+        assert words in shown
+    assert "refused 1   503 1" in shown
+
+
+def test_a_drawn_screen_stays_when_it_is_left(record: Record) -> None:
+    """What it showed last is still there afterwards."""
+    out = io.StringIO()
+    with Screen(Console(file=out, width=80), record, dict) as screen:
+        screen.draw()
+    assert "CLOSED" in out.getvalue()
+
+
+def test_lines_tell_each_event_once_and_progress_each_second(record: Record, time: Time) -> None:
+    """For a pipe: no colours, nothing twice, and a sign of life between the events."""
+    out = io.StringIO()
+    with Lines(out, record) as lines:
+        record.heard(OPENED)
+        for now_s in (0.1, 0.2, 1.1, 1.2, 2.2):
+            time.now_s = now_s
+            lines.draw()
+        record.heard(CLOSED)
+        lines.draw()
+    told = out.getvalue().splitlines()
+    assert ["circuit OPEN", "progress", "progress", "circuit CLOSED"] == [
+        text[10:].split("  ")[0] for text in told
+    ]
+    assert "\x1b" not in out.getvalue()
+
+
+def test_json_lines_are_one_object_for_each_event(record: Record, time: Time) -> None:
+    """Each with its time since the start, its name and its own fields."""
+    out = io.StringIO()
+    with JsonLines(out, record) as lines:
+        time.now_s = 1.5
+        record.heard(OPENED)
+        lines.draw()
+        record.heard(CLOSED)
+        lines.draw()
+    opened, closed = (json.loads(text) for text in out.getvalue().splitlines())
+    assert (1.5, "CircuitOpened", 2.5) == (opened["at_s"], opened["event"], opened["delay_s"])
+    assert "2026-01-01T12:00:02.500000+00:00" == opened["retry_at"]
+    assert "CircuitClosed" == closed["event"]
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (OPENED, "circuit OPEN    0@1: failure 1, wait 2.5 s: ConnectError"),
+        (
+            e.ProbeFailed(Scope(), "orders", 0, 1, ERROR, 2, 5, NOW),
+            "probe FAILED    0@1: failure 2, wait 5 s",
+        ),
+        (CLOSED, "circuit CLOSED  recovered after 3.5 s"),
+        (LETTER, "DEAD LETTER     1@0: permanent, PaymentRejected('422')"),
+        (e.Assigned((("orders", 0), ("orders", 3))), "assigned        partitions 0, 3"),
+        (e.Revoked(()), "revoked         partitions none"),
+        (e.LeakDropped("orders", 0, 1), "LeakDropped     topic=orders, partition=0, offset=1"),
+    ],
+)
+def test_an_event_is_told_in_a_line(event: e.Event, words: str) -> None:
+    """What happened first, in a column of its own, then where and why."""
+    assert line(event).startswith(words)
+    assert type(event).__name__ == json.loads(json_line(Noted(0, event), 0))["event"]
+
+
+VERDICTS = (
+    Verdict("this holds", "10 of 10", ()),
+    Verdict("this does not", "3 of 10", tuple(f"reason {number}" for number in range(7))),
+)
+
+
+def test_the_table_says_what_speaks_against_a_claim() -> None:
+    """OK or FAILED for each, the first reasons below, and how many are not shown."""
+    shown = "\n".join(_shown(table(VERDICTS), 80))
+    for words in ("10 of 10", "OK", "FAILED", "this does not: FAILED", "reason 4", "and 2 more"):
+        assert words in shown
+    assert "reason 5" not in shown
+    assert "this holds: FAILED" not in shown
+
+
+def test_the_proof_is_one_json_object() -> None:
+    """With every violation, and one word for the whole."""
+    told = json.loads(json_proof(VERDICTS))
+    assert not told["holds"]
+    assert [True, False] == [verdict["holds"] for verdict in told["proof"]]
+    assert 7 == len(told["proof"][1]["violations"])
+    assert json.loads(json_proof(VERDICTS[:1]))["holds"]
+
+
+class _Face(Lines):
+    """Counts, and fails if it is told to."""
+
+    def __init__(self, error: OSError | None = None) -> None:
+        self.drawn = Signal()
+        self._error = error
+
+    def draw(self) -> None:
+        self.drawn.set()
+        if self._error is not None:
+            raise self._error
+
+
+def test_a_thread_draws_while_the_main_thread_works() -> None:
+    """Inside the `with` without being asked, and once more at its end."""
+    face = _Face()
+    with watching(face, lambda: None, every_s=0.001):
+        assert face.drawn.wait(30)
+    face.drawn.clear()
+    with watching(face, lambda: None, every_s=3600):
+        assert not face.drawn.is_set()
+    assert face.drawn.is_set()
+
+
+def test_who_has_gone_ends_the_run() -> None:
+    """A reader that closes its pipe stops the consumer, and the error comes out at the end."""
+    stopped = Signal()
+    with (
+        pytest.raises(BrokenPipeError),
+        watching(_Face(BrokenPipeError()), stopped.set, every_s=0.001),
+    ):
+        assert stopped.wait(30)
