@@ -35,11 +35,13 @@ class Gate:
         Raises what cannot be mended (`raise_if_hopeless`), and `DataLossError`.
         """
         parts = self._parts
-        # The usual case must cost next to nothing: nobody awaits a first message, nothing is open.
-        usual = parts.ownership.undisturbed and not parts.circuits
-        if usual and not any(map(Message.error, arrivals)):
-            parts.reading.keep(arrivals)
-            return
+        # The usual case must cost next to nothing: nothing is open, and nobody here awaits a
+        # first message.
+        if not parts.circuits and not any(map(Message.error, arrivals)):
+            ownership = parts.ownership
+            if ownership.undisturbed or ownership.have_spoken(set(map(partition_of, arrivals))):
+                parts.reading.keep(arrivals)
+                return
         serial = parts.ownership.serial
         for message in arrivals:
             error, partition = message.error(), partition_of(message)

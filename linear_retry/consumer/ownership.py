@@ -50,6 +50,10 @@ class Ownership:
         """Everything that librdkafka delivers is ours, and follows what it delivered before."""
         return not self._silent and not self._suspect
 
+    def have_spoken(self, partitions: Iterable[Partition]) -> bool:
+        """Whether all of these are ours, and have delivered what was believed."""
+        return all(key in self._epochs and key not in self._silent for key in partitions)
+
     def is_silent(self, partition: Partition) -> bool:
         return partition in self._silent
 
