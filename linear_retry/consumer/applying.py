@@ -92,6 +92,8 @@ class Applying:
             case Acknowledged():
                 said = _dead_lettered(held, letter, letters.topic)
                 if still_ours:
+                    # A rebalance of others, while it was awaited, had everything fetched anew.
+                    self._parts.reading.drop_through(held.partition, held.offset)
                     self.finish(held, "dead-lettered", said)
                 else:
                     self._parts.emit(said)

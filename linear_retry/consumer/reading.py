@@ -87,6 +87,14 @@ class Reading:
         """These will be fetched again, or are not ours any more."""
         self.ahead = [message for message in self.ahead if not covers(partition_of(message))]
 
+    def drop_through(self, partition: Partition, offset: int) -> None:
+        """Done by now, and fetched anew meanwhile: not to be handed over once more."""
+        self.ahead = [
+            message
+            for message in self.ahead
+            if partition_of(message) != partition or (message.offset() or 0) > offset
+        ]
+
     def start_small(self) -> None:
         """After an assignment or a failure the next batch has size 1."""
         self._batch_size = 1

@@ -1,0 +1,72 @@
+"""What happens at the seams: between two runs, while a letter is awaited, after a long absence?"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import pytest
+
+from linear_retry import LinearConsumer, Strategy, events
+from linear_retry.consumer.assembly import Outside
+from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member, OutageError, Protocol
+from tests.fake.cluster import FakeKafka
+from tests.guarantees import Begun, Place
+
+_E = TypeVar("_E", bound=events.Event)
+_INCREMENTAL: tuple[Protocol, ...] = ("cooperative", "consumer")
+
+
+@pytest.fixture
+def fake() -> FakeKafka:
+    kafka = FakeKafka(balanced=True)
+    kafka.create_topic(TOPIC, 2)
+    kafka.create_topic(LETTERS, 2)
+    for number in range(6):
+        kafka.append(TOPIC, number % 2, b"%d" % number)
+    return kafka
+
+
+def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:
+    choices: dict[str, Any] = {
+        "strategy": Strategy([1, 5]),
+        "transient": OutageError,
+        "dead_letters": LETTERS,
+    }
+    return LinearConsumer(
+        {"bootstrap.servers": "fake:9092", "group.id": GROUP},
+        [TOPIC],
+        **choices | options,
+        _outside=Outside(fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.0),
+    )
+
+
+def attempts(group: FakeGroup) -> list[Place]:
+    return [entry.place for entry in group.witness.log if isinstance(entry, Begun)]
+
+
+def said(member: Member, kind: type[_E]) -> list[_E]:
+    return [event for event in member.events if isinstance(event, kind)]
+
+
+# -- while a letter is awaited -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", _INCREMENTAL)
+def test_a_rebalance_while_the_first_letter_is_awaited(protocol: Protocol) -> None:
+    """Another partition goes meanwhile, and everything is fetched anew: a message that is dead
+    by then is not handed over once more, and has one letter."""
+    group = FakeGroup(protocol=protocol, partitions=2)
+    group.produce(0, 3)
+    group.produce(1, 3)
+    group.dependency.refuses = {(0, 1)}
+    group.fake.faults.delivery_s = 4.0
+    first = group.join()
+    group.share([0, 0])
+    while (TOPIC, 0, 0) not in attempts(group):
+        group.turn()
+    group.join()
+    group.fake.clock.at(1.5, lambda: group.share([0, 1]))
+    group.finish()
+    assert 1 == len(said(first, events.DeadLettered))
+    assert 1 == attempts(group).count((TOPIC, 0, 1))
+    assert [] == group.violations()
