@@ -173,10 +173,14 @@ class Circuits:
         self._put(scope, replace(self._open[scope], held=held))
 
     def drop_held(self, partitions: Collection[Partition]) -> None:
-        """Revoked or lost: the next owner counts anew; the circuit stays until `retry_at`."""
+        """Revoked or lost: the next owner counts anew; the circuit stays until `retry_at`.
+
+        Open again where it was half-open: what else is in scope is paused still, and has to be
+        let go by the next look at what is due.
+        """
         for scope, circuit in self:
             if circuit.held is not None and circuit.held.partition in partitions:
-                self._put(scope, replace(circuit, held=None))
+                self._put(scope, replace(circuit, state="open", held=None))
 
     def close(self, scope: Scope, now_s: float) -> float:
         """Closed again; how long it was not, in seconds."""

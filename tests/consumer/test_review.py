@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import pytest
+from confluent_kafka import KafkaError
 
 from linear_retry import LinearConsumer, Strategy, events
 from linear_retry.consumer.assembly import Outside
@@ -69,4 +70,32 @@ def test_a_rebalance_while_the_first_letter_is_awaited(protocol: Protocol) -> No
     group.finish()
     assert 1 == len(said(first, events.DeadLettered))
     assert 1 == attempts(group).count((TOPIC, 0, 1))
+    assert [] == group.violations()
+
+
+@pytest.mark.parametrize("protocol", _INCREMENTAL)
+def test_the_held_message_goes_while_its_letter_is_sent_again(protocol: Protocol) -> None:
+    """The circuit is half-open then, and what stays here was paused by it: it goes on at once, and
+    not only when the watchdog finds it dead."""
+    group = FakeGroup(protocol=protocol, partitions=2)
+    group.produce(1, 3)
+    first = group.join()
+    group.share([0, 0])
+    group.turn(10)
+    group.produce(0, 3)
+    group.dependency.refuses = {(0, 0)}
+    group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
+    while not said(first, events.DeadLetterFailed):
+        group.turn()
+    group.join()
+    group.fake.faults.delivery_s = 8.0
+    group.fake.clock.at(2.5, lambda: group.share([1, 0]))
+    while not said(first, events.Revoked):
+        first.turn()
+    group.produce(1, 3)
+    for _ in range(5):
+        first.turn()
+    assert 6 == len([place for place in attempts(group) if place[1] == 1])
+    group.finish()
+    assert [] == said(first, events.PartitionRevived)
     assert [] == group.violations()
