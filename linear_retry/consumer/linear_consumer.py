@@ -78,6 +78,7 @@ class LinearConsumer:
         self._pid = os.getpid()
         self._commits = True
         self._running = False
+        self._joined = False
         self._closed = threading.Event()
         self._lock = threading.Lock()
 
@@ -180,7 +181,9 @@ class LinearConsumer:
     def _started(self) -> Assembly | None:
         if self._assembly is None:
             self._assembly = Assembly(self._plan, self._circuits, self._emit, self._stop)
+        if not self._joined:  # a start that raised is made good by the next `run`
             self._assembly.start()
+            self._joined = True
         return None if self._stop.asked else self._assembly
 
     def _emit(self, event: Event) -> None:

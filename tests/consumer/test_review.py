@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import pytest
 from confluent_kafka import KafkaError
 
-from linear_retry import LinearConsumer, Strategy, events
+from linear_retry import BrokerError, LinearConsumer, Strategy, events
 from linear_retry.consumer.assembly import Outside
+from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member, OutageError, Protocol
 from tests.fake.cluster import FakeKafka
 from tests.guarantees import Begun, Place
@@ -99,3 +100,19 @@ def test_the_held_message_goes_while_its_letter_is_sent_again(protocol: Protocol
     group.finish()
     assert [] == said(first, events.PartitionRevived)
     assert [] == group.violations()
+
+
+# -- between two runs, and at the end ----------------------------------------------------------
+
+
+def test_run_again_after_a_start_that_failed(fake: FakeKafka) -> None:
+    """No broker answered, and the program tries again: the second `run` joins the group."""
+    fake.faults.brokers_down = True
+    seen: list[Message] = []
+    with consumer_on(fake) as consumer:
+        with pytest.raises(BrokerError):
+            consumer.run(seen.append)
+        fake.faults.brokers_down = False
+        fake.clock.at(60, consumer.stop)
+        consumer.run(seen.append)
+    assert 6 == len(seen)
