@@ -103,7 +103,8 @@ class Loop:
         self._gate.admit(parts.reading.read(self._timeout_s()))
         self._keep_house()
         for scope in parts.circuits.due(parts.clock.now_s()):
-            self._probe(scope, handler)
+            if not self._stop.asked:  # a dependency that is down may take its time to say so
+                self._probe(scope, handler)
         if parts.reading.ahead and not self._stop.asked:
             self._hand_over(handler)
 

@@ -116,3 +116,18 @@ def test_run_again_after_a_start_that_failed(fake: FakeKafka) -> None:
         fake.clock.at(60, consumer.stop)
         consumer.run(seen.append)
     assert 6 == len(seen)
+
+
+def test_a_stop_comes_before_a_probe(fake: FakeKafka) -> None:
+    """Asked to stop during the last wait before `retry_at`: the handler is not called again, a
+    dependency that is down may take its time."""
+    calls: list[Message] = []
+
+    def handler(message: Message) -> None:
+        calls.append(message)
+        raise OutageError
+
+    with consumer_on(fake) as consumer:
+        fake.clock.at(0.5, consumer.stop)
+        consumer.run(handler)
+    assert 1 == len(calls)
