@@ -38,6 +38,12 @@ def describe(error: BaseException) -> ErrorText:
     return ErrorText(_type_name(error), _message(error), _stack(error))
 
 
+def brief(error: BaseException) -> str:
+    """`error` in one line of at most 1 KiB: what events and logs say of it."""
+    unspoken = f"<{_type_name(error)}, whose __repr__ raised an exception>"
+    return first_bytes(guarded(lambda: repr(error), otherwise=unspoken), MESSAGE_LIMIT_BYTES)
+
+
 def _type_name(error: BaseException) -> str:
     kind = type(error)
     name = guarded(lambda: f"{kind.__module__}.{kind.__qualname__}", otherwise=kind.__qualname__)

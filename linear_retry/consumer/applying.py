@@ -31,6 +31,7 @@ from linear_retry.decision import (
     classify,
     decide,
 )
+from linear_retry.error_text import brief
 from linear_retry.errors import ExhaustedError, PermanentError, UsageError
 from linear_retry.scope import Scope, ScopeKind
 
@@ -130,8 +131,8 @@ class Applying:
             return classify(error, self._choices.is_transient)
         except Exception as raised:
             raise UsageError(
-                f"transient= raised {raised!r} when asked about {error!r}: it must answer True or "
-                "False for any exception; nothing was decided about the message"
+                f"transient= raised {brief(raised)} when asked about {brief(error)}: it must "
+                "answer True or False for any exception; nothing was decided about the message"
             ) from raised
 
     def _wait(self, held: Held, delay_s: float) -> None:
@@ -178,7 +179,7 @@ class Applying:
     def _skip(self, held: Held) -> None:
         retry_id = self._letter(held, "permanent").retry_id
         place = (*held.partition, held.offset)
-        self.finish(held, "skipped", events.Skipped(*place, retry_id, repr(held.error)))
+        self.finish(held, "skipped", events.Skipped(*place, retry_id, _what(held)))
 
     def _letter(self, held: Held, reason: str) -> DeadLetter:
         label = self._choices.policy.strategy.label
@@ -188,7 +189,7 @@ class Applying:
         topic, partition = held.partition
         kind = ExhaustedError if reason == "exhausted" else PermanentError
         return kind(
-            f"{topic}[{partition}]@{held.offset}: failure {held.failures} was {held.error!r}, and "
+            f"{topic}[{partition}]@{held.offset}: failure {held.failures} was {_what(held)}, and "
             f'on_{reason}="stop"; nothing is committed past this message',
             topic=topic,
             partition=partition,
@@ -207,6 +208,10 @@ class Applying:
             parts.client.commit(uncommitted)
 
 
+def _what(held: Held) -> str:
+    return "no error" if held.error is None else brief(held.error)
+
+
 def _waiting(
     kind: type[events.CircuitOpened | events.ProbeFailed],
     scope: Scope,
@@ -218,7 +223,7 @@ def _waiting(
         scope,
         *held.partition,
         held.offset,
-        error=repr(held.error),
+        error=_what(held),
         failures=held.failures,
         delay_s=delay_s,
         retry_at=circuit.retry_at,
@@ -233,7 +238,7 @@ def _dead_lettered(held: Held, letter: DeadLetter, topic: str) -> events.DeadLet
         retry_id=letter.retry_id,
         generation=letter.generation,
         reason=letter.reason,
-        error=repr(held.error),
+        error=_what(held),
         failures=held.failures,
         escaped_headers=letter.escaped_headers,
     )

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import pybreaker
 
 from linear_retry.dead_letter import DeadLetter
+from linear_retry.error_text import brief
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope
 
@@ -221,7 +222,7 @@ def _view(circuit: Circuit) -> CircuitView:
     held = circuit.held
     if held is None:
         return CircuitView(circuit.state, circuit.retry_at)
-    error = None if held.error is None else repr(held.error)
+    error = None if held.error is None else brief(held.error)
     return CircuitView(
         circuit.state, circuit.retry_at, held.failures, *held.partition, held.offset, error
     )

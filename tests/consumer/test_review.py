@@ -131,3 +131,33 @@ def test_a_stop_comes_before_a_probe(fake: FakeKafka) -> None:
         fake.clock.at(0.5, consumer.stop)
         consumer.run(handler)
     assert 1 == len(calls)
+
+
+# -- what the handler raises -------------------------------------------------------------------
+
+
+class _UnspeakableError(OutageError):
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("error", [_UnspeakableError(), OutageError("x" * 1_000_000)])
+def test_an_exception_that_cannot_be_shown(fake: FakeKafka, error: OutageError) -> None:
+    """Its `repr` raises, or is endless: it is a failure like any other, and told in a kilobyte."""
+    raises, opened = [error], []
+    seen: list[Message] = []
+
+    def handler(message: Message) -> None:
+        if raises:
+            raise raises.pop()
+        seen.append(message)
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.CircuitOpened):
+            opened.append(event)
+
+    with consumer_on(fake, listeners=[listen]) as consumer:
+        fake.clock.at(60, consumer.stop)
+        consumer.run(handler)
+    assert 6 == len(seen)
+    assert [True] == [len(event.error) <= 1024 for event in opened]
