@@ -98,9 +98,7 @@ class Loop:
     def turn(self, handler: Handler) -> None:
         """Poll once, then attempt what is due. Every attempt has a poll before it."""
         parts = self._parts
-        if parts.reading.torn:
-            self._steering.reposition()
-        self._gate.admit(parts.reading.read(self._timeout_s()))
+        self._admit(lambda: parts.reading.read(self._timeout_s()))
         self._keep_house()
         for scope in parts.circuits.due(parts.clock.now_s()):
             if not self._stop.asked:  # a dependency that is down may take its time to say so
@@ -110,10 +108,27 @@ class Loop:
 
     def read_along(self) -> None:
         """Poll while waiting for something else, so as to stay in the group."""
-        if self._parts.reading.torn:
-            self._steering.reposition()
-        self._gate.admit(self._parts.reading.touch())
+        self._admit(self._parts.reading.touch)
         self._applying.commit_if_due()
+
+    # -- read ------------------------------------------------------------------------------
+
+    def _admit(self, read: Callable[[], list[Message]]) -> None:
+        """Before and after: what we had may be another's if we were away for too long.
+
+        librdkafka tells of that some polls later only, so what is held must not be attempted yet.
+        """
+        parts, owned = self._parts, self._parts.ownership
+        if parts.reading.overran(parts.clock.now_s()):
+            self._steering.disown(owned.partitions, "no poll for too long")
+        if parts.reading.torn:
+            self._steering.reposition()
+        epoch = owned.epoch
+        arrivals = read()
+        if parts.reading.overslept:
+            before = [key for key in owned.partitions if (owned.epoch_of(key) or 0) <= epoch]
+            self._steering.disown(before, "the machine slept for too long")
+        self._gate.admit(arrivals)
 
     # -- attempt ---------------------------------------------------------------------------
 

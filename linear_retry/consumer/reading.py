@@ -26,7 +26,8 @@ class Reading:
     """The read-ahead: messages in the order they came, each partition's in offset order.
 
     `deadline_s` is when the loop has to poll again, whatever is still to be handled: a handler's
-    speed so far promises nothing.
+    speed so far promises nothing. `overslept`: the machine has slept past the session timeout
+    inside the last poll.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Reading:
         self._suspended_s = clock.suspended_s()
         self.ahead: list[Message] = []
         self.torn = False
+        self.overslept = False
         self.polled_at_s = clock.now_s()
         self.deadline_s = self.polled_at_s
 
@@ -119,7 +121,9 @@ class Reading:
             raise
         self.polled_at_s = self._clock.now_s()
         self.deadline_s = self.polled_at_s + self.touch_s
-        self._suspended_s = self._clock.suspended_s()
+        suspended_s = self._clock.suspended_s()
+        self.overslept = suspended_s - self._suspended_s > self._session_timeout_s
+        self._suspended_s = suspended_s
         return arrivals
 
     def _batch(self, timeout_s: float) -> list[Message]:

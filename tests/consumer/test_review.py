@@ -161,3 +161,48 @@ def test_an_exception_that_cannot_be_shown(fake: FakeKafka, error: OutageError) 
         consumer.run(handler)
     assert 6 == len(seen)
     assert [True] == [len(event.error) <= 1024 for event in opened]
+
+
+# -- away for too long -------------------------------------------------------------------------
+
+
+def _until_open(group: FakeGroup) -> Member:
+    """A member whose circuit has just opened."""
+    group.produce(0, 3)
+    member = group.join()
+    group.share([0])
+    group.dependency.down = True
+    while not said(member, events.CircuitOpened):
+        group.turn()
+    group.dependency.down = False
+    return member
+
+
+@pytest.mark.parametrize("protocol", ["eager", *_INCREMENTAL])
+def test_the_machine_sleeps_while_a_circuit_is_open(protocol: Protocol) -> None:
+    """It wakes up behind the session timeout and `retry_at`: what was held may be another's, and
+    is not attempted."""
+    group = FakeGroup(protocol=protocol, partitions=1, strategy=[10, 10])
+    member = _until_open(group)
+    group.fake.clock.at(0.5, lambda: group.fake.clock.suspend(3600))
+    member.turn()
+    assert 1 == len(attempts(group))
+    assert 1 == len(said(member, events.Lost))
+    group.finish()
+    assert [] == group.violations()
+
+
+def test_a_listener_takes_too_long() -> None:
+    """Nobody polled beyond `max.poll.interval.ms`, and the group has given the partition to
+    another member, of which librdkafka tells in a later poll: the held message is not attempted."""
+    group = FakeGroup(partitions=1, strategy=[10, 10])
+    member = _until_open(group)
+    other = group.join()
+    group.fake.clock.advance(400)
+    member.turn()
+    assert 1 == len(attempts(group))
+    assert 1 == len(said(member, events.Lost))
+    group.share([1])
+    group.finish()
+    assert [] == group.violations()
+    assert [] == said(other, events.CircuitOpened)
