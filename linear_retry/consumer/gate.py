@@ -7,11 +7,11 @@ from linear_retry.consumer.complaints import Complaints
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.reading import partition_of
 from linear_retry.consumer.steering import Steering
-from linear_retry.errors import DataLossError
+from linear_retry.errors import BrokerError, DataLossError
 from linear_retry.events import ClientError, CommitFailed, DataLost, LeakDropped
 from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.client import BEGINNING, END
-from linear_retry.kafka.hopeless import raise_if_hopeless
+from linear_retry.kafka.hopeless import is_retriable_commit, raise_if_hopeless
 from linear_retry.scope import Partition
 
 _ABOUT_ONE_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
@@ -116,7 +116,7 @@ class Gate:
         try:
             parts.client.commit_now({partition: offset})
         except KafkaException as error:
-            parts.emit(CommitFailed(str(error), (partition,)))
+            self.commit_refused(error.args[0], (partition,))
             self._steering.seek([partition])
             return False
         parts.offsets.anchored(partition)
@@ -144,6 +144,15 @@ class Gate:
         count = self._complaints.hear(error.code(), self._parts.clock.now_s())
         if count is not None:
             self._parts.emit(ClientError(error.name(), error.str(), count))
+
+    def commit_refused(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
+        """Retriable: the next commit says the same and more. Not a member any more: all is lost."""
+        raise_if_hopeless(error)
+        self._parts.emit(CommitFailed(f"{error.name()}: {error.str()}", partitions))
+        if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
+            self._steering.disown(self._parts.ownership.partitions, "not a member any more")
+        elif not is_retriable_commit(error):
+            raise BrokerError(f"a commit was refused: {error.name()}: {error.str()}")
 
     def _reset(self, partition: Partition, offset: int | None) -> None:
         """No committed offset, or one that the broker does not have any more.

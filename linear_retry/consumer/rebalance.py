@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.steering import Steering
-from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.errors import ConfigurationError
 from linear_retry.events import Assigned, CircuitClosed, CommitFailed, Lost, Revoked
 from linear_retry.kafka import KafkaError, KafkaException
-from linear_retry.kafka.hopeless import is_retriable_commit, raise_if_hopeless
 from linear_retry.scope import Partition
 
 
@@ -70,15 +69,9 @@ class Rebalance:
         self._parts.offsets.committed(offsets)
 
     def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
-        """Retriable: the next commit says the same and more. Not a member any more: all is lost."""
-        if error.code() == KafkaError._NO_OFFSET:
-            return
-        raise_if_hopeless(error)
-        self._parts.emit(CommitFailed(f"{error.name()}: {error.str()}", partitions))
-        if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
-            self._steering.disown(self._parts.ownership.partitions, "not a member any more")
-        elif not is_retriable_commit(error):
-            raise BrokerError(f"a commit was refused: {error.name()}: {error.str()}")
+        """There was nothing to commit; or it was refused (`Gate.commit_refused`)."""
+        if error.code() != KafkaError._NO_OFFSET:
+            self._gate.commit_refused(error, partitions)
 
     def client_error(self, error: KafkaError) -> None:
         """librdkafka has a problem that is not about a message."""

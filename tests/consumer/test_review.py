@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pytest
 from confluent_kafka import KafkaError
 
-from linear_retry import BrokerError, LinearConsumer, Strategy, events
+from linear_retry import BrokerError, FencedError, LinearConsumer, Strategy, events
 from linear_retry.consumer.assembly import Outside
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member, OutageError, Protocol
@@ -206,3 +206,39 @@ def test_a_listener_takes_too_long() -> None:
     group.finish()
     assert [] == group.violations()
     assert [] == said(other, events.CircuitOpened)
+
+
+# -- the first commit of a group ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, BrokerError),
+        (KafkaError.OFFSET_METADATA_TOO_LARGE, BrokerError),
+        (KafkaError.FENCED_INSTANCE_ID, FencedError),
+    ],
+)
+def test_a_first_commit_that_is_refused_for_good(code: int, expected: type[Exception]) -> None:
+    """What no waiting can mend is raised, and not tried for ever, a thousand times a second."""
+    group = FakeGroup(partitions=1)
+    group.produce(0, 3)
+    group.join()
+    group.share([0])
+    group.fake.faults.fail_commit(code, 100)
+    with pytest.raises(expected):
+        group.turn(100)
+    assert [] == attempts(group)
+
+
+def test_a_first_commit_of_one_who_is_no_member() -> None:
+    """The group has counted us out: everything is lost, and not tried again at once."""
+    group = FakeGroup(partitions=1)
+    group.produce(0, 3)
+    member = group.join()
+    group.share([0])
+    group.fake.faults.fail_commit(KafkaError.UNKNOWN_MEMBER_ID)
+    group.turn(2)
+    assert 1 == len(said(member, events.Lost))
+    group.finish()
+    assert [] == group.violations()
