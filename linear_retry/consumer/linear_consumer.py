@@ -79,6 +79,8 @@ class LinearConsumer:
         self._commits = True
         self._running = False
         self._joined = False
+        self._closing = False
+        self._close_after_run = False
         self._closed = threading.Event()
         self._lock = threading.Lock()
 
@@ -108,22 +110,31 @@ class LinearConsumer:
             raise
         finally:
             self._running = False
+            if self._close_after_run:
+                self.close()
 
     def close(self) -> None:
         """Commit what is done and leave the group; at most `close_timeout_s`. Idempotent.
 
         From another thread than the owner's: `stop`, and wait as long for the owner to close.
+        From within the handler or a listener: `stop`, and `run` closes at its end.
         """
         self.stop()
         if self._owned_elsewhere():
             self._closed.wait(self._plan.close_timeout_s)
             return
+        if self._running:  # the loop is in the midst of it, and librdkafka may be too
+            self._close_after_run = True
+            return
         with self._lock:
-            if self._closed.is_set():
+            if self._closing:
                 return
+            self._closing = True
+        try:
+            if self._assembly is not None and os.getpid() == self._pid:
+                self._assembly.close(commit=self._commits, timeout_s=self._plan.close_timeout_s)
+        finally:
             self._closed.set()
-        if self._assembly is not None and os.getpid() == self._pid:
-            self._assembly.close(commit=self._commits, timeout_s=self._plan.close_timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -162,7 +173,7 @@ class LinearConsumer:
                 "this LinearConsumer was made before a fork: librdkafka's threads are not in the "
                 "child; make it in the process that runs it"
             )
-        if self._closed.is_set():
+        if self._closing:
             raise UsageError("this LinearConsumer is closed; make a new one")
         if self._owned_elsewhere():
             raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, TypeVar
 
 import pytest
@@ -242,3 +243,48 @@ def test_a_first_commit_of_one_who_is_no_member() -> None:
     assert 1 == len(said(member, events.Lost))
     group.finish()
     assert [] == group.violations()
+
+
+# -- who closes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("closes_in", ["handler", "listener"])
+def test_close_from_within_run(fake: FakeKafka, closes_in: str) -> None:
+    """The loop goes on to use the client: it ends first, and then everything is closed."""
+    happened: list[events.Event] = []
+
+    def listen(event: events.Event) -> None:
+        happened.append(event)
+        if closes_in == "listener" and isinstance(event, events.CircuitOpened):
+            consumer.close()
+
+    def handler(_: Message) -> None:
+        if closes_in == "handler":
+            consumer.close()
+        raise OutageError
+
+    consumer = consumer_on(fake, listeners=[listen])
+    consumer.run(handler)
+    assert [events.CircuitOpened, events.Revoked, events.Stopped] == list(map(type, happened))[1:]
+    assert [True] == [one.closed for one in fake.consumers]
+
+
+def test_close_from_another_thread_waits_for_the_end(fake: FakeKafka) -> None:
+    """It returns when the owner has closed, and not when the owner begins to."""
+    order: list[str] = []
+
+    def close_elsewhere() -> None:
+        consumer.close()
+        order.append("returned")
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.Stopped):
+            other.start()
+            other.join(0.05)
+            order.append("closing")
+
+    other = threading.Thread(target=close_elsewhere)
+    with consumer_on(fake, listeners=[listen]) as consumer:
+        consumer.run(lambda _: consumer.stop())
+    other.join()
+    assert ["closing", "returned"] == order
