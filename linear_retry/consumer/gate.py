@@ -162,6 +162,8 @@ class Gate:
         """
         parts = self._parts
         out_of_range = offset is not None and offset >= 0
+        if parts.offsets.is_old_news(partition, offset if out_of_range else None):
+            return
         if parts.settings.reset == "error":
             raise DataLossError(_no_place_to_begin(partition, offset if out_of_range else None))
         at_end = parts.settings.reset == "latest"

@@ -80,6 +80,17 @@ class Offsets:
         """Whether the group has no committed offset here: its first is committed before use."""
         return not self._positions[partition].anchored
 
+    def is_old_news(self, partition: Partition, missing_offset: int | None) -> bool:
+        """Whether this offset that the broker has not, or None: none committed, is behind us.
+
+        librdkafka may say so twice, the second time when the partition reads on already: begun
+        anew once more, all that was handled since would be handled again.
+        """
+        position = self._positions[partition]
+        if missing_offset is None:
+            return position.next_offset is not None or position.reset_to is not None
+        return position.next_offset is not None and missing_offset < position.next_offset
+
     # -- commands --------------------------------------------------------------------------
 
     def begin(self, partitions: Iterable[Partition]) -> None:

@@ -121,6 +121,10 @@ class Schedule(RuleBasedStateMachine):
             self.group.fake.faults.jump((TOPIC, number), found[-1] - further)
 
     @rule(number=partitions)
+    def echo(self, number: int) -> None:
+        self.group.fake.faults.echo((TOPIC, number))
+
+    @rule(number=partitions)
     def stale(self, number: int) -> None:
         self.group.fake.faults.stale((TOPIC, number))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import pytest
 from confluent_kafka import KafkaError
@@ -288,3 +288,23 @@ def test_close_from_another_thread_waits_for_the_end(fake: FakeKafka) -> None:
         consumer.run(lambda _: consumer.stop())
     other.join()
     assert ["closing", "returned"] == order
+
+
+# -- what librdkafka says twice ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+def test_a_missing_commit_that_is_told_again(protocol: Protocol) -> None:
+    """That nothing was committed was told a second time, when the partition read on already: it
+    was begun anew, and 734 messages were handled twice."""
+    group = FakeGroup(protocol=protocol)
+    group.join()
+    for partition in range(3):
+        group.produce(partition, 5)
+    group.share([0, 0, 0])
+    group.turn(8)
+    group.fake.faults.echo((TOPIC, 1))
+    group.produce(1, 5)
+    group.finish()
+    assert [] == group.violations()
+    assert 20 == len(attempts(group))

@@ -30,6 +30,7 @@ class Faults:
     _produces: deque[BaseException] = field(default_factory=deque)
     _polls: deque[BaseException] = field(default_factory=deque)
     _ignored_pauses: int = 0
+    _echoes: set[Partition] = field(default_factory=set)
 
     # -- tests switch on ----------------------------------------------------------------------
 
@@ -51,6 +52,10 @@ class Faults:
     def jump(self, partition: Partition, to_offset: int) -> None:
         """The first message after the next assign or seek is a later one, once."""
         self._jumps[partition] = to_offset
+
+    def echo(self, partition: Partition) -> None:
+        """That no offset is committed is said once more, when messages have come already."""
+        self._echoes.add(partition)
 
     def stale(self, partition: Partition) -> None:
         """The first message after the next seek is the one before, once."""
@@ -103,6 +108,11 @@ class Faults:
 
     def takes_jump(self, partition: Partition) -> int | None:
         return self._jumps.pop(partition, None)
+
+    def takes_echo(self, partition: Partition) -> bool:
+        comes = partition in self._echoes
+        self._echoes.discard(partition)
+        return comes
 
     def takes_stale(self, partition: Partition) -> bool:
         comes = partition in self._stale

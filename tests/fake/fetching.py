@@ -147,6 +147,8 @@ class Fetching:
         log = self._log_of(partition)
         if log is None or fetch.ready_at_s > self._clock.now_s():
             return None
+        if fetch.position > 0 and self._faults.takes_echo(partition):
+            return _error(partition, KafkaError._AUTO_OFFSET_RESET, _NONE_COMMITTED, None)
         refused = self._settle_start(partition, fetch, log)
         if refused is not None:
             return refused
