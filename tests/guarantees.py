@@ -205,10 +205,15 @@ def handled_once_per_ownership(log: list[Entry]) -> Iterator[str]:
     handled: dict[str, set[Place]] = defaultdict(set)
     for entry in log:
         match entry:
-            case Ended(_, member, place, "done"):
+            case Begun(_, member, place):
                 if place in handled[member]:
-                    yield f"{_at(entry)} was handled twice in one ownership"
+                    yield f"{_at(entry)} was attempted again though done in this ownership"
+            case Ended(_, member, place, "done"):
                 handled[member].add(place)
+            case Said(at_s, member, events.DeadLettered() as event):
+                if _place(event) in handled[member]:
+                    yield f"{at_s:.3f} {member}: a second letter for {_place(event)}"
+                handled[member].add(_place(event))
             case Said(_, member, events.Revoked() | events.Lost() | events.Assigned() as event):
                 handled[member] = {p for p in handled[member] if p[:2] not in event.partitions}
             case Said(_, member, events.HandlerTooSlow()):

@@ -119,10 +119,15 @@ class Applying:
             self._steering.release(scope)
             parts.emit(events.CircuitClosed(scope, outcome, open_s))
 
-    def commit_if_due(self) -> None:
-        """Once a second: a crash then repeats at most two seconds' work."""
+    def keep_house(self) -> None:
+        """Once a second commit: a crash then repeats at most two seconds' work.
+
+        And hear what the idle dead-letter producer has to say, or it piles up.
+        """
         if self._parts.clock.now_s() >= self._commit_at_s:
             self._commit()
+            if self._letters is not None:
+                self._letters.listen()
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -51,6 +51,7 @@ class Plan:
     choices: Choices
     dead_letters: DeadLetters | None
     strategy_total_s: float
+    answer_within_s: float
     start_timeout_s: float
     close_timeout_s: float
     outside: Outside
@@ -111,6 +112,7 @@ class Assembly:
             self.parts,
             producer,
             plan.dead_letters.oversized,
+            answer_within_s=plan.answer_within_s,
             read_along=lambda: self.loop.read_along(),
             stopping=lambda: self._stop.asked,
         )

@@ -16,13 +16,14 @@ from linear_retry.consumer.letters import DeadLetters
 from linear_retry.consumer.startup import refuse_own_topics
 from linear_retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
 from linear_retry.errors import ConfigurationError, UsageError
-from linear_retry.kafka.settings import consumer_settings, producer_config
+from linear_retry.kafka.settings import consumer_settings, delivery_timeout_ms, producer_config
 from linear_retry.strategy import Strategy
 
 Transient: TypeAlias = (
     type[BaseException] | Iterable[type[BaseException]] | Callable[[BaseException], object]
 )
 
+_ANSWER_MARGIN_S = 10.0
 _TOO_WIDE = (Exception, BaseException)
 
 
@@ -47,9 +48,11 @@ def plan(
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
     settings = consumer_settings(config)
+    for_letters = producer_config(settings, letters.config) if letters else {}
     return Plan(
         settings=settings,
-        producer_config=producer_config(settings, letters.config) if letters else {},
+        producer_config=for_letters,
+        answer_within_s=answer_within_s(for_letters),
         topics=tuple(topics),
         choices=Choices(policy, is_transient(transient), "consumer", outside.dice),
         dead_letters=letters,
@@ -58,6 +61,11 @@ def plan(
         close_timeout_s=close_timeout_s,
         outside=outside,
     )
+
+
+def answer_within_s(for_letters: Mapping[str, Any]) -> float:
+    """When a producer that has not told what became of a letter will not tell any more."""
+    return delivery_timeout_ms(for_letters) / 1000 + _ANSWER_MARGIN_S if for_letters else 0.0
 
 
 def is_transient(transient: Transient) -> IsTransient:

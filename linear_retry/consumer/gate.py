@@ -28,6 +28,7 @@ class Gate:
         self._parts = parts
         self._steering = steering
         self._complaints = Complaints()
+        self._refusals = Complaints()
 
     def admit(self, arrivals: list[Message]) -> None:
         """Let the messages among these join the read-ahead; errors are dealt with.
@@ -148,7 +149,8 @@ class Gate:
     def commit_refused(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
         """Retriable: the next commit says the same and more. Not a member any more: all is lost."""
         raise_if_hopeless(error)
-        self._parts.emit(CommitFailed(f"{error.name()}: {error.str()}", partitions))
+        if self._refusals.hear(error.code(), self._parts.clock.now_s()) is not None:
+            self._parts.emit(CommitFailed(f"{error.name()}: {error.str()}", partitions))
         if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
             self._steering.disown(self._parts.ownership.partitions, "not a member any more")
         elif not is_retriable_commit(error):

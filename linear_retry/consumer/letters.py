@@ -95,16 +95,20 @@ class Letters:
         parts: Parts,
         producer: DeadLetterProducer,
         oversized: Oversized,
+        *,
+        answer_within_s: float,
         read_along: Callable[[], None],
         stopping: Callable[[], bool],
     ) -> None:
         """`read_along` polls the consumer without waiting; what comes joins the read-ahead.
 
-        Once `stopping()`, an answer is waited for no longer than a second.
+        librdkafka answers within its own `message.timeout.ms`; `answer_within_s` is for when it
+        does not answer at all. Once `stopping()`, an answer is waited for a second at most.
         """
         self._parts = parts
         self._producer = producer
         self._oversized = oversized
+        self._answer_within_s = answer_within_s
         self._read_along = read_along
         self._stopping = stopping
         self._partitions: int | None = None
@@ -132,6 +136,9 @@ class Letters:
             sending = self._hand_over(form)
             if not self._await(sending, held):
                 return Abandoned()
+            if not sending.done:
+                answer = NotSent("no delivery report came")
+                break
             if sending.error is None:
                 return Acknowledged()
             answer = NotSent(f"{sending.error.name()}: {sending.error.str()}")
@@ -140,6 +147,10 @@ class Letters:
         self._partitions = None  # asked anew before the next sending: it may be another topic then
         self._producer.renew()
         return answer
+
+    def listen(self) -> None:
+        """Let the producer tell what has piled up: errors, and late answers that nobody awaits."""
+        self._producer.poll(0)
 
     def close(self) -> None:
         """Forget what is not acknowledged: its offset is not stored, it will be sent again."""
@@ -172,7 +183,8 @@ class Letters:
         """False: not waited for any longer."""
         parts = self._parts
         stop_by_s = float("inf")
-        while not sending.done:
+        give_up_at_s = parts.clock.now_s() + self._answer_within_s
+        while not sending.done and parts.clock.now_s() < give_up_at_s:
             if self._stopping():
                 stop_by_s = min(stop_by_s, parts.clock.now_s() + STOP_GRACE_S)
             if parts.clock.now_s() >= stop_by_s:

@@ -15,7 +15,12 @@ from linear_retry.consumer.letters import DeadLetters
 from linear_retry.consumer.loop import Handler, StopFlag
 from linear_retry.consumer.signals import stopping_on_signals
 from linear_retry.decision import OnExhausted, OnPermanent
-from linear_retry.errors import FencedError, UsageError
+from linear_retry.errors import (
+    ConfigurationError,
+    FencedError,
+    LinearRetryError,
+    UsageError,
+)
 from linear_retry.events import Event, Listener
 from linear_retry.log import log, log_listener_failure
 from linear_retry.scope import Scope
@@ -77,6 +82,7 @@ class LinearConsumer:
         self._owner: threading.Thread | None = None
         self._pid = os.getpid()
         self._commits = True
+        self._final: LinearRetryError | None = None
         self._running = False
         self._joined = False
         self._closing = False
@@ -103,11 +109,7 @@ class LinearConsumer:
             with stopping_on_signals(self.stop):
                 assembly = self._started()
                 if assembly is not None:
-                    assembly.loop.run(handler)
-        except FencedError:
-            # Whoever took our place has the partitions: even what is done is theirs to commit.
-            self._commits = False
-            raise
+                    self._run(assembly, handler)
         finally:
             self._running = False
             if self._close_after_run:
@@ -167,6 +169,19 @@ class LinearConsumer:
 
     # -- inside ------------------------------------------------------------------------------
 
+    def _run(self, assembly: Assembly, handler: Handler) -> None:
+        try:
+            assembly.loop.run(handler)
+        except FencedError as error:
+            # Whoever took our place has the partitions: even what is done is theirs to commit.
+            self._commits = False
+            self._final = error
+            raise
+        except ConfigurationError as error:
+            # The group has given us what we must not read: no further run may read it either.
+            self._final = error
+            raise
+
     def _take_over(self) -> None:
         if os.getpid() != self._pid:
             raise UsageError(
@@ -175,6 +190,8 @@ class LinearConsumer:
             )
         if self._closing:
             raise UsageError("this LinearConsumer is closed; make a new one")
+        if self._final is not None:
+            raise self._final
         if self._owned_elsewhere():
             raise UsageError(
                 f"this LinearConsumer belongs to the thread {self._owner!r}; only stop, close, "

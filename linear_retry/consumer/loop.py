@@ -109,7 +109,7 @@ class Loop:
     def read_along(self) -> None:
         """Poll while waiting for something else, so as to stay in the group."""
         self._admit(self._parts.reading.touch)
-        self._applying.commit_if_due()
+        self._applying.keep_house()
 
     # -- read ------------------------------------------------------------------------------
 
@@ -248,11 +248,13 @@ class Loop:
 
     def _keep_house(self) -> None:
         parts = self._parts
-        self._applying.commit_if_due()
+        self._applying.keep_house()
         reclaimable = parts.ownership.reclaimable(parts.clock.now_s())
         if reclaimable:
             self._steering.reclaim(reclaimable)
-        if not parts.ownership.undisturbed:
+        # With a full queue a partition may be silent for minutes, its messages behind the others';
+        # begun anew, it would go to the end of that queue, again and again.
+        if parts.reading.dry and not parts.ownership.undisturbed:
             self._revival.look()
         self._retention.look()
 

@@ -9,7 +9,8 @@ from linear_retry.scope import Partition
 
 FIRST_PATIENCE_S = 5.0
 LONGEST_PATIENCE_S = 300.0
-RECLAIM_AFTER_S = 1.0
+# Longer than the heartbeat interval (3 s unless set): a member that is out hears of it by then.
+RECLAIM_AFTER_S = 5.0
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from linear_retry.scope import Partition
 LARGEST_BATCH = 500
 BATCH_S = 0.2
 TOUCH_S = 1.0
+_WAITED_S = 0.001
 
 
 class Source(Protocol):
@@ -25,6 +26,7 @@ class Source(Protocol):
 class Reading:
     """The read-ahead: messages in the order they came, each partition's in offset order.
 
+    `dry`: librdkafka had nothing more in its queue, so what is silent has nothing in there either.
     `deadline_s` is when the loop has to poll again, whatever is still to be handled: a handler's
     speed so far promises nothing. `overslept`: the machine has slept past the session timeout
     inside the last poll.
@@ -50,6 +52,7 @@ class Reading:
         self._suspended_s = clock.suspended_s()
         self.ahead: list[Message] = []
         self.torn = False
+        self.dry = False
         self.overslept = False
         self.polled_at_s = clock.now_s()
         self.deadline_s = self.polled_at_s
@@ -127,7 +130,9 @@ class Reading:
         return arrivals
 
     def _batch(self, timeout_s: float) -> list[Message]:
+        asked_at_s = self._clock.now_s()
         first = self._source.poll(timeout_s)
+        self.dry = first is None or self._clock.now_s() - asked_at_s >= _WAITED_S
         if first is None:
             return []
         rest = self._consume(self._batch_size - 1) if self._batch_size > 1 else []
@@ -136,6 +141,7 @@ class Reading:
     def _consume(self, count: int) -> list[Message]:
         epoch = self._epoch()
         messages = self._source.consume(count)
+        self.dry = self.dry or not messages
         if self._epoch() != epoch:
             # Nothing tells which of them came before the rebalance that ran inside. A sketch that
             # kept them skipped offset 0 within a minute of members joining and leaving.

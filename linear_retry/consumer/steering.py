@@ -98,8 +98,8 @@ class Steering:
 
     def revive(self, partition: Partition, reason: str) -> None:
         """It stands still with messages to read, or lost its place: begin anew, and say so."""
-        self.reassign(partition)
         offset = self._next(partition)
+        self.reassign(partition)
         self._parts.emit(PartitionRevived(*partition, offset=offset, reason=reason))
 
     def disown(self, partitions: Iterable[Partition], reason: str) -> None:

@@ -85,7 +85,9 @@ class DeadLetterProducer:
 
         After any other fatal error the next `send` makes a new producer.
         """
-        self._handle().poll(timeout_s)
+        if self._producer is None:
+            return
+        self._producer.poll(timeout_s)
         if self._fatal is not None:
             fatal, self._fatal = self._fatal, None
             if fatal.code() == KafkaError._FENCED:

@@ -119,7 +119,7 @@ def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, An
     }
     config |= overlay
     config |= _guaranteed(overlay)
-    timeout_ms = _timeout_ms(config)
+    timeout_ms = delivery_timeout_ms(config)
     if timeout_ms == 0 or timeout_ms > limit_ms:
         interval_ms = int(settings.max_poll_interval_s * 1000)
         raise ConfigurationError(
@@ -131,7 +131,8 @@ def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, An
     return config
 
 
-def _timeout_ms(config: Config) -> int:
+def delivery_timeout_ms(config: Config) -> int:
+    """After how long this producer reports a letter as failed at the latest; 0: never."""
     for key in ("delivery.timeout.ms", "message.timeout.ms"):
         if key in config and not _is_whole(config[key]):
             raise ConfigurationError(

@@ -8,7 +8,14 @@ from typing import Any, TypeVar, get_args
 import pytest
 from confluent_kafka import KafkaError
 
-from linear_retry import BrokerError, FencedError, LinearConsumer, Strategy, events
+from linear_retry import (
+    BrokerError,
+    ConfigurationError,
+    FencedError,
+    LinearConsumer,
+    Strategy,
+    events,
+)
 from linear_retry.consumer.assembly import Outside
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member, OutageError, Protocol
@@ -308,3 +315,82 @@ def test_a_missing_commit_that_is_told_again(protocol: Protocol) -> None:
     group.finish()
     assert [] == group.violations()
     assert 20 == len(attempts(group))
+
+
+# -- standing still ----------------------------------------------------------------------------
+
+
+class _SilentProducer:
+    """Takes every record and never reports: time passes in its poll."""
+
+    def __init__(self, fake: FakeKafka) -> None:
+        self._fake = fake
+
+    def produce(self, *_: object, **__: object) -> None:
+        """Never heard of again."""
+
+    def poll(self, timeout_s: float) -> int:
+        self._fake.clock.advance(timeout_s)
+        return 0
+
+    def purge(self) -> None:
+        """Nor of what is thrown away."""
+
+
+def test_a_producer_that_never_answers(fake: FakeKafka) -> None:
+    """A letter of which no report comes is held and said to be, not awaited for ever."""
+    heard: list[events.Event] = []
+
+    def hear(event: events.Event) -> None:
+        heard.append(event)
+        if isinstance(event, events.DeadLetterFailed):
+            consumer.stop()
+
+    def refuse(_: Message) -> None:
+        raise ValueError
+
+    outside = Outside(
+        fake.consumer, lambda _: _SilentProducer(fake), fake.admin, fake.clock, lambda: 0.0
+    )
+    with LinearConsumer(
+        {"bootstrap.servers": "fake:9092", "group.id": GROUP},
+        [TOPIC],
+        strategy=Strategy([1]),
+        transient=OutageError,
+        dead_letters=LETTERS,
+        listeners=[hear],
+        _outside=outside,
+    ) as consumer:
+        consumer.run(refuse)
+    failed = [event for event in heard if isinstance(event, events.DeadLetterFailed)]
+    assert ["no delivery report came"] == [event.error for event in failed]
+
+
+def test_a_silent_partition_behind_a_long_queue() -> None:
+    """While other messages are waiting, a partition that says nothing is not begun anew: it would
+    lose its place in the queue, again and again."""
+    group = FakeGroup(partitions=2, strategy=[1])
+    member = group.join()
+    group.produce(0, 400)
+    group.produce(1, 1)
+    group.share([0, 0])
+    group.dependency.takes_s = 0.5
+    group.turn(3)
+    group.fake.faults.kill((TOPIC, 1))
+    group.share([0, 0])
+    group.turn(60)
+    assert group.fake.clock.now_s() > 1020
+    assert [] == said(member, events.PartitionRevived)
+    group.dependency.takes_s = 0.0
+    group.finish()
+    assert [1] == [event.partition for event in said(member, events.PartitionRevived)]
+    assert [] == group.violations()
+
+
+def test_a_refused_subscription_stays_refused(fake: FakeKafka) -> None:
+    """The group gave us our own dead-letter topic: no further run reads it either."""
+    with consumer_on(fake) as consumer:
+        with pytest.raises(ConfigurationError):
+            consumer.run(lambda _: fake.assign(fake.consumers[0], [(LETTERS, 0)]))
+        with pytest.raises(ConfigurationError):
+            consumer.run(lambda _: pytest.fail("handled"))
