@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import length_hint
 from typing import TypeAlias
 
 from linear_retry import events
@@ -140,19 +141,22 @@ class Loop:
         `Exception`, where the failed message stays, not counted.
         """
         reading, now_s, stop = self._parts.reading, self._parts.clock.now_s, self._stop
-        ahead, handled, failed = reading.ahead, 0, None
+        ahead, failed = reading.ahead, None
         call = self._called(handler) if self._first or not have_no_headers(ahead) else handler
         stop.allow_until(min(reading.deadline_s, self._parts.circuits.next_retry_at_s()))
         begun_s = now_s()
+        in_hand, coming = 1, iter(ahead)
         try:
-            for message in ahead:
+            for message in coming:
                 call(message)
-                handled += 1
                 if now_s() >= stop.poll_by_s:
                     break
+            in_hand = 0
         except Exception as error:  # noqa: BLE001  (the handler's call: whatever a user may raise)
             failed = error
         finally:
+            # What was taken, but for the one that the handler did not return from.
+            handled = len(ahead) - length_hint(coming) - in_hand
             overran = self._too_slow(message)
             if not overran:
                 self._done(ahead[:handled])
