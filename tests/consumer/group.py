@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from linear_retry import DeadLetters, Event, Strategy
+from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
 from linear_retry.consumer.assembly import Assembly, Outside
 from linear_retry.consumer.checks import plan
 from linear_retry.consumer.circuits import Circuits
@@ -186,3 +186,18 @@ class FakeGroup:
             strategy_length=len(self.strategy),
             finished=finished,
         )
+
+
+def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:
+    """The consumer as a program holds it, on the fake: for `run`, not turn by turn."""
+    choices: dict[str, Any] = {
+        "strategy": Strategy([1, 5]),
+        "transient": OutageError,
+        "dead_letters": LETTERS,
+    }
+    return LinearConsumer(
+        {"bootstrap.servers": "fake:9092", "group.id": GROUP},
+        [TOPIC],
+        **choices | options,
+        _outside=Outside(fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.0),
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -16,38 +15,12 @@ from linear_retry import (
     FencedError,
     LinearConsumer,
     Scope,
-    Strategy,
     UsageError,
 )
-from linear_retry.consumer.assembly import Outside
 from linear_retry.events import CircuitOpened, Event, Stopped
 from linear_retry.kafka import Message
-from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError
+from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, consumer_on
 from tests.fake.cluster import FakeKafka
-
-
-@pytest.fixture
-def fake() -> FakeKafka:
-    kafka = FakeKafka(balanced=True)
-    kafka.create_topic(TOPIC, 2)
-    kafka.create_topic(LETTERS, 2)
-    for number in range(6):
-        kafka.append(TOPIC, number % 2, b"%d" % number)
-    return kafka
-
-
-def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:
-    choices: dict[str, Any] = {
-        "strategy": Strategy([1, 5]),
-        "transient": OutageError,
-        "dead_letters": LETTERS,
-    }
-    return LinearConsumer(
-        {"bootstrap.servers": "fake:9092", "group.id": GROUP},
-        [TOPIC],
-        **choices | options,
-        _outside=Outside(fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.0),
-    )
 
 
 def stopping_after(

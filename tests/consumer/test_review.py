@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import pytest
 from confluent_kafka import KafkaError
@@ -18,36 +18,21 @@ from linear_retry import (
 )
 from linear_retry.consumer.assembly import Outside
 from linear_retry.kafka import Message
-from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member, OutageError, Protocol
+from tests.consumer.group import (
+    GROUP,
+    LETTERS,
+    TOPIC,
+    FakeGroup,
+    Member,
+    OutageError,
+    Protocol,
+    consumer_on,
+)
 from tests.fake.cluster import FakeKafka
 from tests.guarantees import Begun, Place
 
 _E = TypeVar("_E", bound=events.Event)
 _INCREMENTAL: tuple[Protocol, ...] = ("cooperative", "consumer")
-
-
-@pytest.fixture
-def fake() -> FakeKafka:
-    kafka = FakeKafka(balanced=True)
-    kafka.create_topic(TOPIC, 2)
-    kafka.create_topic(LETTERS, 2)
-    for number in range(6):
-        kafka.append(TOPIC, number % 2, b"%d" % number)
-    return kafka
-
-
-def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:
-    choices: dict[str, Any] = {
-        "strategy": Strategy([1, 5]),
-        "transient": OutageError,
-        "dead_letters": LETTERS,
-    }
-    return LinearConsumer(
-        {"bootstrap.servers": "fake:9092", "group.id": GROUP},
-        [TOPIC],
-        **choices | options,
-        _outside=Outside(fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.0),
-    )
 
 
 def attempts(group: FakeGroup) -> list[Place]:
