@@ -141,7 +141,7 @@ class Reading:
     def _consume(self, count: int) -> list[Message]:
         epoch = self._epoch()
         messages = self._source.consume(count)
-        self.dry = self.dry or not messages
+        self.dry = len(messages) < count
         if self._epoch() != epoch:
             # Nothing tells which of them came before the rebalance that ran inside. A sketch that
             # kept them skipped offset 0 within a minute of members joining and leaving.

@@ -301,3 +301,16 @@ def test_being_busy_is_not_being_asleep() -> None:
     scene = _Scene()
     scene.clock.advance(100.0)
     assert not scene.reading.overran(scene.clock.now_s())
+
+
+def test_a_queue_with_more_in_it_is_not_dry() -> None:
+    """A poll that had to wait said that the queue was dry, and that stayed so while messages were
+    waiting in it: a partition behind them was taken for dead."""
+    scene = _Scene()
+    scene.reading.read(0.0)
+    dry = [scene.reading.dry]
+    scene.source.there = [_message(offset) for offset in range(3)]
+    for _ in range(4):
+        scene.reading.touch()
+        dry.append(scene.reading.dry)
+    assert [True, False, False, False, True] == dry
