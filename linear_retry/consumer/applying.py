@@ -142,16 +142,14 @@ class Applying:
 
     def _wait(self, held: Held, delay_s: float) -> None:
         scope = self._scope(held)
-        was_closed = self._parts.circuits.get(scope) is None
-        circuit = self._open(scope, held, delay_s)
+        circuit, was_closed = self._open(scope, held, delay_s)
         kind = events.CircuitOpened if was_closed else events.ProbeFailed
         self._parts.emit(_waiting(kind, scope, held, delay_s, circuit))
         self._commit()
 
     def _hold_letter(self, held: Held, topic: str, error: str) -> None:
         delay_s, scope = resend_delay_s(held.sends), self._scope(held)
-        was_closed = self._parts.circuits.get(scope) is None
-        circuit = self._open(scope, held, delay_s)
+        circuit, was_closed = self._open(scope, held, delay_s)
         if was_closed:
             self._parts.emit(_waiting(events.CircuitOpened, scope, held, delay_s, circuit))
         self._parts.emit(
@@ -168,10 +166,11 @@ class Applying:
         )
         self._commit()
 
-    def _open(self, scope: Scope, held: Held, delay_s: float) -> Circuit:
-        """The state first, then the pause, then the seeks: a failing call finds it recorded.
+    def _open(self, scope: Scope, held: Held, delay_s: float) -> tuple[Circuit, bool]:
+        """The circuit, and whether it was closed before.
 
-        Nothing here stands behind a commit, which may fail.
+        The state first, then the pause, then the seeks: a failing call finds it recorded. Nothing
+        here stands behind a commit, which may fail.
         """
         parts = self._parts
         was_closed = parts.circuits.get(scope) is None
@@ -179,7 +178,7 @@ class Applying:
         circuit = parts.circuits.open(scope, held, now_s, delay_s, now_ms)
         if was_closed:
             self._steering.stop(scope)
-        return circuit
+        return circuit, was_closed
 
     def _skip(self, held: Held) -> None:
         retry_id = self._letter(held, "permanent").retry_id
