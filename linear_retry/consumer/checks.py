@@ -17,6 +17,7 @@ from linear_retry.consumer.startup import refuse_own_topics
 from linear_retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.kafka.settings import consumer_settings, delivery_timeout_ms, producer_config
+from linear_retry.scope import ScopeKind
 from linear_retry.strategy import Strategy
 
 Transient: TypeAlias = (
@@ -34,6 +35,7 @@ def plan(
     strategy: Strategy,
     transient: Transient,
     dead_letters: str | DeadLetters | None,
+    scope: ScopeKind,
     on_exhausted: OnExhausted,
     on_permanent: OnPermanent,
     start_timeout_s: float,
@@ -43,6 +45,7 @@ def plan(
     """Everything that a consumer is made of, checked. Raises `ConfigurationError`."""
     policy = _policy(strategy, on_exhausted, on_permanent)
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
+    _check_choice("scope", scope, get_args(ScopeKind))
     _check_topics(topics)
     _check_letters(letters, policy, topics)
     _check_timeout("start_timeout_s", start_timeout_s)
@@ -54,7 +57,7 @@ def plan(
         producer_config=for_letters,
         answer_within_s=answer_within_s(for_letters),
         topics=tuple(topics),
-        choices=Choices(policy, is_transient(transient), "consumer", outside.dice),
+        choices=Choices(policy, is_transient(transient), scope, outside.dice),
         dead_letters=letters,
         strategy_total_s=strategy.total_s,
         start_timeout_s=start_timeout_s,
@@ -110,18 +113,19 @@ def _policy(strategy: Strategy, on_exhausted: OnExhausted, on_permanent: OnPerma
         raise ConfigurationError(
             f"strategy={strategy!r}: a Strategy; write Strategy([1, 5, 30]) or Strategy.load(path)"
         )
-    for name, value, allowed in (
-        ("on_exhausted", on_exhausted, get_args(OnExhausted)),
-        ("on_permanent", on_permanent, get_args(OnPermanent)),
-    ):
-        if value not in allowed:
-            raise ConfigurationError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))}")
+    _check_choice("on_exhausted", on_exhausted, get_args(OnExhausted))
+    _check_choice("on_permanent", on_permanent, get_args(OnPermanent))
     if on_exhausted == "repeat" and len(strategy) == 0:
         raise ConfigurationError(
             f"strategy {strategy.name}: it is empty, and on_exhausted='repeat' repeats the last "
             "delay; add a delay"
         )
     return Policy(strategy, on_exhausted, on_permanent)
+
+
+def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigurationError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))}")
 
 
 def _check_topics(topics: object) -> None:

@@ -23,14 +23,14 @@ from linear_retry.errors import (
 )
 from linear_retry.events import Event, Listener
 from linear_retry.log import log, log_listener_failure
-from linear_retry.scope import Scope
+from linear_retry.scope import Scope, ScopeKind
 from linear_retry.strategy import Strategy
 
 
 class LinearConsumer:
     """Consumes topics in order, at least once, and waits where a message fails for now.
 
-    On a transient error all assigned partitions are paused, the failed message is held, and
+    On a transient error the partitions in scope are paused, the failed message is held, and
     attempted again at `retry_at`, which the strategy gives for its number of failures. When the
     strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
 
@@ -46,6 +46,7 @@ class LinearConsumer:
         strategy: Strategy,
         transient: Transient,
         dead_letters: str | DeadLetters | None = None,
+        scope: ScopeKind = "consumer",
         on_exhausted: OnExhausted = "dead-letter",
         on_permanent: OnPermanent = "dead-letter",
         listeners: Sequence[Listener] = (),
@@ -57,7 +58,8 @@ class LinearConsumer:
 
         `config` holds librdkafka's keys, as they are. `topics` are names, or patterns that begin
         with ^. `transient` says which exceptions may go away: types, or a predicate on the
-        exception. `listeners` are called with each event on the owner thread, after the state is
+        exception. `scope` says what an open circuit stops: all that is assigned, the message's
+        topic, or its partition. `listeners` are called with each event on the owner thread, after the state is
         safe; one that raises is logged. `start_timeout_s` bounds the wait for a first broker,
         `close_timeout_s` that of `close`.
 
@@ -69,6 +71,7 @@ class LinearConsumer:
             strategy=strategy,
             transient=transient,
             dead_letters=dead_letters,
+            scope=scope,
             on_exhausted=on_exhausted,
             on_permanent=on_permanent,
             start_timeout_s=start_timeout_s,

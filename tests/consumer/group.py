@@ -11,7 +11,7 @@ from linear_retry.consumer.checks import plan
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.loop import StopFlag
 from linear_retry.kafka import Message
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, ScopeKind
 from tests.fake.cluster import FakeKafka
 from tests.guarantees import Witness, violations
 
@@ -68,6 +68,7 @@ class Member:
             strategy=group.strategy,
             transient=OutageError,
             dead_letters=DeadLetters(LETTERS),
+            scope=group.scope,
             on_exhausted="dead-letter",
             on_permanent="dead-letter",
             start_timeout_s=30,
@@ -109,6 +110,7 @@ class FakeGroup:
         partitions: int = 3,
         strategy: Iterable[Any] = (1, 2, 5),
         config: dict[str, Any] | None = None,
+        scope: ScopeKind = "consumer",
     ) -> None:
         self.fake = FakeKafka()
         self.fake.create_topic(TOPIC, partitions)
@@ -116,6 +118,7 @@ class FakeGroup:
         self.strategy = Strategy(list(strategy))
         self.protocol: Protocol = protocol
         self.config = config or {}
+        self.scope: ScopeKind = scope
         self.witness = Witness(self.fake.clock.now_s)
         self.dependency = Dependency()
         self.dependency.advance = self.fake.clock.advance

@@ -27,6 +27,7 @@ def _plan(topics: Any = ("orders",), **changes: Any) -> Plan:
         "on_permanent": "dead-letter",
         "start_timeout_s": 30.0,
         "close_timeout_s": 10.0,
+        "scope": "consumer",
         "outside": Outside(),
     }
     return plan(_LEAST, topics, **arguments | changes)
@@ -327,6 +328,7 @@ def test_a_strategy_is_a_strategy(strategy: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
+        ("scope", "key", "'consumer', 'topic', 'partition'"),
         ("on_exhausted", "skip", "'dead-letter', 'repeat', 'stop'"),
         ("on_exhausted", None, "'dead-letter', 'repeat', 'stop'"),
         ("on_permanent", "repeat", "'dead-letter', 'skip', 'stop'"),

@@ -94,6 +94,7 @@ def consumers() -> None:
         transient=lambda error: isinstance(error, OSError) and error.errno is not None,
         on_exhausted="stop",
         on_permanent="stop",
+        scope="partition",
         listeners=[listener, print, seen.append],
         start_timeout_s=5,
         close_timeout_s=2.5,
