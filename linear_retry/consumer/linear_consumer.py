@@ -59,9 +59,9 @@ class LinearConsumer:
         `config` holds librdkafka's keys, as they are. `topics` are names, or patterns that begin
         with ^. `transient` says which exceptions may go away: types, or a predicate on the
         exception. `scope` says what an open circuit stops: all that is assigned, the message's
-        topic, or its partition. `listeners` are called with each event on the owner thread, after the state is
-        safe; one that raises is logged. `start_timeout_s` bounds the wait for a first broker,
-        `close_timeout_s` that of `close`.
+        topic, or its partition. `listeners` are called with each event on the owner thread, after
+        the state is safe; one that raises is logged. `start_timeout_s` bounds the wait for a first
+        broker, `close_timeout_s` that of `close`.
 
         Raises `ConfigurationError` with key, value, rule and remedy.
         """
