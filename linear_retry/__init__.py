@@ -1,7 +1,7 @@
 """Consume a Kafka topic in order while the thing behind it is down."""
 
 from linear_retry.consumer.circuits import CircuitView
-from linear_retry.consumer.letters import DeadLetters
+from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.errors import (
     BrokerError,

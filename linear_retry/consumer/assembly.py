@@ -11,8 +11,9 @@ from linear_retry.consumer.applying import Applying, Choices
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.clock import Clock, SystemClock
 from linear_retry.consumer.closing import close
+from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.gate import Gate
-from linear_retry.consumer.letters import DeadLetters, Letters
+from linear_retry.consumer.letters import Letters
 from linear_retry.consumer.loop import Loop, StopFlag
 from linear_retry.consumer.offsets import Offsets
 from linear_retry.consumer.ownership import Ownership

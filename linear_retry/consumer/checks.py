@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, get_args
 from linear_retry.consumer.applying import Choices
 from linear_retry.consumer.assembly import Outside, Plan
 from linear_retry.consumer.circuits import is_breaker_error
-from linear_retry.consumer.letters import DeadLetters
+from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.startup import refuse_own_topics
 from linear_retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
 from linear_retry.errors import ConfigurationError, UsageError

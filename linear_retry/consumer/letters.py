@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from linear_retry.consumer.circuits import Held
+from linear_retry.consumer.dead_letters import Oversized
 from linear_retry.consumer.parts import Parts
 from linear_retry.dead_letter import DeadLetter, Death, dead_letter
 from linear_retry.error_text import describe
-from linear_retry.errors import ConfigurationError
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.dead_letter_producer import DeadLetterProducer, Sending
 from linear_retry.kafka.messages import read
 from linear_retry.oversized import forms
 
-Oversized: TypeAlias = Literal["hold", "reference"]
 STOP_GRACE_S = 1.0
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetters:
-    """Where messages go that the consumer gives up.
-
-    `config` are librdkafka keys for the producer, over the consumer's own for brokers and security.
-    `oversized` says what becomes of a letter that the topic does not take even without the
-    exception's texts: `"hold"` keeps the circuit open until someone raises the topic's
-    `max.message.bytes`, `"reference"` sends origin, size, SHA-256 and the first KiB instead.
-    """
-
-    topic: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    oversized: Oversized = "hold"
-
-    def __post_init__(self) -> None:
-        """Raises `ConfigurationError`."""
-        if not isinstance(self.topic, str) or not _TOPIC_NAME.fullmatch(self.topic):
-            raise ConfigurationError(
-                f"dead_letters={self.topic!r}: the name of a topic, of at most 249 letters, "
-                "digits, dots, underscores and hyphens"
-            )
-        if self.oversized not in ("hold", "reference"):
-            raise ConfigurationError(f'oversized={self.oversized!r}: "hold" or "reference"')
 
 
 @dataclass(frozen=True, slots=True)

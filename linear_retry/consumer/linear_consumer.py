@@ -11,7 +11,7 @@ from typing import Any, Self
 from linear_retry.consumer.assembly import Assembly, Outside, Plan
 from linear_retry.consumer.checks import Transient, check_handler, plan
 from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
-from linear_retry.consumer.letters import DeadLetters
+from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.loop import Handler, StopFlag
 from linear_retry.consumer.signals import stopping_on_signals
 from linear_retry.decision import OnExhausted, OnPermanent

@@ -1,0 +1,38 @@
+"""Where do messages go that the consumer gives up?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from linear_retry.errors import ConfigurationError
+
+Oversized: TypeAlias = Literal["hold", "reference"]
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Where messages go that the consumer gives up.
+
+    `config` are librdkafka keys for the producer, over the consumer's own for brokers and security.
+    `oversized` says what becomes of a letter that the topic does not take even without the
+    exception's texts: `"hold"` keeps the circuit open until someone raises the topic's
+    `max.message.bytes`, `"reference"` sends origin, size, SHA-256 and the first KiB instead.
+    """
+
+    topic: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    oversized: Oversized = "hold"
+
+    def __post_init__(self) -> None:
+        """Raises `ConfigurationError`."""
+        if not isinstance(self.topic, str) or not _TOPIC_NAME.fullmatch(self.topic):
+            raise ConfigurationError(
+                f"dead_letters={self.topic!r}: the name of a topic, of at most 249 letters, "
+                "digits, dots, underscores and hyphens"
+            )
+        if self.oversized not in ("hold", "reference"):
+            raise ConfigurationError(f'oversized={self.oversized!r}: "hold" or "reference"')
