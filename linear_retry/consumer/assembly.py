@@ -14,7 +14,7 @@ from linear_retry.consumer.closing import close
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.letters import Letters
-from linear_retry.consumer.loop import Loop, StopFlag
+from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.offsets import Offsets
 from linear_retry.consumer.ownership import Ownership
 from linear_retry.consumer.parts import Parts
@@ -23,6 +23,7 @@ from linear_retry.consumer.rebalance import Rebalance
 from linear_retry.consumer.revival import Revival
 from linear_retry.consumer.startup import RetentionCheck, missing_topics, partition_counts
 from linear_retry.consumer.steering import Steering
+from linear_retry.consumer.stop import StopFlag
 from linear_retry.events import Event
 from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.admin import Admin

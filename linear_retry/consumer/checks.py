@@ -16,7 +16,12 @@ from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.startup import refuse_own_topics
 from linear_retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
 from linear_retry.errors import ConfigurationError, UsageError
-from linear_retry.kafka.settings import consumer_settings, delivery_timeout_ms, producer_config
+from linear_retry.kafka.producer_settings import (
+    delivery_timeout_ms,
+    producer_config,
+    transactional_config,
+)
+from linear_retry.kafka.settings import consumer_settings
 from linear_retry.scope import ScopeKind
 from linear_retry.strategy import Strategy
 
@@ -51,7 +56,8 @@ def plan(
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
     settings = consumer_settings(config)
-    for_letters = producer_config(settings, letters.config) if letters else {}
+    config_for = transactional_config if letters and letters.transactional else producer_config
+    for_letters = config_for(settings, letters.config) if letters else {}
     return Plan(
         settings=settings,
         producer_config=for_letters,
@@ -92,14 +98,27 @@ def is_transient(transient: Transient) -> IsTransient:
 
 def check_handler(handler: object) -> None:
     """Raises `UsageError` for what would count as done without having run."""
+    for call in _calls(handler):
+        if inspect.iscoroutinefunction(call):
+            raise UsageError(
+                f"handler={handler!r}: a coroutine function would never be awaited; use run_async"
+            )
+
+
+def check_async_handler(handler: object) -> None:
+    """Raises `UsageError` for what cannot be awaited."""
+    _calls(handler)
+
+
+def _calls(handler: object) -> tuple[Any, Any]:
+    """What is called where `handler` is. Raises `UsageError` where that would do nothing."""
     if not callable(handler):
         raise UsageError(f"handler={handler!r}: a callable of one message")
     called = _unwrapped(handler)
-    for call in (called, _unwrapped(type(called).__call__)):
-        if inspect.iscoroutinefunction(call):
-            raise UsageError(f"handler={handler!r}: a coroutine function would never be awaited")
-        if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
-            raise UsageError(f"handler={handler!r}: a generator function would never run")
+    calls = called, _unwrapped(type(called).__call__)
+    if any(map(inspect.isgeneratorfunction, calls)) or any(map(inspect.isasyncgenfunction, calls)):
+        raise UsageError(f"handler={handler!r}: a generator function would never run")
+    return calls
 
 
 def _unwrapped(call: Any) -> Any:

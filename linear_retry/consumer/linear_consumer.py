@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import Any, Self
 
 from linear_retry.consumer.assembly import Assembly, Outside, Plan
-from linear_retry.consumer.checks import Transient, check_handler, plan
+from linear_retry.consumer.attempting import Handler, run
+from linear_retry.consumer.attempts import Attempt, Attempts
+from linear_retry.consumer.awaiting import AsyncHandler, Awaiting, HandOver
+from linear_retry.consumer.checks import Transient, check_async_handler, check_handler, plan
 from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
-from linear_retry.consumer.loop import Handler, StopFlag
+from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.signals import stopping_on_signals
+from linear_retry.consumer.stop import StopFlag
+from linear_retry.consumer.tenure import Tenure
 from linear_retry.decision import OnExhausted, OnPermanent
-from linear_retry.errors import (
-    ConfigurationError,
-    FencedError,
-    LinearRetryError,
-    UsageError,
-)
+from linear_retry.errors import LinearRetryError
 from linear_retry.events import Event, Listener
 from linear_retry.log import log, log_listener_failure
 from linear_retry.scope import Scope, ScopeKind
@@ -34,8 +33,8 @@ class LinearConsumer:
     attempted again at `retry_at`, which the strategy gives for its number of failures. When the
     strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
 
-    One thread owns it, whichever calls `run` first; `stop`, `close`, `circuits` and `breaker` are
-    for any thread. A context manager: leaving it closes.
+    One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
+    `close`, `circuits` and `breaker` are for any thread. A context manager: leaving it closes.
     """
 
     def __init__(
@@ -81,17 +80,9 @@ class LinearConsumer:
         self._listeners: tuple[Listener, ...] = (log, *listeners)
         self._circuits = Circuits(self._plan.settings.group_id, _breaker_listener_failed)
         self._stop = StopFlag()
+        self._tenure = Tenure()
         self._assembly: Assembly | None = None
-        self._owner: threading.Thread | None = None
-        self._pid = os.getpid()
-        self._commits = True
-        self._final: LinearRetryError | None = None
-        self._running = False
-        self._joined = False
-        self._closing = False
-        self._close_after_run = False
-        self._closed = threading.Event()
-        self._lock = threading.Lock()
+        self._attempts: Attempts | None = None
 
     # -- for the owner thread ----------------------------------------------------------------
 
@@ -107,39 +98,67 @@ class LinearConsumer:
         `DataLossError`. Nothing unhandled is committed then.
         """
         check_handler(handler)
-        self._take_over()
-        try:
-            with stopping_on_signals(self.stop):
-                assembly = self._started()
-                if assembly is not None:
-                    self._run(assembly, handler)
-        finally:
-            self._running = False
-            if self._close_after_run:
-                self.close()
+        with self._use(), stopping_on_signals(self.stop):
+            self._put_down()
+            loop = self._started()
+            if not self._stop.asked:
+                run(loop, handler, self._stop, self._plan.outside.clock.now_s)
+
+    def __iter__(self) -> Self:
+        """Your own loop in place of `run`: `for attempt in consumer: with attempt as message: ...`.
+
+        Leaving the `with` is success, or, with an exception, failure; the next attempt is the
+        next message, or the same one when its time has come. Ends on `stop`; raises what `run`
+        raises. All state is the consumer's: a second loop goes on where the first has ended.
+        """
+        self._tenure.check_open()
+        return self
+
+    def __next__(self) -> Attempt:
+        """Apply what the last attempt came to, and wait for the next one.
+
+        Raises `UsageError` where the last was not entered or not left: it is never a success.
+        """
+        attempts = self._attempts
+        attempt = None if attempts is None else attempts.following()
+        return self._next_attempt() if attempt is None else attempt
+
+    async def run_async(self, handler: AsyncHandler) -> None:
+        """`run` for an `async def` handler, awaited for one message at a time, in order.
+
+        Handlers run in the task that awaits this, on its loop, which stays alive; a thread started
+        for the call owns the consumer until it ends, and calls the listeners.
+
+        Ends on the first `stop`, SIGINT or SIGTERM, after the message in hand; the second cancels
+        the handler, and nothing is stored for its message. So does cancelling the task, whose
+        `asyncio.CancelledError` then goes on. At its end the consumer is closed, by that thread.
+
+        Raises what `run` raises, and `UsageError` where the handler gives nothing to await.
+        """
+        check_async_handler(handler)
+        awaiting = Awaiting(handler, self._stop, self._plan.outside.clock.now_s)
+        with self._tenure.lent(), stopping_on_signals(self.stop, times=2):
+            await awaiting.run(self._own)
 
     def close(self) -> None:
         """Commit what is done and leave the group; at most `close_timeout_s`. Idempotent.
 
         From another thread than the owner's: `stop`, and wait as long for the owner to close.
-        From within the handler or a listener: `stop`, and `run` closes at its end.
+        From within a handler or a listener: `stop`, and `run` closes at its end. With an attempt
+        of your own loop open, its message is not done.
+
+        Raises what the last attempt of your own loop came to, where that ends a consumer
+        (`ExhaustedError`, `PermanentError`); closed it is all the same.
         """
-        self.stop()
-        if self._owned_elsewhere():
-            self._closed.wait(self._plan.close_timeout_s)
-            return
-        if self._running:  # the loop is in the midst of it, and librdkafka may be too
-            self._close_after_run = True
-            return
-        with self._lock:
-            if self._closing:
+        if not self._stop.asked:
+            self.stop()
+        match self._tenure.whose_close():
+            case "ours":
+                self._close()
+            case "another's":
+                self._tenure.closed.wait(self._plan.close_timeout_s)
+            case "later" | "done":
                 return
-            self._closing = True
-        try:
-            if self._assembly is not None and os.getpid() == self._pid:
-                self._assembly.close(commit=self._commits, timeout_s=self._plan.close_timeout_s)
-        finally:
-            self._closed.set()
 
     def __enter__(self) -> Self:
         return self
@@ -150,7 +169,12 @@ class LinearConsumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except LinearRetryError as last:
+            if error is None:
+                raise
+            error.add_note(f"and at close: {last}")
 
     # -- for any thread ----------------------------------------------------------------------
 
@@ -172,50 +196,65 @@ class LinearConsumer:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _run(self, assembly: Assembly, handler: Handler) -> None:
+    @contextmanager
+    def _use(self) -> Iterator[None]:
         try:
-            assembly.loop.run(handler)
-        except FencedError as error:
-            # Whoever took our place has the partitions: even what is done is theirs to commit.
-            self._commits = False
-            self._final = error
-            raise
-        except ConfigurationError as error:
-            # The group has given us what we must not read: no further run may read it either.
-            self._final = error
-            raise
+            with self._tenure.use():
+                yield
+        finally:
+            if self._tenure.closes_after:
+                self.close()
 
-    def _take_over(self) -> None:
-        if os.getpid() != self._pid:
-            raise UsageError(
-                "this LinearConsumer was made before a fork: librdkafka's threads are not in the "
-                "child; make it in the process that runs it"
-            )
-        if self._closing:
-            raise UsageError("this LinearConsumer is closed; make a new one")
-        if self._final is not None:
-            raise self._final
-        if self._owned_elsewhere():
-            raise UsageError(
-                f"this LinearConsumer belongs to the thread {self._owner!r}; only stop, close, "
-                "circuits and breaker are for other threads"
-            )
-        if self._running:
-            raise UsageError("run was called from within the handler; return from it instead")
-        self._running = True
-        self._owner = threading.current_thread()
-
-    def _owned_elsewhere(self) -> bool:
-        owner = self._owner
-        return owner is not None and owner is not threading.current_thread() and owner.is_alive()
-
-    def _started(self) -> Assembly | None:
+    def _started(self) -> Loop:
         if self._assembly is None:
             self._assembly = Assembly(self._plan, self._circuits, self._emit, self._stop)
-        if not self._joined:  # a start that raised is made good by the next `run`
+        if not self._tenure.joined:  # a start that raised is made good by the next use
             self._assembly.start()
-            self._joined = True
-        return None if self._stop.asked else self._assembly
+            self._tenure.joined = True
+        return self._assembly.loop
+
+    def _next_attempt(self) -> Attempt:
+        if self._tenure.closing:
+            raise StopIteration
+        with self._use():
+            if self._attempts is None:
+                now_s = self._plan.outside.clock.now_s
+                self._attempts = Attempts(self._started(), self._stop, now_s)
+            attempt = self._attempts.next()
+        if attempt is None:
+            raise StopIteration
+        return attempt
+
+    def _put_down(self) -> None:
+        """What the user's own loop left behind: applied, before another way of running goes on."""
+        if self._attempts is not None:
+            self._attempts.check_left()
+            self._attempts.settle()
+
+    def _own(self, hand_over: HandOver) -> None:
+        """In the thread of `run_async`."""
+        try:
+            with self._use():
+                self._put_down()
+                loop = self._started()
+                while not self._stop.asked:
+                    with closing(loop.turn()) as turn:
+                        for work in turn:
+                            hand_over(work)
+        finally:
+            if self._tenure.joined:
+                self.close()
+
+    def _close(self) -> None:
+        try:
+            with self._tenure.minding_what_is_final():
+                if self._attempts is not None:
+                    self._attempts.settle()
+        finally:
+            if self._assembly is not None and not self._tenure.forked:
+                timeout_s = self._plan.close_timeout_s
+                self._assembly.close(commit=self._tenure.commits, timeout_s=timeout_s)
+            self._tenure.closed.set()
 
     def _emit(self, event: Event) -> None:
         for listener in self._listeners:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from operator import length_hint
-from typing import TypeAlias
+from collections.abc import Callable, Generator, Sequence
 
 from linear_retry import events
 from linear_retry.consumer.applying import Applying
@@ -19,45 +14,11 @@ from linear_retry.consumer.reading import partition_of
 from linear_retry.consumer.revival import Revival
 from linear_retry.consumer.startup import RetentionCheck
 from linear_retry.consumer.steering import Steering
-from linear_retry.errors import UsageError
+from linear_retry.consumer.stop import StopFlag
+from linear_retry.consumer.work import Work
 from linear_retry.kafka import Message
 from linear_retry.kafka.messages import foreign_group, have_no_headers
 from linear_retry.scope import Partition, Scope
-
-Handler: TypeAlias = Callable[[Message], object]
-
-
-@dataclass(slots=True)
-class StopFlag:
-    """Set by any thread, or a signal handler, once and for all; the loop looks at it.
-
-    `poll_by_s` is when the loop has to stop handing over and poll: in here, so that the one look
-    at the clock after each message sees a stop too.
-    """
-
-    asked: bool = False
-    poll_by_s: float = -math.inf
-
-    def ask(self) -> None:
-        """For any thread."""
-        self.asked = True
-        self.poll_by_s = -math.inf
-
-    def allow_until(self, poll_by_s: float) -> None:
-        """For the loop. A stop that is asked for meanwhile is not overwritten."""
-        self.poll_by_s = poll_by_s
-        if self.asked:
-            self.poll_by_s = -math.inf
-
-
-class _NeverAwaitedError(BaseException):
-    """No `Exception`: the handler has not failed, it has not run, and nothing is decided of it."""
-
-    def __init__(self, handler: object) -> None:
-        super().__init__(
-            f"handler={handler!r} returned an awaitable, which nobody awaits: the message would "
-            "count as done without having been handled; give a plain function"
-        )
 
 
 class Loop:
@@ -80,32 +41,20 @@ class Loop:
         self._applying = applying
         self._retention = retention
         self._overruns = Overruns()
-        self._first = True
         self._stop = stop
 
-    def run(self, handler: Handler) -> None:
-        """Until asked to stop. Raises what cannot be mended; nothing unhandled is committed."""
+    def turn(self) -> Generator[Work]:
+        """Poll once, then hand out what is due. Every attempt has a poll before it.
+
+        What came of a piece of work is applied when the next is asked for, or at `close`. Raises
+        what cannot be mended; nothing unhandled is committed.
+        """
         try:
-            while not self._stop.asked:
-                self.turn(handler)
-        except _NeverAwaitedError as error:
-            self._parts.reading.tear()
-            raise UsageError(str(error)) from None
+            yield from self._turn()
         except BaseException:
             # A message may be in nobody's hands now: whoever goes on reads from what is done.
             self._parts.reading.tear()
             raise
-
-    def turn(self, handler: Handler) -> None:
-        """Poll once, then attempt what is due. Every attempt has a poll before it."""
-        parts = self._parts
-        self._admit(lambda: parts.reading.read(self._timeout_s()))
-        self._keep_house()
-        for scope in parts.circuits.due(parts.clock.now_s()):
-            if not self._stop.asked:  # a dependency that is down may take its time to say so
-                self._probe(scope, handler)
-        if parts.reading.ahead and not self._stop.asked:
-            self._hand_over(handler)
 
     def read_along(self) -> None:
         """Poll while waiting for something else, so as to stay in the group."""
@@ -133,47 +82,44 @@ class Loop:
 
     # -- attempt ---------------------------------------------------------------------------
 
-    def _hand_over(self, handler: Handler) -> None:
-        """Message by message, until one fails, the time for a poll has come, or all are handled.
+    def _turn(self) -> Generator[Work]:
+        parts = self._parts
+        self._admit(lambda: parts.reading.read(self._timeout_s()))
+        self._keep_house()
+        for scope in parts.circuits.due(parts.clock.now_s()):
+            if not self._stop.asked:  # a dependency that is down may take its time to say so
+                yield from self._probe(scope)
+        if parts.reading.ahead and not self._stop.asked:
+            yield from self._hand_over()
 
-        A success has no bookkeeping of its own, this is the path where every 0.1 µs counts: what
-        is done is noted once, at the end or at the failure. `finally`: also for what is no
-        `Exception`, where the failed message stays, not counted.
-        """
-        reading, now_s, stop = self._parts.reading, self._parts.clock.now_s, self._stop
-        ahead, failed = reading.ahead, None
-        call = self._called(handler) if self._first or not have_no_headers(ahead) else handler
-        stop.allow_until(min(reading.deadline_s, self._parts.circuits.next_retry_at_s()))
-        begun_s = now_s()
-        in_hand, coming = 1, iter(ahead)
-        try:
-            for message in coming:
-                call(message)
-                if now_s() >= stop.poll_by_s:
-                    break
-            in_hand = 0
-        except Exception as error:  # noqa: BLE001  (the handler's call: whatever a user may raise)
-            failed = error
-        finally:
-            # What was taken, but for the one that the handler did not return from.
-            handled = len(ahead) - length_hint(coming) - in_hand
-            overran = self._too_slow(message)
-            if not overran:
-                self._done(ahead[:handled])
-                del ahead[:handled]
-        if overran:
+    def _hand_over(self) -> Generator[Work]:
+        """The read-ahead, until one fails, or the time for a poll or a probe has come."""
+        parts = self._parts
+        messages = self._up_to_a_foreign_one()
+        if not messages:
             return
-        reading.note_speed(handled, now_s() - begun_s)
-        if failed is not None:
-            self._fail_first(failed)
+        self._stop.allow_until(min(parts.reading.deadline_s, parts.circuits.next_retry_at_s()))
+        begun_s, work = parts.clock.now_s(), Work(messages)
+        try:
+            yield work
+        finally:  # also where whoever attempts it leaves: what is done is done
+            if not self._too_slow(work.last_attempted):
+                self._note_done(work, begun_s)
 
-    def _fail_first(self, error: Exception) -> None:
-        message = self._parts.reading.ahead.pop(0)
-        partition = partition_of(message)
-        epoch = self._parts.ownership.epoch_of(partition) or 0
-        self._applying.failed(Held(message, partition, message.offset() or 0, epoch), error)
+    def _note_done(self, work: Work, begun_s: float) -> None:
+        """Once for all of them: a success has no bookkeeping of its own."""
+        reading = self._parts.reading
+        self._done(work.messages[: work.handled])
+        del reading.ahead[: work.handled]
+        reading.note_speed(work.handled, self._parts.clock.now_s() - begun_s)
+        if work.error is not None:
+            message = reading.ahead.pop(0)
+            partition = partition_of(message)
+            epoch = self._parts.ownership.epoch_of(partition) or 0
+            held = Held(message, partition, message.offset() or 0, epoch)
+            self._applying.failed(held, work.error)
 
-    def _probe(self, scope: Scope, handler: Handler) -> None:
+    def _probe(self, scope: Scope) -> Generator[Work]:
         """`retry_at` has come: the held message, and only it, is attempted, from memory."""
         if self._parts.circuits.get(scope) is None:
             return  # closed meanwhile: a rebalance ran while another scope's letter was awaited
@@ -182,21 +128,25 @@ class Loop:
             self._let_a_first_one_come(scope)
         elif held.letter is not None:
             self._applying.bury(held)
+        elif self._is_passed_over(held.message):
+            # It tells nothing about the dependency: the next one will.
+            self._done([held.message])
+            self._parts.circuits.drop_held([held.partition])
+            self._parts.circuits.half_open(scope)
+            self._let_a_first_one_come(scope)
         else:
-            self._attempt(held, handler)
+            yield from self._attempt(held)
 
-    def _attempt(self, held: Held, handler: Handler) -> None:
-        error: Exception | None = None
+    def _attempt(self, held: Held) -> Generator[Work]:
+        work = Work([held.message], held.failures + 1)
         try:
-            self._called(handler)(held.message)
-        except Exception as raised:  # noqa: BLE001  (the handler's call: whatever a user may raise)
-            error = raised
-        if self._too_slow(held.message):
-            return
-        if error is None:
-            self._applying.finish(held, "recovered")
-        else:
-            self._applying.failed(held, error)
+            yield work
+        finally:
+            if not self._too_slow(held.message):
+                if work.error is not None:
+                    self._applying.failed(held, work.error)
+                elif work.handled:
+                    self._applying.finish(held, "recovered")
 
     def _let_a_first_one_come(self, scope: Scope) -> None:
         """The held message was revoked: the first one delivered will be the probe."""
@@ -208,25 +158,34 @@ class Loop:
             open_s = parts.circuits.close(scope, parts.clock.now_s())
             parts.emit(events.CircuitClosed(scope, "dropped", open_s))
 
-    def _called(self, handler: Handler) -> Handler:
-        """`handler`, minding replays; and once, at the first message, what it returns."""
+    def _up_to_a_foreign_one(self) -> list[Message]:
+        """The read-ahead, as far as it is for this group; what is not, at its head, is passed over.
 
-        def call(message: Message) -> None:
-            group_id = foreign_group(message, self._parts.settings.group_id)
-            if group_id is not None:
-                place = (*partition_of(message), message.offset() or 0)
-                self._parts.emit(events.PassedOver(*place, retry_group_id=group_id))
-                return
-            returned = handler(message)
-            if self._first and inspect.isawaitable(returned):
-                raise _NeverAwaitedError(handler)
-            self._first = False
+        A message without headers is no replay, and most have none.
+        """
+        ahead = self._parts.reading.ahead
+        if have_no_headers(ahead):
+            return ahead
+        while ahead and self._is_passed_over(ahead[0]):
+            self._done(ahead[:1])
+            del ahead[0]
+        group_id = self._parts.settings.group_id
+        for index, message in enumerate(ahead):
+            if foreign_group(message, group_id) is not None:
+                return ahead[:index]
+        return ahead
 
-        return call
+    def _is_passed_over(self, message: Message) -> bool:
+        """Whether it was replayed for another group; then that is said."""
+        group_id = foreign_group(message, self._parts.settings.group_id)
+        if group_id is not None:
+            place = (*partition_of(message), message.offset() or 0)
+            self._parts.emit(events.PassedOver(*place, retry_group_id=group_id))
+        return group_id is not None
 
     # -- what is done ----------------------------------------------------------------------
 
-    def _done(self, messages: list[Message]) -> None:
+    def _done(self, messages: Sequence[Message]) -> None:
         """Note the last of each partition. They come in runs, so most differ in nothing."""
         last: dict[Partition, int] = {}
         topic, number = None, None

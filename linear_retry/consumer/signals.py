@@ -12,8 +12,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The first SIGINT or SIGTERM calls `stop`; from then on they act as they did before.
+def stopping_on_signals(stop: Callable[[], None], times: int = 1) -> Iterator[None]:
+    """The first `times` SIGINT or SIGTERM call `stop`; from then on they act as they did before.
 
     Only in the main thread, where Python allows it; elsewhere nothing is changed. A handler that
     raised instead would make librdkafka drop what it had taken (6,123 of 6,124, measured).
@@ -22,6 +22,7 @@ def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
         yield
         return
     before = {number: signal.getsignal(number) for number in _SIGNALS}
+    left = times
 
     def restore() -> None:
         for number, handler in before.items():
@@ -30,7 +31,10 @@ def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
                 signal.signal(number, handler)
 
     def on_signal(_: int, __: FrameType | None) -> None:
-        restore()
+        nonlocal left
+        left -= 1
+        if left == 0:
+            restore()
         stop()
 
     for number in _SIGNALS:
@@ -39,3 +43,26 @@ def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         restore()
+
+
+@contextmanager
+def deferring_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM that come meanwhile act at the end, where what is in hand is whole.
+
+    Only in the main thread, and only where Python code would run for them.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {number: handler for number, handler in handlers.items() if callable(handler)}
+    came: list[tuple[int, FrameType | None]] = []
+    for each in before:
+        signal.signal(each, lambda *arguments: came.append(arguments))
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number, frame in came:
+            before[signal.Signals(number)](number, frame)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import Any, Literal
 
 from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
 from linear_retry.consumer.assembly import Assembly, Outside
+from linear_retry.consumer.attempting import attempt_all
 from linear_retry.consumer.checks import plan
 from linear_retry.consumer.circuits import Circuits
-from linear_retry.consumer.loop import StopFlag
+from linear_retry.consumer.stop import StopFlag
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, ScopeKind
 from tests.fake.cluster import FakeKafka
@@ -92,7 +94,10 @@ class Member:
 
     def turn(self) -> None:
         """One turn of the loop."""
-        self.assembly.loop.turn(self.handler)
+        now_s = self.assembly.parts.clock.now_s
+        with closing(self.assembly.loop.turn()) as turn:
+            for work in turn:
+                attempt_all(work, self.handler, self.stop, now_s)
 
     def state_size(self) -> int:
         """Entries kept per partition, circuit or message, all owners together."""

@@ -1,0 +1,135 @@
+"""Whose is this consumer, and may it still be used?"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError, UsageError
+
+
+class Tenure:
+    """The owner thread of one consumer, from its first use to its end.
+
+    `running`: the owner is inside. `joined`: the group was asked to take us in. `commits`: what is
+    done is ours to commit at the end. `closes_after`: `close` was called while the owner was
+    inside, who does it on its way out.
+    """
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._owner: threading.Thread | None = None
+        self._final: LinearRetryError | None = None
+        self._lender: int | None = None
+        self.running = False
+        self.joined = False
+        self.commits = True
+        self.closes_after = False
+        self.closing = False
+        self.closed = threading.Event()
+
+    # -- questions -------------------------------------------------------------------------
+
+    @property
+    def forked(self) -> bool:
+        return os.getpid() != self._pid
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another thread owns it, and lives."""
+        owner = self._owner
+        return owner is not None and owner is not threading.current_thread() and owner.is_alive()
+
+    def check_open(self) -> None:
+        """Raises `UsageError` after a fork, or `close`."""
+        if self.forked:
+            raise UsageError(
+                "this LinearConsumer was made before a fork: librdkafka's threads are not in the "
+                "child; make it in the process that runs it"
+            )
+        if self.closing:
+            raise UsageError("this LinearConsumer is closed; make a new one")
+
+    # -- commands --------------------------------------------------------------------------
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """The present thread uses it, and owns it from now on. Raises `UsageError`.
+
+        What was final once is raised again.
+        """
+        with self._lock:
+            self._take()
+        try:
+            with self.minding_what_is_final():
+                yield
+        finally:
+            self.running = False
+
+    @contextmanager
+    def minding_what_is_final(self) -> Iterator[None]:
+        """What no further use can mend is kept."""
+        try:
+            yield
+        except FencedError as error:
+            # Whoever took our place has the partitions: even what is done is theirs to commit.
+            self.commits = False
+            self._final = error
+            raise
+        except ConfigurationError as error:
+            # The group has given us what we must not read: no further run may read it either.
+            if self.joined:
+                self._final = error
+            raise
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """A thread of ours owns it meanwhile, which works for the present one. Raises `UsageError`.
+
+        The present thread must not wait for that one: it would wait for itself.
+        """
+        self.check_open()
+        with self._lock:
+            if self._lender is not None or self.running:
+                raise UsageError("this LinearConsumer runs already; await that, or make another")
+            self._lender = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._lender = None
+
+    def whose_close(self) -> Literal["ours", "another's", "later", "done"]:
+        """Who has to close it: "ours" is said once."""
+        if self._lender == threading.get_ident():
+            return "later"
+        if self.elsewhere:
+            return "another's"
+        if self.running:  # the loop is in the midst of it, and librdkafka may be too
+            self.closes_after = True
+            return "later"
+        with self._lock:
+            begun, self.closing = self.closing, True
+        return "done" if begun else "ours"
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _take(self) -> None:
+        self.check_open()
+        if self._final is not None:
+            raise self._final
+        if self.elsewhere:
+            raise UsageError(
+                f"this LinearConsumer belongs to the thread {self._owner!r}; only stop, close, "
+                "circuits and breaker are for other threads"
+            )
+        if self.running:
+            raise UsageError(
+                "this LinearConsumer was used from within its handler, or a listener; return from "
+                "it instead"
+            )
+        self.running = True
+        self._owner = threading.current_thread()

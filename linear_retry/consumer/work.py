@@ -1,0 +1,35 @@
+"""What is to be attempted now, and what came of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import length_hint
+
+from linear_retry.kafka import Message
+
+
+class Work:
+    """Messages that the loop hands out, to be attempted one after another until one fails.
+
+    Whoever attempts them notes what came of it, and the loop applies that: `handled` of them are
+    done; `error` is what the one after these failed with. One that was taken up and neither is not
+    done, and does not count as a failure.
+    """
+
+    __slots__ = ("error", "handled", "messages", "number")
+
+    def __init__(self, messages: Sequence[Message], number: int = 1) -> None:
+        """`number` is that of the attempt, 1-based, of the first of them."""
+        self.messages = messages
+        self.number = number
+        self.handled = 0
+        self.error: Exception | None = None
+
+    @property
+    def last_attempted(self) -> Message:
+        """The one that failed or was interrupted, or the last that was done."""
+        return self.messages[min(self.handled, len(self.messages) - 1)]
+
+    def note_taken(self, coming: Iterator[Message], *, in_hand: bool) -> None:
+        """All but what is still `coming` was taken up; and is done, but for one `in_hand`."""
+        self.handled = len(self.messages) - length_hint(coming) - in_hand
