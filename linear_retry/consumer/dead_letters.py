@@ -21,11 +21,15 @@ class DeadLetters:
     `oversized` says what becomes of a letter that the topic does not take even without the
     exception's texts: `"hold"` keeps the circuit open until someone raises the topic's
     `max.message.bytes`, `"reference"` sends origin, size, SHA-256 and the first KiB instead.
+    `transactional` sends the letter and commits its source offset in one Kafka transaction:
+    readers with `isolation.level=read_committed` (the default) then find each letter once, over
+    crashes and rebalances too.
     """
 
     topic: str
     config: Mapping[str, Any] = field(default_factory=dict)
     oversized: Oversized = "hold"
+    transactional: bool = False
 
     def __post_init__(self) -> None:
         """Raises `ConfigurationError`."""
@@ -36,3 +40,5 @@ class DeadLetters:
             )
         if self.oversized not in ("hold", "reference"):
             raise ConfigurationError(f'oversized={self.oversized!r}: "hold" or "reference"')
+        if not isinstance(self.transactional, bool):
+            raise ConfigurationError(f"transactional={self.transactional!r}: True or False")

@@ -21,12 +21,6 @@ _OLDEST_LIBRARY_KIP_848 = (0x020F0000, "2.15")
 # Defaults of librdkafka 2.x (CONFIGURATION.md), needed here where the user leaves them alone.
 _MAX_POLL_INTERVAL_MS = 300_000
 _SESSION_TIMEOUT_MS = 45_000
-_RECEIVE_MAX_BYTES = 100_000_000
-
-# A consumer may receive twice as much as librdkafka lets a producer send.
-_MESSAGE_MAX_BYTES = 1_000_000_000
-
-_LONGEST_LETTER_MS = 30_000
 _RESETS: dict[str, Reset] = {
     "smallest": "earliest",
     "earliest": "earliest",
@@ -91,74 +85,11 @@ def consumer_settings(config: Config) -> ConsumerSettings:
         static_member=config.get("group.instance.id"),
         incremental=_is_incremental(config),
         reset=_reset(config),
-        max_poll_interval_s=_ms(config, "max.poll.interval.ms", _MAX_POLL_INTERVAL_MS) / 1000,
-        session_timeout_s=_ms(config, "session.timeout.ms", _SESSION_TIMEOUT_MS) / 1000,
+        max_poll_interval_s=whole_ms(config, "max.poll.interval.ms", _MAX_POLL_INTERVAL_MS) / 1000,
+        session_timeout_s=whole_ms(config, "session.timeout.ms", _SESSION_TIMEOUT_MS) / 1000,
     )
     _warn(settings)
     return settings
-
-
-def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, Any]:
-    """The dead-letter producer's keys: the consumer's brokers and security, then `overlay`.
-
-    Raises `ConfigurationError` where a dead letter could be waited for longer than a third of
-    `max.poll.interval.ms`: the member would be thrown out of its group while it waits.
-    """
-    limit_ms = int(settings.max_poll_interval_s * 1000) // 3
-    config: dict[str, Any] = dict(settings.connection)
-    received_bytes = int(settings.config.get("receive.message.max.bytes", _RECEIVE_MAX_BYTES))
-    config |= {
-        # 1 MB by default, whatever the consumer accepts: a letter is as large as its message.
-        "message.max.bytes": min(max(received_bytes, 1_000_000), _MESSAGE_MAX_BYTES),
-        "message.timeout.ms": max(min(_LONGEST_LETTER_MS, limit_ms), 1),
-        "linger.ms": 0,
-        "partitioner": "murmur2_random",
-        # Else a topic that was deleted comes back with the broker's defaults: one partition, and
-        # a retention that nobody chose for dead letters.
-        "allow.auto.create.topics": False,
-    }
-    config |= overlay
-    config |= _guaranteed(overlay)
-    timeout_ms = delivery_timeout_ms(config)
-    if timeout_ms == 0 or timeout_ms > limit_ms:
-        interval_ms = int(settings.max_poll_interval_s * 1000)
-        raise ConfigurationError(
-            f"max.poll.interval.ms={interval_ms}: it must be at least "
-            f"three times the dead-letter producer's message.timeout.ms={timeout_ms}, or the "
-            "member is thrown out of its group while it waits for a letter; lower the latter or "
-            "raise the former"
-        )
-    return config
-
-
-def delivery_timeout_ms(config: Config) -> int:
-    """After how long this producer reports a letter as failed at the latest; 0: never."""
-    for key in ("delivery.timeout.ms", "message.timeout.ms"):
-        if key in config and not _is_whole(config[key]):
-            raise ConfigurationError(
-                f"DeadLetters config {key}={config[key]!r}: a whole number of milliseconds"
-            )
-    return int(config.get("delivery.timeout.ms", config["message.timeout.ms"]))
-
-
-_LOST_OR_DOUBLED = "an acknowledged dead letter must not be lost or doubled"
-_OURS: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("acks", ("all", "-1"), _LOST_OR_DOUBLED),
-    ("request.required.acks", ("all", "-1"), _LOST_OR_DOUBLED),
-    ("enable.idempotence", ("true", "t", "1"), _LOST_OR_DOUBLED),
-    ("delivery.report.only.error", ("false", "f", "0"), "no success would ever be heard of"),
-    ("transactional.id", (), "librdkafka would refuse every letter outside a transaction"),
-)
-
-
-def _guaranteed(overlay: Config) -> dict[str, Any]:
-    for key, accepted, why in _OURS:
-        if key in overlay and str(overlay[key]).lower() not in accepted:
-            raise ConfigurationError(
-                f"DeadLetters config {key}={overlay[key]!r}: {why}; leave the key out"
-            )
-    acks = "request.required.acks" if "request.required.acks" in overlay else "acks"
-    return {acks: "all", "enable.idempotence": True}
 
 
 def _missing(config: Config) -> list[str]:
@@ -196,7 +127,7 @@ def _refused(config: Config) -> list[str]:
         ("session.timeout.ms", "milliseconds"),
         ("receive.message.max.bytes", "bytes"),
     ):
-        if key in config and not _is_whole(config[key]):
+        if key in config and not is_whole(config[key]):
             problems.append(f"{key}={config[key]!r}: a whole number of {unit}")
     problems += [
         f"{key}={config[key]!r}: a callable"
@@ -266,9 +197,11 @@ def _is_false(value: object) -> bool:
     return str(value).lower() in ("false", "f", "0")
 
 
-def _is_whole(value: object) -> bool:
+def is_whole(value: object) -> bool:
+    """Whether librdkafka will read it as a whole number."""
     return re.fullmatch("[0-9]+", str(value)) is not None
 
 
-def _ms(config: Config, key: str, default: int) -> int:
+def whole_ms(config: Config, key: str, default: int) -> int:
+    """The milliseconds of a key that `is_whole`."""
     return int(config.get(key, default))
