@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from threading import get_ident
 from types import TracebackType
 from typing import Literal
 
@@ -91,11 +92,17 @@ class Attempts:
         self._work: Work | None = None
         self._coming: Iterator[Message] = iter(())
         self._last: Attempt | None = None
+        self._thread_id = 0
 
     def following(self) -> Attempt | None:
         """The next of a batch, where that needs nothing else: the path of every success."""
         last = self._last
-        if last is not None and last._state == "done" and self._now_s() < self._stop.poll_by_s:
+        if (
+            last is not None
+            and last._state == "done"
+            and self._now_s() < self._stop.poll_by_s
+            and get_ident() == self._thread_id
+        ):
             for message in self._coming:
                 self._last = last = Attempt(message)
                 return last
@@ -108,6 +115,7 @@ class Attempts:
         """
         self.check_left()
         self._note()
+        self._thread_id = get_ident()
         while self._turn is not None or not self._stop.asked:
             self._advance()
             if self._work is not None:
