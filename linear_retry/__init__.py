@@ -1,5 +1,6 @@
 """Consume a Kafka topic in order while the thing behind it is down."""
 
+from linear_retry.consumer.attempts import Attempt
 from linear_retry.consumer.circuits import CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.linear_consumer import LinearConsumer
@@ -22,6 +23,7 @@ from linear_retry.scope import Scope
 from linear_retry.strategy import Strategy
 
 __all__ = [
+    "Attempt",
     "BrokerError",
     "CircuitView",
     "ConfigurationError",
