@@ -13,6 +13,10 @@ OnPermanent: TypeAlias = Literal["dead-letter", "skip", "stop"]
 Reason: TypeAlias = Literal["exhausted", "permanent"]
 IsTransient: TypeAlias = Callable[[BaseException], bool]
 
+HELD_BACK_AT_LEAST_S = 60.0
+GIVEN_UP = "given-up"
+"""The reason of a letter that no policy wanted, but an operator."""
+
 
 class Delays(Protocol):
     """What a decision asks of a strategy."""
@@ -29,15 +33,24 @@ class Delays(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the user chose, once and for all of a consumer's life."""
+    """What the user chose, once and for all of a consumer's life.
+
+    `letter_limit`: so many dead letters in a row are an outage, or a bug, and no more are sent
+    until something succeeds. None: any number.
+    """
 
     strategy: Delays
     on_exhausted: OnExhausted = "dead-letter"
     on_permanent: OnPermanent = "dead-letter"
+    letter_limit: int | None = None
 
     @property
     def needs_dead_letters(self) -> bool:
         return "dead-letter" in (self.on_exhausted, self.on_permanent)
+
+    def holds_back(self, letters_in_a_row: int) -> bool:
+        """Whether the next dead letter must not be sent."""
+        return self.letter_limit is not None and letters_in_a_row >= self.letter_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +86,13 @@ class Bury:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldBack:
+    """It would be a dead letter too many: hold the message, attempt it again after `delay_s`."""
+
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Skip:
     """Go on without it: loss by choice."""
 
@@ -84,7 +104,7 @@ class Stop:
     reason: Reason
 
 
-Decision: TypeAlias = Wait | Bury | Skip | Stop
+Decision: TypeAlias = Wait | Bury | HoldBack | Skip | Stop
 
 
 def classify(error: Exception, is_transient: IsTransient) -> Failure:
@@ -110,21 +130,48 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def decide(
-    failure: Failure, failures: int, policy: Policy, dice: Callable[[], float] | None = None
+    failure: Failure,
+    failures: int,
+    policy: Policy,
+    dice: Callable[[], float] | None = None,
+    *,
+    letters_in_a_row: int = 0,
 ) -> Decision:
-    """What to do after failure number `failures` (1-based, this one included) of a message."""
+    """What to do after failure number `failures` (1-based, this one included) of a message.
+
+    `letters_in_a_row`: how many dead letters came since anything succeeded.
+    """
+    decision = _by_itself(failure, failures, policy, dice)
+    if isinstance(decision, Bury) and policy.holds_back(letters_in_a_row):
+        asked_s = failure.at_least_s if isinstance(failure, Transient) else 0.0
+        return HoldBack(max(held_back_s(policy, dice), asked_s))
+    return decision
+
+
+def held_back_s(policy: Policy, dice: Callable[[], float] | None = None) -> float:
+    """How long a message waits that is held back: the last delay, and a minute at least."""
+    return max(_last_delay_s(policy.strategy, dice) or 0.0, HELD_BACK_AT_LEAST_S)
+
+
+def _by_itself(
+    failure: Failure, failures: int, policy: Policy, dice: Callable[[], float] | None
+) -> Decision:
     match failure:
         case Permanent():
             return _after_permanent(policy.on_permanent)
         case Transient(at_least_s=at_least_s):
             delay_s = policy.strategy.delay_s(failures, dice)
             if delay_s is None and policy.on_exhausted == "repeat":
-                delay_s = policy.strategy.delay_s(len(policy.strategy), dice)
+                delay_s = _last_delay_s(policy.strategy, dice)
             if delay_s is not None:
                 return Wait(max(delay_s, at_least_s))
             return Stop("exhausted") if policy.on_exhausted == "stop" else Bury("exhausted")
         case _:
             assert_never(failure)
+
+
+def _last_delay_s(strategy: Delays, dice: Callable[[], float] | None) -> float | None:
+    return strategy.delay_s(len(strategy), dice) if len(strategy) else None
 
 
 def _after_permanent(choice: OnPermanent) -> Decision:

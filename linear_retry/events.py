@@ -103,6 +103,21 @@ class DeadLetterFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitReached:
+    """It would be one dead letter more than `limit` in a row: held instead, the circuit is open."""
+
+    scope: Scope
+    topic: str
+    partition: int
+    offset: int
+    error: str
+    failures: int
+    limit: int
+    delay_s: float
+    retry_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
     """`on_permanent="skip"`: this message is given up for good, by choice."""
 
@@ -218,6 +233,7 @@ Event: TypeAlias = (
     | CircuitClosed
     | DeadLettered
     | DeadLetterFailed
+    | LimitReached
     | Skipped
     | PassedOver
     | LeakDropped

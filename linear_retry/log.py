@@ -29,7 +29,13 @@ def _line(event: e.Event) -> tuple[int, str]:
     match event:
         case e.CircuitOpened() | e.ProbeFailed() | e.CircuitClosed():
             return _circuit_line(event)
-        case e.DeadLettered() | e.DeadLetterFailed() | e.Skipped() | e.PassedOver():
+        case (
+            e.DeadLettered()
+            | e.DeadLetterFailed()
+            | e.LimitReached()
+            | e.Skipped()
+            | e.PassedOver()
+        ):
             return _fate_line(event)
         case e.Assigned() | e.Revoked() | e.Lost() | e.Stopped():
             return _group_line(event)
@@ -52,7 +58,7 @@ def _circuit_line(event: e.CircuitOpened | e.ProbeFailed | e.CircuitClosed) -> t
             assert_never(event)
 
 
-def _wait(event: e.CircuitOpened | e.ProbeFailed) -> str:
+def _wait(event: e.CircuitOpened | e.ProbeFailed | e.LimitReached) -> str:
     return (
         f"{_place(event)} failed ({event.error}), failures so far: {event.failures}; next attempt "
         f"in {event.delay_s:g} s, at {event.retry_at.isoformat(timespec='milliseconds')}"
@@ -60,7 +66,7 @@ def _wait(event: e.CircuitOpened | e.ProbeFailed) -> str:
 
 
 def _fate_line(
-    event: e.DeadLettered | e.DeadLetterFailed | e.Skipped | e.PassedOver,
+    event: e.DeadLettered | e.DeadLetterFailed | e.LimitReached | e.Skipped | e.PassedOver,
 ) -> tuple[int, str]:
     match event:
         case e.DeadLettered():
@@ -77,6 +83,11 @@ def _fate_line(
                 f"{event.dead_letter_topic} ({event.error}), sendings so far: {event.sends}; "
                 f"again in {event.delay_s:g} s, at "
                 f"{event.retry_at.isoformat(timespec='milliseconds')}"
+            )
+        case e.LimitReached():
+            return logging.ERROR, (
+                f"dead letter held back ({event.scope}): {event.limit} in a row without a success, "
+                f"so this may be an outage or a bad deployment; {_wait(event)}"
             )
         case e.Skipped():
             return (
@@ -164,6 +175,7 @@ _Placed = (
     | e.ProbeFailed
     | e.DeadLettered
     | e.DeadLetterFailed
+    | e.LimitReached
     | e.Skipped
     | e.PassedOver
     | e.LeakDropped

@@ -83,6 +83,7 @@ def violations(
     *,
     committed: Mapping[Partition, int],
     strategy_length: int,
+    letter_limit: int | None = None,
     finished: bool = True,
 ) -> list[str]:
     """Every guarantee that `log` breaks, one sentence each; empty where all hold.
@@ -96,6 +97,7 @@ def violations(
         *nothing_early(log),
         *nothing_while_open(log),
         *dead_lettered_only_when_due(log, strategy_length),
+        *(letters_within(log, letter_limit) if letter_limit is not None else []),
         *handled_once_per_ownership(log),
         *committed_only_done(log, offsets, committed),
         *(nothing_lost(log, offsets, committed) if finished else []),
@@ -133,7 +135,11 @@ def nothing_early(log: list[Entry]) -> Iterator[str]:
         match entry:
             case Ended(at_s, member, place):
                 ended_s[member, place] = at_s
-            case Said(_, member, events.CircuitOpened() | events.ProbeFailed() as event):
+            case Said(
+                _,
+                member,
+                events.CircuitOpened() | events.ProbeFailed() | events.LimitReached() as event,
+            ):
                 key = member, _place(event)
                 not_before_s[key] = ended_s[key] + event.delay_s
             case Said(_, member, events.Revoked() | events.Lost() as event):
@@ -158,7 +164,11 @@ def nothing_while_open(log: list[Entry]) -> Iterator[str]:
     open_now: dict[tuple[str, Scope], _Open] = {}
     for entry in log:
         match entry:
-            case Said(at_s, member, events.CircuitOpened() | events.ProbeFailed() as event):
+            case Said(
+                at_s,
+                member,
+                events.CircuitOpened() | events.ProbeFailed() | events.LimitReached() as event,
+            ):
                 open_now[member, event.scope] = _Open(_place(event), at_s + event.delay_s)
             case Said(at_s, member, events.DeadLetterFailed() as event):
                 open_now[member, event.scope] = _Open(_place(event), at_s + event.delay_s, True)
@@ -184,8 +194,12 @@ def _while_open(entry: Begun, item: _Open) -> Iterator[str]:
 
 
 def dead_lettered_only_when_due(log: list[Entry], strategy_length: int) -> Iterator[str]:
-    """Only after exactly the strategy's failures, or one permanent, or an operator's word."""
+    """Only after exactly the strategy's failures, or one permanent, or an operator's word.
+
+    Each time that it was held back there may be one failure more.
+    """
     failures: dict[tuple[str, Place], int] = defaultdict(int)
+    held_back: dict[tuple[str, Place], int] = defaultdict(int)
     for entry in log:
         match entry:
             case Ended(_, member, place, "failed"):
@@ -194,10 +208,29 @@ def dead_lettered_only_when_due(log: list[Entry], strategy_length: int) -> Itera
                 for key in [k for k in failures if k[0] == member]:
                     if key[1][:2] in event.partitions:
                         del failures[key]
+                        held_back.pop(key, None)
+            case Said(_, member, events.LimitReached() as event):
+                held_back[member, _place(event)] += 1
             case Said(_, member, events.DeadLettered(reason="exhausted") as event):
                 seen = failures.get((member, _place(event)), event.failures)
-                if not seen == event.failures == strategy_length + 1:
+                most = strategy_length + 1 + held_back[member, _place(event)]
+                if seen != event.failures or not strategy_length < seen <= most:
                     yield f"{_place(event)} was exhausted after {seen} failures"
+
+
+def letters_within(log: list[Entry], limit: int) -> Iterator[str]:
+    """No letter is sent after `limit` in a row without a success, but on an operator's word."""
+    in_a_row: dict[str, int] = defaultdict(int)
+    for entry in log:
+        match entry:
+            case Ended(_, member, _, "done"):
+                in_a_row[member] = 0
+            case Said(_, member, events.DeadLettered(reason="given-up")):
+                in_a_row[member] = 0
+            case Said(at_s, member, events.DeadLettered() as event):
+                in_a_row[member] += 1
+                if in_a_row[member] > limit:
+                    yield f"{at_s:.3f} {member}: {_place(event)} is letter {limit} + 1 in a row"
 
 
 def handled_once_per_ownership(log: list[Entry]) -> Iterator[str]:

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from linear_retry import RetryAfter, Strategy
 from linear_retry.decision import (
+    HELD_BACK_AT_LEAST_S,
     Bury,
     Decision,
     Failure,
+    HoldBack,
     OnExhausted,
     OnPermanent,
     Permanent,
@@ -23,6 +25,7 @@ from linear_retry.decision import (
     Wait,
     classify,
     decide,
+    held_back_s,
 )
 
 _ERROR = OSError("down")
@@ -179,6 +182,70 @@ def test_jitter_only_lengthens(jitter: float, drawn: float) -> None:
         decision = decide(Transient(_ERROR), failures, policy, lambda: drawn)
         assert isinstance(decision, Wait)
         assert 10 <= decision.delay_s <= 10 * (1 + jitter)
+
+
+_failures = st.one_of(
+    _asked_s.map(lambda asked_s: Transient(_ERROR, asked_s)), st.just(Permanent(_ERROR))
+)
+
+
+@given(
+    _failures,
+    _delays_s,
+    st.integers(1, 10),
+    _on_exhausted,
+    _on_permanent,
+    st.integers(1, 5),
+    st.integers(0, 10),
+)
+def test_the_limit_turns_letters_into_waits_and_nothing_else(
+    failure: Failure,
+    delays_s: list[float],
+    failures: int,
+    on_exhausted: OnExhausted,
+    on_permanent: OnPermanent,
+    limit: int,
+    letters: int,
+) -> None:
+    """A letter is held back exactly where the limit is reached; nothing else heeds the limit."""
+    assume(delays_s or on_exhausted != "repeat")  # refused at construction
+    strategy = Strategy(delays_s)
+    without = decide(failure, failures, Policy(strategy, on_exhausted, on_permanent))
+    policy = Policy(strategy, on_exhausted, on_permanent, limit)
+    decision = decide(failure, failures, policy, letters_in_a_row=letters)
+    held_back = isinstance(without, Bury) and letters >= limit
+    assert held_back == isinstance(decision, HoldBack)
+    assert held_back or without == decision
+
+
+@pytest.mark.parametrize(
+    ("delays_s", "failure", "delay_s"),
+    [
+        ([], Permanent(_ERROR), 60.0),
+        ([1, 5], Permanent(_ERROR), 60.0),
+        ([1, 300], Permanent(_ERROR), 300.0),
+        ([300, 1], Permanent(_ERROR), 60.0),
+        ([1, 5], Transient(_ERROR, 3.0), 60.0),
+        ([1, 5], Transient(_ERROR, 90.0), 90.0),
+        ([1, 300], Transient(_ERROR, 90.0), 300.0),
+    ],
+    ids=repr,
+)
+def test_what_is_held_back_waits_for_the_last_delay_or_a_minute(
+    delays_s: list[float], failure: Failure, delay_s: float
+) -> None:
+    """The longest of the strategy's last delay, a minute, and what the handler asked for."""
+    policy = Policy(Strategy(delays_s), letter_limit=1)
+    assert HoldBack(delay_s) == decide(failure, 3, policy, letters_in_a_row=1)
+
+
+@given(_delays_s, st.floats(0, 1), st.floats(0, 1, exclude_max=True))
+def test_what_is_held_back_never_waits_for_less_than_a_minute(
+    delays_s: list[float], jitter: float, drawn: float
+) -> None:
+    """Neither for less than a minute, nor for less than the last delay, jitter or not."""
+    delay_s = held_back_s(Policy(Strategy(delays_s, jitter=jitter)), lambda: drawn)
+    assert delay_s >= max([HELD_BACK_AT_LEAST_S, *delays_s[-1:]])
 
 
 _down, _bug = OSError("down"), KeyError("bug")

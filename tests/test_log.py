@@ -17,6 +17,7 @@ from linear_retry.events import (
     DeadLettered,
     DeadLetterFailed,
     Event,
+    LimitReached,
     PartitionRevived,
     ProbeFailed,
     RetentionTooShort,
@@ -43,6 +44,7 @@ _SAMPLES: dict[str, Any] = {
     "generation": 2,
     "escaped_headers": ("trace",),
     "sends": 4,
+    "limit": 20,
     "retry_group_id": "shipping",
     "next_offset": 2000,
     "took_s": 400.0,
@@ -65,6 +67,7 @@ _LEVELS = {
     "CircuitClosed": logging.INFO,
     "DeadLettered": logging.ERROR,
     "DeadLetterFailed": logging.ERROR,
+    "LimitReached": logging.ERROR,
     "Skipped": logging.ERROR,
     "PassedOver": logging.INFO,
     "LeakDropped": logging.INFO,
@@ -164,6 +167,15 @@ def test_the_line_about_a_wait_says_everything(
         "next attempt in 12.5 s, at 2026-01-02T03:04:05.678+00:00"
     )
     assert expected == _line(_sample(kind), caplog)
+
+
+def test_the_line_about_a_letter_held_back_says_why_and_until_when(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """How many there were in a row, and everything that is said of any wait, is in it."""
+    line = _line(_sample(LimitReached), caplog)
+    assert "held back (orders): 20 in a row without a success" in line
+    assert "failures so far: 17; next attempt in 12.5 s, at 2026-01-02T03:04:05.678" in line
 
 
 def test_the_line_about_an_unsent_letter_says_when_it_is_sent_again(

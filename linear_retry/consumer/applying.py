@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from linear_retry import events
-from linear_retry.consumer.circuits import Circuit, Held
+from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.letters import (
     Abandoned,
     Acknowledged,
@@ -17,12 +17,24 @@ from linear_retry.consumer.letters import (
     resend_delay_s,
     write,
 )
+from linear_retry.consumer.limit import LettersInARow
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.steering import Steering
+from linear_retry.consumer.telling import (
+    Opening,
+    dead_lettered,
+    letter_failed,
+    limit_reached,
+    opened,
+    probe_failed,
+    what,
+)
 from linear_retry.dead_letter import DeadLetter
 from linear_retry.decision import (
+    GIVEN_UP,
     Bury,
     Failure,
+    HoldBack,
     IsTransient,
     Policy,
     Skip,
@@ -30,6 +42,7 @@ from linear_retry.decision import (
     Wait,
     classify,
     decide,
+    held_back_s,
 )
 from linear_retry.error_text import brief
 from linear_retry.errors import ExhaustedError, PermanentError, UsageError
@@ -59,6 +72,7 @@ class Applying:
         self._choices = choices
         self._steering = steering
         self._letters = letters
+        self._in_a_row = LettersInARow()
         self._commit_at_s = 0.0
 
     def failed(self, before: Held, error: Exception) -> None:
@@ -69,12 +83,20 @@ class Applying:
         parts, choices = self._parts, self._choices
         failure = self._classify(error)
         held = before.failed(error, parts.clock.utc_ms())
-        decision = decide(failure, held.failures, choices.policy, choices.dice)
+        decision = decide(
+            failure,
+            held.failures,
+            choices.policy,
+            choices.dice,
+            letters_in_a_row=self._in_a_row.count,
+        )
         match decision:
             case Wait(delay_s):
                 self._wait(held, delay_s)
             case Bury(reason):
                 self.bury(replace(held, letter=self._letter(held, reason)))
+            case HoldBack(delay_s):
+                self._hold_back(held, delay_s)
             case Skip():
                 self._skip(held)
             case Stop(reason):
@@ -82,16 +104,29 @@ class Applying:
             case _:
                 assert_never(decision)
 
+    def succeeded(self) -> None:
+        """A handler has returned: whatever fails next is no outage that began before."""
+        self._in_a_row.end()
+
     def bury(self, held: Held) -> None:
-        """Send its letter. The offset is stored after the acknowledgement, with no exception."""
-        letters, letter = self._letters, held.letter
+        """Send its letter. The offset is stored after the acknowledgement, with no exception.
+
+        Where others have reached the limit while it could not be sent, it is held back too: all of
+        them waiting for the success of another would wait for ever, so it is attempted again.
+        """
+        letters, letter, policy = self._letters, held.letter, self._choices.policy
         if letters is None or letter is None:
             raise AssertionError("buried without a dead-letter topic: a bug; please report it")
+        if letter.reason != GIVEN_UP and policy.holds_back(self._in_a_row.count):
+            delay_s = held_back_s(policy, self._choices.dice)
+            self._hold_back(replace(held, letter=None, sends=0), delay_s)
+            return
         answer = letters.send(held, letter)
         still_ours = self._parts.ownership.epoch_of(held.partition) == held.epoch
         match answer:
             case Acknowledged():
-                said = _dead_lettered(held, letter, letters.topic)
+                self._in_a_row.note(letter.reason)
+                said = dead_lettered(held, letter, letters.topic)
                 if still_ours:
                     # A rebalance of others, while it was awaited, had everything fetched anew.
                     self._parts.reading.drop_through(held.partition, held.offset)
@@ -110,6 +145,8 @@ class Applying:
     def finish(self, held: Held, outcome: events.CloseOutcome, *said: events.Event) -> None:
         """Stored; then everything in scope goes on behind it."""
         parts = self._parts
+        if outcome == "recovered":
+            self.succeeded()
         parts.offsets.done({held.partition: held.offset + 1})
         for event in said:
             parts.emit(event)
@@ -141,49 +178,42 @@ class Applying:
             ) from raised
 
     def _wait(self, held: Held, delay_s: float) -> None:
-        scope = self._scope(held)
-        circuit, was_closed = self._open(scope, held, delay_s)
-        kind = events.CircuitOpened if was_closed else events.ProbeFailed
-        self._parts.emit(_waiting(kind, scope, held, delay_s, circuit))
+        opening = self._open(held, delay_s)
+        self._parts.emit(opened(opening) if opening.was_closed else probe_failed(opening))
         self._commit()
 
     def _hold_letter(self, held: Held, topic: str, error: str) -> None:
-        delay_s, scope = resend_delay_s(held.sends), self._scope(held)
-        circuit, was_closed = self._open(scope, held, delay_s)
-        if was_closed:
-            self._parts.emit(_waiting(events.CircuitOpened, scope, held, delay_s, circuit))
-        self._parts.emit(
-            events.DeadLetterFailed(
-                scope,
-                *held.partition,
-                held.offset,
-                dead_letter_topic=topic,
-                error=error,
-                sends=held.sends,
-                delay_s=delay_s,
-                retry_at=circuit.retry_at,
-            )
-        )
+        opening = self._open(held, resend_delay_s(held.sends))
+        if opening.was_closed:
+            self._parts.emit(opened(opening))
+        self._parts.emit(letter_failed(opening, topic, error))
         self._commit()
 
-    def _open(self, scope: Scope, held: Held, delay_s: float) -> tuple[Circuit, bool]:
-        """The circuit, and whether it was closed before.
+    def _hold_back(self, held: Held, delay_s: float) -> None:
+        opening = self._open(held, delay_s)
+        if opening.was_closed:
+            self._parts.emit(opened(opening))
+        self._parts.emit(limit_reached(opening, self._choices.policy.letter_limit or 0))
+        self._commit()
+
+    def _open(self, held: Held, delay_s: float) -> Opening:
+        """Its circuit waits for so long, and holds it.
 
         The state first, then the pause, then the seeks: a failing call finds it recorded. Nothing
         here stands behind a commit, which may fail.
         """
-        parts = self._parts
+        parts, scope = self._parts, self._scope(held)
         was_closed = parts.circuits.get(scope) is None
         now_s, now_ms = parts.clock.now_s(), parts.clock.utc_ms()
         circuit = parts.circuits.open(scope, held, now_s, delay_s, now_ms)
         if was_closed:
             self._steering.stop(scope)
-        return circuit, was_closed
+        return Opening(scope, held, delay_s, circuit.retry_at, was_closed)
 
     def _skip(self, held: Held) -> None:
         retry_id = self._letter(held, "permanent").retry_id
         place = (*held.partition, held.offset)
-        self.finish(held, "skipped", events.Skipped(*place, retry_id, _what(held)))
+        self.finish(held, "skipped", events.Skipped(*place, retry_id, what(held)))
 
     def _letter(self, held: Held, reason: str) -> DeadLetter:
         label = self._choices.policy.strategy.label
@@ -193,7 +223,7 @@ class Applying:
         topic, partition = held.partition
         kind = ExhaustedError if reason == "exhausted" else PermanentError
         return kind(
-            f"{topic}[{partition}]@{held.offset}: failure {held.failures} was {_what(held)}, and "
+            f"{topic}[{partition}]@{held.offset}: failure {held.failures} was {what(held)}, and "
             f'on_{reason}="stop"; nothing is committed past this message',
             topic=topic,
             partition=partition,
@@ -210,39 +240,3 @@ class Applying:
         uncommitted = parts.offsets.uncommitted()
         if uncommitted:
             parts.client.commit(uncommitted)
-
-
-def _what(held: Held) -> str:
-    return "no error" if held.error is None else brief(held.error)
-
-
-def _waiting(
-    kind: type[events.CircuitOpened | events.ProbeFailed],
-    scope: Scope,
-    held: Held,
-    delay_s: float,
-    circuit: Circuit,
-) -> events.Event:
-    return kind(
-        scope,
-        *held.partition,
-        held.offset,
-        error=_what(held),
-        failures=held.failures,
-        delay_s=delay_s,
-        retry_at=circuit.retry_at,
-    )
-
-
-def _dead_lettered(held: Held, letter: DeadLetter, topic: str) -> events.DeadLettered:
-    return events.DeadLettered(
-        *held.partition,
-        held.offset,
-        dead_letter_topic=topic,
-        retry_id=letter.retry_id,
-        generation=letter.generation,
-        reason=letter.reason,
-        error=_what(held),
-        failures=held.failures,
-        escaped_headers=letter.escaped_headers,
-    )

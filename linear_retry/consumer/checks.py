@@ -7,6 +7,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias, get_args
 
 from linear_retry.consumer.applying import Choices
@@ -63,7 +64,12 @@ def plan(
         producer_config=for_letters,
         answer_within_s=answer_within_s(for_letters),
         topics=tuple(topics),
-        choices=Choices(policy, is_transient(transient), scope, outside.dice),
+        choices=Choices(
+            replace(policy, letter_limit=letters.limit) if letters else policy,
+            is_transient(transient),
+            scope,
+            outside.dice,
+        ),
         dead_letters=letters,
         strategy_total_s=strategy.total_s,
         start_timeout_s=start_timeout_s,

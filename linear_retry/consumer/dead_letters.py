@@ -24,12 +24,16 @@ class DeadLetters:
     `transactional` sends the letter and commits its source offset in one Kafka transaction:
     readers with `isolation.level=read_committed` (the default) then find each letter once, over
     crashes and rebalances too.
+    `limit`, a whole number from 1: after so many letters in a row, with no success between them,
+    the next message is held instead, and attempted again after the strategy's last delay, or a
+    minute where that is less, until something succeeds. None: no limit.
     """
 
     topic: str
     config: Mapping[str, Any] = field(default_factory=dict)
     oversized: Oversized = "hold"
     transactional: bool = False
+    limit: int | None = None
 
     def __post_init__(self) -> None:
         """Raises `ConfigurationError`."""
@@ -42,3 +46,7 @@ class DeadLetters:
             raise ConfigurationError(f'oversized={self.oversized!r}: "hold" or "reference"')
         if not isinstance(self.transactional, bool):
             raise ConfigurationError(f"transactional={self.transactional!r}: True or False")
+        if self.limit is not None and (type(self.limit) is not int or self.limit < 1):
+            raise ConfigurationError(
+                f"limit={self.limit!r}: a whole number of dead letters from 1, or None for no limit"
+            )

@@ -112,6 +112,8 @@ class Loop:
         self._done(work.messages[: work.handled])
         del reading.ahead[: work.handled]
         reading.note_speed(work.handled, self._parts.clock.now_s() - begun_s)
+        if work.handled:
+            self._applying.succeeded()
         if work.error is not None:
             message = reading.ahead.pop(0)
             partition = partition_of(message)

@@ -69,7 +69,7 @@ class Member:
             [TOPIC],
             strategy=group.strategy,
             transient=OutageError,
-            dead_letters=DeadLetters(LETTERS),
+            dead_letters=group.dead_letters,
             scope=group.scope,
             on_exhausted="dead-letter",
             on_permanent="dead-letter",
@@ -116,6 +116,7 @@ class FakeGroup:
         strategy: Iterable[Any] = (1, 2, 5),
         config: dict[str, Any] | None = None,
         scope: ScopeKind = "consumer",
+        letter_limit: int | None = None,
     ) -> None:
         self.fake = FakeKafka()
         self.fake.create_topic(TOPIC, partitions)
@@ -124,6 +125,7 @@ class FakeGroup:
         self.protocol: Protocol = protocol
         self.config = config or {}
         self.scope: ScopeKind = scope
+        self.dead_letters = DeadLetters(LETTERS, limit=letter_limit)
         self.witness = Witness(self.fake.clock.now_s)
         self.dependency = Dependency()
         self.dependency.advance = self.fake.clock.advance
@@ -192,6 +194,7 @@ class FakeGroup:
             self.visible,
             committed=self.fake.group(GROUP),
             strategy_length=len(self.strategy),
+            letter_limit=self.dead_letters.limit,
             finished=finished,
         )
 

@@ -1,0 +1,315 @@
+"""Does a row of dead letters end where the user has set its limit?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import KafkaError
+
+from linear_retry import ConfigurationError, DeadLetters, Strategy, events
+from linear_retry.consumer.applying import Choices
+from linear_retry.consumer.assembly import Outside
+from linear_retry.consumer.checks import plan
+from linear_retry.consumer.limit import LettersInARow
+from tests.consumer import test_machine
+from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, OutageError
+from tests.guarantees import Begun, Ended, Place, Said, letters_within
+
+_E = TypeVar("_E", bound=events.Event)
+
+
+def said(member: Member, kind: type[_E]) -> list[_E]:
+    return [event for event in member.events if isinstance(event, kind)]
+
+
+def attempts_of(group: FakeGroup, place: tuple[int, int]) -> list[float]:
+    """When the handler was called with this partition's offset."""
+    wanted: Place = (TOPIC, *place)
+    return [e.at_s for e in group.witness.log if isinstance(e, Begun) and e.place == wanted]
+
+
+def refusing(group: FakeGroup, *offsets: int, partition: int = 0) -> None:
+    group.dependency.refuses |= {(partition, offset) for offset in offsets}
+
+
+def alone(group: FakeGroup) -> Member:
+    """One member, with every partition."""
+    member = group.join()
+    group.share([0] * len(group.partitions))
+    return member
+
+
+def turn_until(group: FakeGroup, member: Member, kind: type[events.Event], times: int = 1) -> None:
+    for _ in range(2000):
+        if len(said(member, kind)) >= times:
+            return
+        group.turn()
+    pytest.fail(f"no {kind.__name__} number {times}: {member.events}")
+
+
+# -- what it does ------------------------------------------------------------------------------
+
+
+def test_the_letter_after_the_last_one_is_held_back() -> None:
+    """After `limit` letters in a row the next message is held, and its circuit stays open."""
+    group = FakeGroup(partitions=1, letter_limit=2)
+    group.produce(0, 5)
+    refusing(group, 0, 1, 2, 3, 4)
+    member = alone(group)
+    turn_until(group, member, events.LimitReached)
+    (opened,), (reached,) = said(member, events.CircuitOpened), said(member, events.LimitReached)
+    assert [opened, reached] == member.events[-2:]
+    assert (TOPIC, 0, 2, 1, 2, 60.0) == (
+        reached.topic,
+        reached.partition,
+        reached.offset,
+        reached.failures,
+        reached.limit,
+        reached.delay_s,
+    )
+    assert (60.0, opened.retry_at) == (opened.delay_s, reached.retry_at)
+    assert "PoisonError()" == reached.error
+    assert [0, 1] == [letter.offset for letter in said(member, events.DeadLettered)]
+    assert [] == group.violations(finished=False)
+
+
+def test_it_is_attempted_again_every_minute() -> None:
+    """While everything fails, the message behind the limit is attempted, and nothing is sent."""
+    group = FakeGroup(partitions=1, letter_limit=1)
+    group.produce(0, 3)
+    refusing(group, 0, 1, 2)
+    member = alone(group)
+    turn_until(group, member, events.LimitReached, 4)
+    times_s = attempts_of(group, (0, 1))
+    waits_s = [after - before for before, after in pairwise(times_s)]
+    assert [60.0, 60.0, 60.0] == pytest.approx(waits_s, abs=0.02)
+    assert [1, 2, 3, 4] == [event.failures for event in said(member, events.LimitReached)]
+    assert 1 == len(said(member, events.DeadLettered))
+    assert 1 == len(said(member, events.CircuitOpened))
+    assert [] == said(member, events.ProbeFailed)
+    assert [] == group.violations(finished=False)
+
+
+def test_its_own_success_ends_it() -> None:
+    """The deployment is mended: the held message is handled, and all behind it."""
+    group = FakeGroup(partitions=1, letter_limit=1)
+    group.produce(0, 5)
+    refusing(group, 0, 1, 2)
+    member = alone(group)
+    turn_until(group, member, events.LimitReached)
+    group.dependency.refuses = {(0, 3)}
+    group.finish()
+    assert [0, 3] == [letter.offset for letter in said(member, events.DeadLettered)]
+    assert ["recovered"] == [event.outcome for event in said(member, events.CircuitClosed)]
+    assert [] == group.violations()
+
+
+def test_a_success_of_the_read_ahead_ends_the_row() -> None:
+    """Two, a success, two: never three in a row, so nothing is held back."""
+    group = FakeGroup(partitions=1, letter_limit=2)
+    group.produce(0, 9)
+    refusing(group, 0, 1, 3, 4, 6, 7)
+    member = alone(group)
+    group.finish()
+    assert 6 == len(said(member, events.DeadLettered))
+    assert [] == said(member, events.LimitReached)
+    assert [] == group.violations()
+
+
+def test_a_success_in_another_scope_ends_it() -> None:
+    """With a narrow scope the others go on: once one of them has succeeded, letters are sent."""
+    group = FakeGroup(partitions=2, scope="partition", letter_limit=1)
+    group.produce(0, 2)
+    refusing(group, 0, 1)
+    member = alone(group)
+    turn_until(group, member, events.LimitReached)
+    group.produce(1, 1)
+    group.finish()
+    assert [0, 1] == [letter.offset for letter in said(member, events.DeadLettered)]
+    assert [] == group.violations()
+
+
+def test_in_every_scope_the_next_letter_is_held_back() -> None:
+    """The row is the consumer's: two partitions make it together, and wait for each other."""
+    group = FakeGroup(partitions=2, scope="partition", letter_limit=2)
+    group.produce(0, 2)
+    group.produce(1, 2)
+    refusing(group, 0, 1, partition=0)
+    refusing(group, 0, 1, partition=1)
+    member = alone(group)
+    turn_until(group, member, events.LimitReached, 2)
+    assert 2 == len(said(member, events.DeadLettered))
+    assert {0, 1} == {event.partition for event in said(member, events.LimitReached)}
+    assert [] == group.violations(finished=False)
+
+
+def test_a_letter_that_waits_to_be_sent_is_held_back_too() -> None:
+    """The limit was reached by another while this one could not be sent: it is attempted again."""
+    group = FakeGroup(partitions=2, scope="partition", letter_limit=1)
+    group.produce(0, 1)
+    refusing(group, 0)
+    group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
+    member = alone(group)
+    turn_until(group, member, events.DeadLetterFailed)
+    group.produce(1, 1)
+    refusing(group, 0, partition=1)
+    turn_until(group, member, events.LimitReached)
+    (reached,) = said(member, events.LimitReached)
+    assert 0 == reached.partition
+    group.dependency.refuses = set()
+    group.finish()
+    assert [1] == [letter.partition for letter in said(member, events.DeadLettered)]
+    assert 2 == len(attempts_of(group, (0, 0)))
+    assert [] == group.violations()
+
+
+def test_an_exhausted_message_counts_as_any() -> None:
+    """What the strategy gave up is a letter in the row, and is held back behind it."""
+    group = FakeGroup(partitions=1, strategy=[1], letter_limit=1)
+    group.produce(0, 3)
+    group.dependency.down = True
+    member = alone(group)
+    turn_until(group, member, events.LimitReached, 2)
+    (letter,) = said(member, events.DeadLettered)
+    assert ("exhausted", 0) == (letter.reason, letter.offset)
+    assert [(1, 2), (1, 3)] == [(e.offset, e.failures) for e in said(member, events.LimitReached)]
+    group.dependency.down = False
+    group.finish()
+    assert 1 == len(said(member, events.DeadLettered))
+    assert [] == group.violations()
+
+
+def test_without_a_limit_nothing_is_held_back() -> None:
+    """By default any number of letters is sent."""
+    group = FakeGroup(partitions=1)
+    group.produce(0, 30)
+    refusing(group, *range(30))
+    member = alone(group)
+    group.finish()
+    assert 30 == len(said(member, events.DeadLettered))
+    assert [] == group.violations()
+
+
+def test_the_row_outlives_a_rebalance() -> None:
+    """A bad deployment goes on being one when partitions are shared out anew."""
+    group = FakeGroup(partitions=1, letter_limit=2)
+    group.produce(0, 4)
+    refusing(group, 0, 1, 2, 3)
+    member = alone(group)
+    turn_until(group, member, events.DeadLettered)
+    group.fake.lose(member.consumer)
+    group.share([0])
+    turn_until(group, member, events.LimitReached)
+    assert [] == group.violations(finished=False)
+
+
+# -- how it counts -----------------------------------------------------------------------------
+
+
+def test_the_row() -> None:
+    """Letters that the policy wanted are counted; a success, or an operator's word, ends them."""
+    row = LettersInARow()
+    counts = []
+    for step in ("exhausted", "permanent", "given-up", "permanent", "success", "exhausted"):
+        if step == "success":
+            row.end()
+        else:
+            row.note(step)
+        counts.append(row.count)
+    assert [1, 2, 0, 1, 0, 1] == counts
+
+
+# -- how it is asked for -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, False, 1.0, "20", float("nan")], ids=repr)
+def test_what_is_no_limit(limit: Any) -> None:
+    """A whole number from 1; all else is refused at construction, with what was given."""
+    with pytest.raises(
+        ConfigurationError, match="a whole number of dead letters from 1"
+    ) as refusal:
+        DeadLetters("orders.dlq", limit=limit)
+    assert f"limit={limit!r}" in str(refusal.value)
+
+
+def _choices(dead_letters: DeadLetters | None) -> Choices:
+    return plan(
+        {"bootstrap.servers": "fake:9092", "group.id": "billing"},
+        [TOPIC],
+        strategy=Strategy([1]),
+        transient=OutageError,
+        dead_letters=dead_letters,
+        scope="consumer",
+        on_exhausted="stop",
+        on_permanent="dead-letter" if dead_letters else "stop",
+        start_timeout_s=1,
+        close_timeout_s=1,
+        outside=Outside(),
+    ).choices
+
+
+@pytest.mark.parametrize(
+    ("dead_letters", "limit"),
+    [(DeadLetters(LETTERS, limit=7), 7), (DeadLetters(LETTERS), None), (None, None)],
+)
+def test_the_limit_is_the_policys(dead_letters: DeadLetters | None, limit: int | None) -> None:
+    """What `DeadLetters` says is what decisions go by."""
+    assert limit == _choices(dead_letters).policy.letter_limit
+
+
+# -- under any schedule ------------------------------------------------------------------------
+
+
+class LimitedSchedule(test_machine.Schedule):
+    """As without a limit; at the end nothing is refused any more, or it would wait for ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.group = FakeGroup(protocol=self.protocol, partitions=3, letter_limit=2)
+
+    def teardown(self) -> None:
+        self.group.dependency.refuses.clear()
+        super().teardown()
+
+
+TestLimited = LimitedSchedule.TestCase
+TestLimited.settings = test_machine.TestEager.settings
+
+
+# -- is the law itself one? --------------------------------------------------------------------
+
+
+def _log(steps: Iterable[str]) -> list[Any]:
+    place: Place = ("orders", 0, 0)
+    letter = {
+        "dead_letter_topic": "orders.dlq",
+        "retry_id": "id",
+        "generation": 1,
+        "error": "",
+        "failures": 1,
+        "escaped_headers": (),
+    }
+    return [
+        Ended(0.0, "first", place, "done")
+        if step == "done"
+        else Said(0.0, "first", events.DeadLettered(*place, reason=step, **letter))  # type: ignore[arg-type]
+        for step in steps
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "broken"),
+    [
+        (["permanent", "exhausted"], 0),
+        (["permanent", "exhausted", "permanent"], 1),
+        (["permanent", "exhausted", "done", "permanent"], 0),
+        (["permanent", "exhausted", "given-up", "permanent", "exhausted"], 0),
+        (["permanent", "exhausted", "given-up", "permanent", "exhausted", "permanent"], 1),
+    ],
+)
+def test_the_law_sees_a_letter_too_many(steps: list[str], broken: int) -> None:
+    """More than `limit` in a row is a violation, unless a success or an operator lies between."""
+    assert broken == len(list(letters_within(_log(steps), 2)))
