@@ -44,7 +44,16 @@ class Said:
     event: events.Event
 
 
-Entry: TypeAlias = Begun | Ended | Said
+@dataclass(frozen=True, slots=True)
+class Away:
+    """The member did nothing since `since_s`: it was another's turn, or the machine stood still."""
+
+    at_s: float
+    member: str
+    since_s: float
+
+
+Entry: TypeAlias = Begun | Ended | Said | Away
 
 
 @dataclass(slots=True)
@@ -75,6 +84,11 @@ class Witness:
                 self.log.append(Ended(self.now_s(), member, place, how))
 
         return watched
+
+    def away(self, member: str, since_s: float) -> None:
+        """It goes on now, and could do nothing since `since_s`."""
+        if self.now_s() > since_s:
+            self.log.append(Away(self.now_s(), member, since_s))
 
 
 def violations(
@@ -169,6 +183,9 @@ def nothing_while_open(log: list[Entry]) -> Iterator[str]:
                 member,
                 events.CircuitOpened() | events.ProbeFailed() | events.LimitReached() as event,
             ):
+                was_open = (member, event.scope) in open_now
+                if was_open == isinstance(event, events.CircuitOpened):
+                    yield f"{at_s:.3f} {member}: {event} though {'' if was_open else 'not '}open"
                 open_now[member, event.scope] = _Open(_place(event), at_s + event.delay_s)
             case Said(at_s, member, events.DeadLetterFailed() as event):
                 open_now[member, event.scope] = _Open(_place(event), at_s + event.delay_s, True)

@@ -11,13 +11,16 @@ from linear_retry.consumer.assembly import Assembly, Outside
 from linear_retry.consumer.attempting import attempt_all
 from linear_retry.consumer.checks import plan
 from linear_retry.consumer.circuits import Circuits
+from linear_retry.consumer.reading import partition_of
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, ScopeKind
 from tests.fake.cluster import FakeKafka
 from tests.guarantees import Witness, violations
+from tests.promptness import nothing_late
 
 TOPIC = "orders"
+OTHER_TOPIC = "refunds"
 LETTERS = "orders.dlq"
 GROUP = "billing"
 
@@ -38,10 +41,11 @@ class PoisonError(Exception):
 
 
 class Dependency:
-    """What the handler calls: up or down, and some messages it will never take."""
+    """What the handler calls: up or down, for all or for some, and messages it will never take."""
 
     def __init__(self) -> None:
         self.down = False
+        self.down_for: set[Partition] = set()
         self.refuses: set[tuple[int, int]] = set()
         self.raises_once: list[BaseException] = []
         self.takes_s = 0.0
@@ -53,7 +57,7 @@ class Dependency:
             raise self.raises_once.pop()
         if (message.partition(), message.offset()) in self.refuses:
             raise PoisonError
-        if self.down:
+        if self.down or partition_of(message) in self.down_for:
             raise OutageError
 
 
@@ -66,7 +70,7 @@ class Member:
         wanted = plan(
             {"bootstrap.servers": "fake:9092", "group.id": GROUP, **PROTOCOL_KEYS[protocol]}
             | group.config,
-            [TOPIC],
+            group.topics,
             strategy=group.strategy,
             transient=OutageError,
             dead_letters=group.dead_letters,
@@ -90,14 +94,20 @@ class Member:
         self.assembly = Assembly(wanted, self.circuits, emit, self.stop)
         self.handler = group.witness.handler(name, group.dependency)
         self.consumer = fake.consumers[-1]
+        self._witness = group.witness
+        self._rests_since_s = fake.clock.now_s()
         self.assembly.start()
 
     def turn(self) -> None:
         """One turn of the loop."""
         now_s = self.assembly.parts.clock.now_s
-        with closing(self.assembly.loop.turn()) as turn:
-            for work in turn:
-                attempt_all(work, self.handler, self.stop, now_s)
+        self._witness.away(self.name, self._rests_since_s)
+        try:
+            with closing(self.assembly.loop.turn()) as turn:
+                for work in turn:
+                    attempt_all(work, self.handler, self.stop, now_s)
+        finally:
+            self._rests_since_s = now_s()
 
     def state_size(self) -> int:
         """Entries kept per partition, circuit or message, all owners together."""
@@ -112,14 +122,18 @@ class FakeGroup:
         self,
         *,
         protocol: Protocol = "eager",
+        topics: Iterable[str] = (TOPIC,),
         partitions: int = 3,
         strategy: Iterable[Any] = (1, 2, 5),
         config: dict[str, Any] | None = None,
         scope: ScopeKind = "consumer",
         letter_limit: int | None = None,
     ) -> None:
+        """Each of `topics` has as many `partitions`."""
         self.fake = FakeKafka()
-        self.fake.create_topic(TOPIC, partitions)
+        self.topics = list(topics)
+        for topic in self.topics:
+            self.fake.create_topic(topic, partitions)
         self.fake.create_topic(LETTERS, partitions)
         self.strategy = Strategy(list(strategy))
         self.protocol: Protocol = protocol
@@ -130,7 +144,9 @@ class FakeGroup:
         self.dependency = Dependency()
         self.dependency.advance = self.fake.clock.advance
         self.members: list[Member] = []
-        self.visible: dict[Partition, list[int]] = {(TOPIC, n): [] for n in range(partitions)}
+        self.visible: dict[Partition, list[int]] = {
+            (topic, number): [] for topic in self.topics for number in range(partitions)
+        }
         self._born = 0
 
     @property
@@ -163,10 +179,11 @@ class FakeGroup:
         for member, share in zip(self.members, shares, strict=True):
             self.fake.assign(member.consumer, share, after=after)
 
-    def produce(self, partition: int, count: int = 1, *, gap: int = 0) -> None:
+    def produce(self, partition: int | Partition, count: int = 1, *, gap: int = 0) -> None:
+        """So many messages more. A number is a partition of the first topic."""
+        key = (self.topics[0], partition) if isinstance(partition, int) else partition
         for _ in range(count):
-            offset = self.fake.append(TOPIC, partition, b"value", b"key", gap=gap)
-            self.visible[TOPIC, partition].append(offset)
+            self.visible[key].append(self.fake.append(*key, b"value", b"key", gap=gap))
 
     def turn(self, times: int = 1) -> None:
         """Every member, one after another."""
@@ -189,7 +206,7 @@ class FakeGroup:
             self.turn()
 
     def violations(self, *, finished: bool = True) -> list[str]:
-        return violations(
+        found = violations(
             self.witness.log,
             self.visible,
             committed=self.fake.group(GROUP),
@@ -197,6 +214,7 @@ class FakeGroup:
             letter_limit=self.dead_letters.limit,
             finished=finished,
         )
+        return [*found, *nothing_late(self.witness.log)]
 
 
 def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:

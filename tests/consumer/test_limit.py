@@ -266,9 +266,7 @@ def test_the_limit_is_the_policys(dead_letters: DeadLetters | None, limit: int |
 class LimitedSchedule(test_machine.Schedule):
     """As without a limit; at the end nothing is refused any more, or it would wait for ever."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.group = FakeGroup(protocol=self.protocol, partitions=3, letter_limit=2)
+    letter_limit = 2
 
     def teardown(self) -> None:
         self.group.dependency.refuses.clear()
@@ -276,7 +274,7 @@ class LimitedSchedule(test_machine.Schedule):
 
 
 TestLimited = LimitedSchedule.TestCase
-TestLimited.settings = test_machine.TestEager.settings
+TestLimited.settings = test_machine.BUDGET
 
 
 # -- is the law itself one? --------------------------------------------------------------------

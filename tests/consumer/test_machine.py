@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import get_args
+
+import pytest
 from confluent_kafka import KafkaError
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -11,15 +15,22 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
 
-from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, Protocol
+from linear_retry.scope import Partition, Scope, ScopeKind
+from tests.consumer.group import GROUP, OTHER_TOPIC, TOPIC, FakeGroup, Member, Protocol
+from tests.guarantees import committed_only_done
+from tests.promptness import others_go_on
 
-PARTITIONS = 3
+TOPICS = (TOPIC, OTHER_TOPIC)
+PARTITIONS = list(product(TOPICS, range(2)))
 MEMBERS = 3
+QUIET_S = 60.0
+"""Longer than the watchdog's patience, which is doubled with every silence: 5, 10, 20 s."""
 
-partitions = st.integers(0, PARTITIONS - 1)
-owners = st.lists(st.integers(0, MEMBERS - 1), min_size=PARTITIONS, max_size=PARTITIONS)
+partitions = st.sampled_from(PARTITIONS)
+owners = st.lists(st.integers(0, MEMBERS - 1), min_size=len(PARTITIONS), max_size=len(PARTITIONS))
 members = st.integers(0, MEMBERS - 1)
 
 
@@ -27,10 +38,19 @@ class Schedule(RuleBasedStateMachine):
     """Members come and go, the dependency fails, librdkafka misbehaves; messages keep coming."""
 
     protocol: Protocol = "eager"
+    scope: ScopeKind = "consumer"
+    letter_limit: int | None = None
 
     def __init__(self) -> None:
         super().__init__()
-        self.group = FakeGroup(protocol=self.protocol, partitions=PARTITIONS)
+        self.group = FakeGroup(
+            protocol=self.protocol,
+            scope=self.scope,
+            topics=TOPICS,
+            partitions=2,
+            strategy=[1, 0, 2, 5],
+            letter_limit=self.letter_limit,
+        )
 
     def member(self, number: int) -> Member:
         return self.group.members[number % len(self.group.members)]
@@ -41,14 +61,14 @@ class Schedule(RuleBasedStateMachine):
     def begin(self, count: int, owned: list[int]) -> None:
         self.group.join()
         self.group.join()
-        for number in range(PARTITIONS):
-            self.group.produce(number, count)
+        for partition in PARTITIONS:
+            self.group.produce(partition, count)
         self.group.share(owned)
         self.group.turn()
 
-    @rule(number=partitions, count=st.integers(1, 10), gap=st.integers(0, 2))
-    def produce(self, number: int, count: int, gap: int) -> None:
-        self.group.produce(number, count, gap=gap)
+    @rule(partition=partitions, count=st.integers(1, 10), gap=st.integers(0, 2))
+    def produce(self, partition: Partition, count: int, gap: int) -> None:
+        self.group.produce(partition, count, gap=gap)
 
     @rule(times=st.integers(1, 12))
     def turn_all(self, times: int) -> None:
@@ -63,10 +83,14 @@ class Schedule(RuleBasedStateMachine):
     def outage(self, down: bool) -> None:
         self.group.dependency.down = down
 
-    @rule(number=partitions, ahead=st.integers(0, 5))
-    def poison(self, number: int, ahead: int) -> None:
-        found = self.group.visible[TOPIC, number]
-        self.group.dependency.refuses.add((number, len(found) + ahead))
+    @rule(failing=st.sets(partitions))
+    def outage_for_some(self, failing: set[Partition]) -> None:
+        self.group.dependency.down_for = failing
+
+    @rule(partition=partitions, ahead=st.integers(0, 5))
+    def poison(self, partition: Partition, ahead: int) -> None:
+        found = self.group.visible[partition]
+        self.group.dependency.refuses.add((partition[1], len(found) + ahead))
 
     @rule(takes_s=st.sampled_from([0.0, 0.01, 0.4, 3.0]))
     def slow(self, takes_s: float) -> None:
@@ -102,31 +126,31 @@ class Schedule(RuleBasedStateMachine):
 
     # -- librdkafka and the brokers --------------------------------------------------------
 
-    @rule(number=partitions, count=st.integers(1, 3))
-    def leak(self, number: int, count: int) -> None:
-        self.group.fake.faults.leak((TOPIC, number), count)
+    @rule(partition=partitions, count=st.integers(1, 3))
+    def leak(self, partition: Partition, count: int) -> None:
+        self.group.fake.faults.leak(partition, count)
 
-    @rule(number=partitions)
-    def dead(self, number: int) -> None:
-        self.group.fake.faults.kill((TOPIC, number))
+    @rule(partition=partitions)
+    def dead(self, partition: Partition) -> None:
+        self.group.fake.faults.kill(partition)
 
     @rule(times=st.integers(1, 2))
     def ignored_pause(self, times: int) -> None:
         self.group.fake.faults.ignore_pause(times)
 
-    @rule(number=partitions, further=st.integers(1, 3))
-    def jump(self, number: int, further: int) -> None:
-        found = self.group.visible[TOPIC, number]
+    @rule(partition=partitions, further=st.integers(1, 3))
+    def jump(self, partition: Partition, further: int) -> None:
+        found = self.group.visible[partition]
         if found:
-            self.group.fake.faults.jump((TOPIC, number), found[-1] - further)
+            self.group.fake.faults.jump(partition, found[-1] - further)
 
-    @rule(number=partitions)
-    def echo(self, number: int) -> None:
-        self.group.fake.faults.echo((TOPIC, number))
+    @rule(partition=partitions)
+    def echo(self, partition: Partition) -> None:
+        self.group.fake.faults.echo(partition)
 
-    @rule(number=partitions)
-    def stale(self, number: int) -> None:
-        self.group.fake.faults.stale((TOPIC, number))
+    @rule(partition=partitions)
+    def stale(self, partition: Partition) -> None:
+        self.group.fake.faults.stale(partition)
 
     @rule(late_s=st.sampled_from([0.0, 0.5, 2.0]))
     def late_resume(self, late_s: float) -> None:
@@ -159,48 +183,64 @@ class Schedule(RuleBasedStateMachine):
         self.group.fake.faults.delivery_s = delivery_s
         self.group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, times)
 
-    # -- the end ---------------------------------------------------------------------------
+    # -- a quiet stretch, and the end ------------------------------------------------------
+
+    @rule(owned=owners, failing=st.sets(partitions, max_size=2))
+    def quiet(self, owned: list[int], failing: set[Partition]) -> None:
+        """Only the dependency fails, for some: everything outside their scopes is done."""
+        self._calm(failing)
+        self.group.share(owned)
+        until_s = self.group.fake.clock.now_s() + QUIET_S
+        while self.group.fake.clock.now_s() < until_s:
+            self.group.turn()
+        scopes = [Scope.of(self.scope, partition) for partition in failing]
+        others = {
+            partition: found
+            for partition, found in self.group.visible.items()
+            if not any(scope.covers(partition) for scope in scopes)
+        }
+        assert [] == list(others_go_on(self.group.witness.log, others))
 
     @invariant()
-    def keeps_its_promises(self) -> None:
-        assert self.group.violations(finished=False) == []
+    def commits_only_what_is_done(self) -> None:
+        """At any time; every other promise that is broken once is found in the log at the end."""
+        group = self.group
+        committed = group.fake.group(GROUP)
+        assert [] == list(committed_only_done(group.witness.log, group.visible, committed))
 
     @invariant()
     def keeps_no_more_state_than_it_owns(self) -> None:
+        """Partitions, and a circuit for each scope: one may have gone, and wait for `retry_at`."""
         for member in self.group.members:
-            assert member.state_size() <= PARTITIONS + 1
+            scopes = {Scope.of(self.scope, partition) for partition in PARTITIONS}
+            assert member.state_size() <= len(PARTITIONS) + len(scopes)
 
     def teardown(self) -> None:
         if not self.group.members:
             return
-        self.group.dependency.down = False
-        self.group.dependency.takes_s = 0.0
-        self.group.fake.faults.clear()
+        self._calm(set())
         self.group.finish()
         assert self.group.violations() == []
-        letters = self.group.fake.topics[LETTERS].partitions
-        assert sum(len(one.records) for one in letters) >= 0
+
+    def _calm(self, failing: set[Partition]) -> None:
+        self.group.dependency.down = False
+        self.group.dependency.down_for = failing
+        self.group.dependency.takes_s = 0.0
+        self.group.fake.faults.clear()
 
 
-class CooperativeSchedule(Schedule):
-    protocol: Protocol = "cooperative"
-
-
-class ConsumerProtocolSchedule(Schedule):
-    protocol: Protocol = "consumer"
-
-
-_BUDGET = settings(
-    max_examples=400,
+BUDGET = settings(
+    max_examples=90,
     stateful_step_count=30,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
-TestEager = Schedule.TestCase
-TestEager.settings = _BUDGET
-TestCooperative = CooperativeSchedule.TestCase
-TestCooperative.settings = _BUDGET
-TestConsumerProtocol = ConsumerProtocolSchedule.TestCase
-TestConsumerProtocol.settings = _BUDGET
+
+@pytest.mark.parametrize("scope", get_args(ScopeKind))
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+def test_any_schedule(protocol: Protocol, scope: ScopeKind) -> None:
+    """Every guarantee holds under any schedule, in every protocol, for every scope."""
+    chosen = {"protocol": protocol, "scope": scope}
+    run_state_machine_as_test(type("Schedule", (Schedule,), chosen), settings=BUDGET)
