@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from linear_retry.consumer.applying import Applying, Choices
 from linear_retry.consumer.circuits import Circuits
@@ -13,23 +14,27 @@ from linear_retry.consumer.clock import Clock, SystemClock
 from linear_retry.consumer.closing import close
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.gate import Gate
-from linear_retry.consumer.letters import Letters
+from linear_retry.consumer.letters import Letters, Way
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.offsets import Offsets
 from linear_retry.consumer.ownership import Ownership
 from linear_retry.consumer.parts import Parts
+from linear_retry.consumer.patience import Patience
+from linear_retry.consumer.plain_way import PlainWay
 from linear_retry.consumer.reading import Reading
 from linear_retry.consumer.rebalance import Rebalance
 from linear_retry.consumer.revival import Revival
 from linear_retry.consumer.startup import RetentionCheck, missing_topics, partition_counts
 from linear_retry.consumer.steering import Steering
 from linear_retry.consumer.stop import StopFlag
+from linear_retry.consumer.transactional_way import TransactionalWay
 from linear_retry.events import Event
 from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.admin import Admin
 from linear_retry.kafka.client import Client
 from linear_retry.kafka.dead_letter_producer import DeadLetterProducer
 from linear_retry.kafka.settings import ConsumerSettings
+from linear_retry.kafka.transactional_producer import TransactionalProducer
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Assembly:
         parts.client.tell(Rebalance(parts, steering, gate, own_topics))
         self._admin = Admin(_admin_config(plan), plan.outside.admin)
         self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
-        self.letters = self._letters() if plan.dead_letters else None
+        self.letters = self._letters(steering) if plan.dead_letters else None
         applying = Applying(parts, plan.choices, steering, self.letters)
         revival = Revival(parts, steering, self._admin)
         self.loop = Loop(parts, steering, gate, revival, applying, self._retention, stop)
@@ -103,26 +108,46 @@ class Assembly:
             self.letters.close()
         self._admin.close()
 
-    def _letters(self) -> Letters:
+    def _letters(self, steering: Steering) -> Letters:
         plan = self._plan
         if plan.dead_letters is None:
             raise AssertionError("no dead-letter topic")
-        producer = DeadLetterProducer(
-            plan.dead_letters.topic, plan.producer_config, plan.outside.producer
-        )
-        return Letters(
+        patience = Patience(
             self.parts,
-            producer,
-            plan.dead_letters.oversized,
             answer_within_s=plan.answer_within_s,
             read_along=lambda: self.loop.read_along(),
             stopping=lambda: self._stop.asked,
+        )
+        way = self._transactional_way if plan.dead_letters.transactional else self._plain_way
+        made = way(plan.dead_letters.topic, patience, steering)
+        return Letters(self.parts, made, plan.dead_letters.oversized)
+
+    def _plain_way(self, topic: str, patience: Patience, _: Steering) -> Way:
+        plan = self._plan
+        return PlainWay(
+            DeadLetterProducer(topic, plan.producer_config, plan.outside.producer), patience
+        )
+
+    def _transactional_way(self, topic: str, patience: Patience, steering: Steering) -> Way:
+        plan = self._plan
+        # One that is shared by members would have each fence the others, for ever.
+        own_id = {"transactional.id": f"{plan.settings.group_id}-{uuid4()}"}
+        config = {**plan.producer_config, **own_id}
+        return TransactionalWay(
+            self.parts,
+            TransactionalProducer(topic, config, plan.outside.producer),
+            patience,
+            steering,
+            transaction_timeout_s=int(config["transaction.timeout.ms"]) / 1000,
+            start_timeout_s=plan.start_timeout_s,
         )
 
 
 def _parts(plan: Plan, circuits: Circuits, emit: Callable[[Event], None]) -> Parts:
     clock, settings = plan.outside.clock, plan.settings
-    client, ownership = Client(settings, plan.outside.consumer), Ownership()
+    transactional = plan.dead_letters is not None and plan.dead_letters.transactional
+    client = Client(settings, plan.outside.consumer, transactional=transactional)
+    ownership = Ownership()
     reading = Reading(
         client,
         clock,

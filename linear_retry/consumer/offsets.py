@@ -20,6 +20,7 @@ class _Position:
     doubted: int | None = None
     reset_to: int | None = None
     anchored: bool = True
+    sealed: bool = False
 
 
 class Offsets:
@@ -45,7 +46,10 @@ class Offsets:
         }
 
     def uncommitted(self, partitions: Iterable[Partition] | None = None) -> dict[Partition, int]:
-        """What is done and not known to be committed, of all partitions or of these."""
+        """What is done and not known to be committed, of all partitions or of these.
+
+        Without those that are sealed: a transaction may have committed more.
+        """
         keys = self._positions if partitions is None else partitions
         return {
             key: position.next_offset
@@ -53,6 +57,7 @@ class Offsets:
             if (position := self._positions.get(key)) is not None
             and position.next_offset is not None
             and position.next_offset != position.committed
+            and not position.sealed
         }
 
     def believe(self, partition: Partition, offset: int) -> Belief:
@@ -79,6 +84,10 @@ class Offsets:
     def needs_anchor(self, partition: Partition) -> bool:
         """Whether the group has no committed offset here: its first is committed before use."""
         return not self._positions[partition].anchored
+
+    def is_sealed(self, partition: Partition) -> bool:
+        """Whether a transaction may have committed its next offset, and nobody knows yet."""
+        return self._positions[partition].sealed
 
     def is_old_news(self, partition: Partition, missing_offset: int | None) -> bool:
         """Whether this offset that the broker has not, or None: none committed, is behind us.
@@ -140,3 +149,12 @@ class Offsets:
             position = self._positions.get(partition)
             if position is not None and (position.committed or 0) <= offset:
                 position.committed = offset
+
+    def seal(self, partition: Partition) -> None:
+        """Commit nothing of it: what it lacks may arrive after a transaction's, and undo that."""
+        self._positions[partition].sealed = True
+
+    def unseal(self, partition: Partition) -> None:
+        """It is known what the transaction has committed, or that it never will."""
+        if partition in self._positions:
+            self._positions[partition].sealed = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -53,12 +54,24 @@ class Client:
     every partition to its own next offset.
     """
 
-    def __init__(self, settings: ConsumerSettings, consumer: Callable[..., Any] = Consumer) -> None:
-        """Make the handle. Raises `ConfigurationError` where librdkafka refuses a key."""
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        consumer: Callable[..., Any] = Consumer,
+        *,
+        transactional: bool = False,
+    ) -> None:
+        """Make the handle. Raises `ConfigurationError` where librdkafka refuses a key.
+
+        `transactional`: keep as which member we were given partitions (`membership`).
+        """
         self.restarts_all = not settings.incremental
         self._tidings: Tidings
         self._kept: list[BaseException] = []
         self._disarmed = False
+        self._transactional = transactional
+        self._unanswered: Counter[Partition] = Counter()
+        self.membership: object | None = None
         user = settings.callbacks
         wrapped = {
             key: self._guarded(user[key]) for key in ("stats_cb", "throttle_cb") if key in user
@@ -163,6 +176,11 @@ class Client:
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Send it off; the answer comes to `Tidings.committed` or `commit_failed` in a poll."""
         self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=True)
+        self._unanswered.update(offsets)
+
+    def awaits_commit(self, partition: Partition) -> bool:
+        """Whether a commit of it was sent off and is not answered."""
+        return self._unanswered[partition] > 0
 
     def commit_now(self, offsets: Mapping[Partition, int]) -> None:
         """Wait for the answer, as long as librdkafka likes (45 s with the brokers down).
@@ -174,7 +192,26 @@ class Client:
             if answer.error is not None:
                 raise KafkaException(answer.error)
 
+    def committed(self, partition: Partition) -> int | None:
+        """What the group has committed, asked of the broker, for 1 s at most; None: nothing.
+
+        Waits for open transactions that would commit it. Raises `KafkaException`.
+        """
+        (answer,) = self._consumer.committed([TopicPartition(*partition)], timeout=1.0)
+        if answer.error is not None:
+            raise KafkaException(answer.error)
+        return answer.offset if answer.offset >= 0 else None
+
     # -- the group -------------------------------------------------------------------------
+
+    def capture_membership(self) -> None:
+        """Keep as which member, of which generation, a transaction may commit for us.
+
+        None while we are no member: the broker takes a commit that names no member from anyone.
+        """
+        known = self._consumer.memberid()
+        membership = self._consumer.consumer_group_metadata() if known else None
+        self.membership = membership if self._consumer.memberid() == known else None
 
     def subscribe(self, topics: list[str]) -> None:
         self._consumer.subscribe(
@@ -229,12 +266,17 @@ class Client:
         else:
             self._consumer.assign(partitions)
         self._tidings.assigned([_key(item) for item in partitions])
+        if self._transactional:
+            # Here, and not right before it is used: that of a living member would be accepted for
+            # a partition that is another's by then.
+            self.capture_membership()
 
     def _on_revoke(self, _: object, partitions: list[TopicPartition]) -> None:
         self._tidings.revoked([_key(item) for item in partitions])
         self._unassign(partitions)
 
     def _on_lost(self, _: object, partitions: list[TopicPartition]) -> None:
+        self.membership = None
         self._tidings.lost([_key(item) for item in partitions])
         self._unassign(partitions)
 
@@ -245,6 +287,7 @@ class Client:
             self._consumer.unassign()
 
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        self._unanswered -= Counter(_key(item) for item in partitions)
         refused: dict[int, tuple[KafkaError, list[Partition]]] = {}
         for item in partitions:
             problem = item.error or error

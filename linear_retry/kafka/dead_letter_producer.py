@@ -15,12 +15,26 @@ _TOO_LARGE = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One record. Without a partition librdkafka chooses by the key."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    partition: int | None = None
+
+
 @dataclass(slots=True)
 class Sending:
     """One letter on its way. `error` is only meaningful once `done`."""
 
     done: bool = False
     error: KafkaError | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.done and self.error is None
 
     @property
     def too_large(self) -> bool:
@@ -51,34 +65,11 @@ class DeadLetterProducer:
 
     def check(self) -> None:
         """Raises `ConfigurationError` where librdkafka refuses a key. Makes the handle."""
-        try:
-            self._handle()
-        except (KafkaException, ValueError, TypeError) as error:
-            raise ConfigurationError(
-                f"librdkafka refuses the dead-letter producer's configuration: {error}; correct "
-                "the key it names, in DeadLetters(config=...)"
-            ) from error
+        checked(self._handle)
 
-    def send(
-        self,
-        *,
-        key: bytes | None,
-        value: bytes | None,
-        headers: list[tuple[str, bytes | None]],
-        partition: int | None,
-    ) -> Sending:
+    def send(self, record: Outgoing) -> Sending:
         """Hand one record over. `poll` brings the answer into what is returned."""
-        sending = Sending()
-        target = {} if partition is None else {"partition": partition}
-        try:
-            self._handle().produce(
-                self.topic, value, key, headers=headers, on_delivery=sending.report, **target
-            )
-        except KafkaException as error:
-            sending.report(error.args[0])
-        except BufferError:
-            sending.report(KafkaError(KafkaError._QUEUE_FULL, "the producer's queue is full"))
-        return sending
+        return produce(self._handle, self.topic, record)
 
     def poll(self, timeout_s: float) -> None:
         """Wait for answers, at most `timeout_s`. Raises `FencedError`.
@@ -111,3 +102,34 @@ class DeadLetterProducer:
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal() or error.code() in (KafkaError._FATAL, KafkaError._FENCED):
             self._fatal = error
+
+
+def checked(handle: Callable[[], object]) -> None:
+    """Make the handle. Raises `ConfigurationError` where librdkafka refuses a key."""
+    try:
+        handle()
+    except (KafkaException, ValueError, TypeError) as error:
+        raise ConfigurationError(
+            f"librdkafka refuses the dead-letter producer's configuration: {error}; correct "
+            "the key it names, in DeadLetters(config=...)"
+        ) from error
+
+
+def produce(handle: Callable[[], Any], topic: str, record: Outgoing) -> Sending:
+    """Hand one record over; what is refused at once is an answer like others."""
+    sending = Sending()
+    options = {} if record.partition is None else {"partition": record.partition}
+    try:
+        handle().produce(
+            topic,
+            record.value,
+            record.key,
+            headers=record.headers,
+            on_delivery=sending.report,
+            **options,
+        )
+    except KafkaException as error:
+        sending.report(error.args[0])
+    except BufferError:
+        sending.report(KafkaError(KafkaError._QUEUE_FULL, "the producer's queue is full"))
+    return sending

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.errors import ConfigurationError, FencedError
-from linear_retry.kafka.dead_letter_producer import DeadLetterProducer, Sending
+from linear_retry.kafka.dead_letter_producer import DeadLetterProducer, Outgoing, Sending
 
 
 class _Librdkafka:
@@ -57,7 +57,7 @@ class _Scene:
         return self.made[-1]
 
     def send(self, partition: int | None = None) -> Sending:
-        return self.producer.send(key=b"k", value=None, headers=[("a", b"1")], partition=partition)
+        return self.producer.send(Outgoing(b"k", None, [("a", b"1")], partition))
 
 
 def test_nothing_is_made_before_it_is_needed() -> None:
@@ -138,9 +138,7 @@ def test_a_producer_that_cannot_be_made_any_more_is_an_answer() -> None:
     def refuse(config: Mapping[str, Any]) -> None:
         raise KafkaException(KafkaError(KafkaError._CRIT_SYS_RESOURCE))
 
-    sending = DeadLetterProducer("dlq", {}, refuse).send(
-        key=None, value=None, headers=[], partition=None
-    )
+    sending = DeadLetterProducer("dlq", {}, refuse).send(Outgoing(None, None, []))
     assert sending.error is not None
     assert KafkaError._CRIT_SYS_RESOURCE == sending.error.code()
 

@@ -1,0 +1,270 @@
+"""How do a letter and its source offset go out in one transaction?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from linear_retry.consumer.circuits import Held
+from linear_retry.consumer.letters import Abandoned, Acknowledged, Answer, NotSent, TooLarge
+from linear_retry.consumer.parts import Parts
+from linear_retry.consumer.patience import STOP_GRACE_S, Patience
+from linear_retry.consumer.plain_way import said, unsent
+from linear_retry.consumer.steering import Steering
+from linear_retry.errors import BrokerError
+from linear_retry.kafka import KafkaError, KafkaException
+from linear_retry.kafka.dead_letter_producer import Outgoing
+from linear_retry.kafka.hopeless import raise_if_hopeless
+from linear_retry.kafka.transactional_producer import (
+    Broken,
+    Completed,
+    Refused,
+    Step,
+    TransactionalProducer,
+    Unfinished,
+)
+
+_SLICE_S = 0.25  # a stop is heard between two calls into librdkafka, not inside one
+_ABORT_WITHIN_S = 1.0
+_LOOK_AGAIN_S = 0.01
+_NOT_A_MEMBER = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH})
+_OUTDATED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH})
+
+
+@dataclass(frozen=True, slots=True)
+class _Outdated:
+    """The group has moved on since we were given partitions; this one may be ours still."""
+
+    error: str
+
+
+class TransactionalWay:
+    """The letter, and the offset after its message, in one Kafka transaction: both or neither.
+
+    The offset is committed as the member that we were when partitions were given to us (KIP-447):
+    the broker refuses it from one that the group has given up meanwhile.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        producer: TransactionalProducer,
+        patience: Patience,
+        steering: Steering,
+        *,
+        transaction_timeout_s: float,
+        start_timeout_s: float,
+    ) -> None:
+        self._parts = parts
+        self._producer = producer
+        self._patience = patience
+        self._steering = steering
+        self._timeout_s = transaction_timeout_s
+        self._start_timeout_s = start_timeout_s
+
+    @property
+    def topic(self) -> str:
+        return self._producer.topic
+
+    def prepare(self) -> None:
+        """Get the producer's id, within `start_timeout_s`. A stop ends it early.
+
+        Raises `ConfigurationError`, and `BrokerError` where no transaction can ever begin.
+        """
+        self._producer.check()
+        step = self._insist(self._producer.initialise, self._start_timeout_s, grace_s=0)
+        if not isinstance(step, Completed) and not self._patience.stopping():
+            self._producer.renew()
+            raise BrokerError(
+                f"transactional dead letters to {self.topic} cannot begin: {said(step.error)}; "
+                "check that the brokers allow transactions, and this user to write with a "
+                f"transactional.id that begins with {self._parts.settings.group_id}-"
+            ) from KafkaException(step.error)
+
+    def send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
+        """Both are there, or neither. Waits as `Patience` does, and for the commit without polling.
+
+        Raises what polling raises, and `FencedError`.
+        """
+        answered = False
+        try:
+            answer = self._send(held, record)
+            answered = True
+        finally:
+            if not answered and self._is_sealed(held):
+                # Nobody will ask what was committed: begin anew there, whatever it is.
+                self._steering.disown([held.partition], "left in the midst of a transaction")
+        return answer
+
+    def failed(self) -> None:
+        """Nothing to do: what is not committed is aborted already."""
+
+    def listen(self) -> None:
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        """What is open is aborted, now or by the broker after the transaction's timeout."""
+        if self._producer.in_transaction:
+            self._producer.abort(_ABORT_WITHIN_S)
+        self._producer.renew()
+
+    # -- one transaction -------------------------------------------------------------------
+
+    def _send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
+        answer = self._make_ready(held) or self._transact(held, record)
+        if isinstance(answer, _Outdated):
+            # Members came or went, and this partition stayed: nothing need have been called back.
+            # After a poll, so that it is the member's who knows of all that it has lost.
+            self._patience.read_along()
+            if not self._patience.is_ours(held):
+                return Abandoned()
+            self._parts.client.capture_membership()
+            answer = self._make_ready(held) or self._transact(held, record)
+        return NotSent(answer.error) if isinstance(answer, _Outdated) else answer
+
+    def _transact(self, held: Held, record: Outgoing) -> Answer | TooLarge | _Outdated:
+        begun = self._producer.begin()
+        if not isinstance(begun, Completed):
+            self._abort(held)
+            return NotSent(said(begun.error))
+        sending = self._producer.send(record)
+        if not self._patience.until(lambda: sending.done, held, self._producer.poll):
+            self._abort(held)
+            return Abandoned()
+        if not sending.succeeded:
+            self._abort(held)
+            return unsent(sending)
+        refused = self._quieten(held) or self._add_offset(held)
+        if refused is not None:
+            self._abort(held)
+            return refused
+        return self._commit(held)
+
+    def _quieten(self, held: Held) -> Answer | None:
+        """No commit of this partition is under way, nor will be: it is lower than ours.
+
+        The broker keeps the one that arrives last, and would forget that the letter was sent.
+        """
+        parts, partition = self._parts, held.partition
+        if not self._patience.is_ours(held):
+            return Abandoned()
+        parts.offsets.seal(partition)
+        if not self._patience.until(
+            lambda: not parts.client.awaits_commit(partition),
+            held,
+            self._hear_commits,
+            within_s=self._timeout_s,
+        ):
+            return Abandoned()
+        if not self._patience.is_ours(held):
+            return Abandoned()
+        if parts.client.awaits_commit(partition):
+            return NotSent("a commit of its partition is under way and not answered")
+        return None
+
+    # From here until the commit is over the consumer is not polled: a rebalance in between would
+    # change what the broker has just been told is ours.
+
+    def _add_offset(self, held: Held) -> Answer | _Outdated | None:
+        membership = self._parts.client.membership
+        if membership is None:
+            return _Outdated("not a member of the group at the moment")
+        step = self._insist(
+            lambda within_s: self._producer.send_offset(
+                held.partition, held.offset + 1, membership, within_s
+            ),
+            self._timeout_s / 2,
+        )
+        if isinstance(step, Completed):
+            return None
+        if step.error.code() in _OUTDATED:
+            return _Outdated(said(step.error))
+        if step.error.code() in _NOT_A_MEMBER:
+            self._steering.disown(self._parts.ownership.partitions, "not a member any more")
+            return Abandoned()
+        if step.error.code() == KafkaError.FENCED_INSTANCE_ID:
+            raise_if_hopeless(step.error)
+        return NotSent(said(step.error))
+
+    def _commit(self, held: Held) -> Answer:
+        step = self._insist(self._producer.commit, self._timeout_s / 2)
+        if isinstance(step, Completed):
+            return self._acknowledged(held)
+        # It may be committed all the same, so it stays sealed until the group has been asked.
+        if isinstance(step, Refused):
+            self._producer.abort(_ABORT_WITHIN_S)
+        else:
+            self._producer.renew()
+        return self._make_ready(held) or NotSent(said(step.error))
+
+    def _acknowledged(self, held: Held) -> Acknowledged:
+        self._parts.offsets.committed({held.partition: held.offset + 1})
+        self._parts.offsets.unseal(held.partition)
+        return Acknowledged()
+
+    def _abort(self, held: Held) -> None:
+        """Nobody has been asked to commit it, so nothing of it will ever be."""
+        self._producer.abort(_ABORT_WITHIN_S)
+        self._parts.offsets.unseal(held.partition)
+
+    # -- before a transaction --------------------------------------------------------------
+
+    def _make_ready(self, held: Held) -> Answer | None:
+        """No transaction is open any more; and if one had this letter, what became of it?"""
+        if self._producer.in_transaction:  # an exception has left it behind
+            self._producer.abort(_ABORT_WITHIN_S)
+        return self._initialise(held) or (self._fate(held) if self._is_sealed(held) else None)
+
+    def _initialise(self, held: Held) -> Answer | None:
+        last: Step = Completed()
+
+        def initialise(within_s: float) -> None:
+            nonlocal last
+            last = self._producer.initialise(within_s)
+            self._producer.poll(_LOOK_AGAIN_S if isinstance(last, Unfinished) else 0)
+
+        def over() -> bool:
+            return self._producer.ready or isinstance(last, Refused | Broken)
+
+        if not self._patience.until(over, held, initialise) or not self._patience.is_ours(held):
+            return Abandoned()
+        if self._producer.ready or isinstance(last, Completed):
+            return None
+        self._producer.renew()
+        return NotSent(said(last.error))
+
+    def _fate(self, held: Held) -> Answer | None:
+        """What the group has committed, now that the broker has ended every transaction of ours."""
+        try:
+            committed = self._parts.client.committed(held.partition)
+        except KafkaException as error:
+            return NotSent(f"whether it is committed is not known: {said(error.args[0])}")
+        if committed is not None and committed > held.offset:
+            return self._acknowledged(held)
+        self._parts.offsets.unseal(held.partition)
+        return None
+
+    def _is_sealed(self, held: Held) -> bool:
+        return self._patience.is_ours(held) and self._parts.offsets.is_sealed(held.partition)
+
+    # -- waiting ---------------------------------------------------------------------------
+
+    def _insist(
+        self, call: Callable[[float], Step], within_s: float, *, grace_s: float = STOP_GRACE_S
+    ) -> Step:
+        """Call again where it was not answered, for so long. A stop is waited for `grace_s`."""
+        clock, stop_by_s = self._parts.clock, float("inf")
+        give_up_at_s = clock.now_s() + within_s
+        while True:
+            step = call(_SLICE_S)
+            if not isinstance(step, Unfinished):
+                return step
+            if self._patience.stopping():
+                stop_by_s = min(stop_by_s, clock.now_s() + grace_s)
+            if clock.now_s() >= min(give_up_at_s, stop_by_s):
+                return step
+            self._producer.poll(_LOOK_AGAIN_S)  # where it answered at once that it has no answer
+
+    def _hear_commits(self, _: float) -> None:
+        self._producer.poll(_LOOK_AGAIN_S)
+        self._patience.read_along()

@@ -1,0 +1,134 @@
+"""Are this dead letter and its source offset committed together, and if not, why?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from linear_retry.kafka.dead_letter_producer import Outgoing, Sending, checked, produce
+from linear_retry.scope import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The broker has said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """Not answered in this time: the same call again waits on for the same answer."""
+
+    error: KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Abort this transaction; the next may succeed."""
+
+    error: KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """This producer is of no more use: `renew` it."""
+
+    error: KafkaError
+
+
+Step: TypeAlias = Completed | Unfinished | Refused | Broken
+
+
+class TransactionalProducer:
+    """A confluent_kafka `Producer` for one topic, with one transaction at a time.
+
+    Its `transactional.id` is its own. So one that is fenced has no rival: the broker has ended its
+    transaction for lasting too long. A new producer of the same id goes on (`renew`,
+    `initialise`), and its `initialise` decides whatever the old one has left open.
+    """
+
+    def __init__(
+        self, topic: str, config: Mapping[str, Any], producer: Callable[..., Any] = Producer
+    ) -> None:
+        """`config` has a `transactional.id`. Connects at the first `initialise`."""
+        self.topic = topic
+        self._config = dict(config)
+        self._make = producer
+        self._producer: Any = None
+        self.ready = False
+        self.in_transaction = False
+
+    def check(self) -> None:
+        """Raises `ConfigurationError` where librdkafka refuses a key. Makes the handle."""
+        checked(self._handle)
+
+    def initialise(self, within_s: float) -> Step:
+        """Before the first transaction of each producer: `Completed` makes it `ready`."""
+        step = _step(lambda: self._handle().init_transactions(within_s))
+        self.ready = isinstance(step, Completed)
+        return step
+
+    def begin(self) -> Step:
+        """Begin a transaction. Answered at once."""
+        step = _step(lambda: self._handle().begin_transaction())
+        self.in_transaction = isinstance(step, Completed)
+        return step
+
+    def send(self, record: Outgoing) -> Sending:
+        """Hand one record over. `poll` brings the answer into what is returned."""
+        return produce(self._handle, self.topic, record)
+
+    def poll(self, timeout_s: float) -> None:
+        """Wait for answers, at most `timeout_s`."""
+        if self._producer is not None:
+            self._producer.poll(timeout_s)
+
+    def send_offset(
+        self, partition: Partition, next_offset: int, membership: object, within_s: float
+    ) -> Step:
+        """Let the transaction commit this offset of the group whose member `membership` names."""
+        offsets = [TopicPartition(*partition, next_offset)]
+        return _step(
+            lambda: self._handle().send_offsets_to_transaction(offsets, membership, within_s)
+        )
+
+    def commit(self, within_s: float) -> Step:
+        """Commit it. Whatever is not `Completed` may be committed all the same."""
+        step = _step(lambda: self._handle().commit_transaction(within_s))
+        self.in_transaction = not isinstance(step, Completed)
+        return step
+
+    def abort(self, within_s: float) -> None:
+        """Abort it; where the broker does not say so in time, the next `initialise` does it."""
+        step = _step(lambda: self._handle().abort_transaction(within_s))
+        self.in_transaction = False
+        if not isinstance(step, Completed):
+            self.renew()
+
+    def renew(self) -> None:
+        """Forget the present producer; the next one has to `initialise`."""
+        self._producer = None
+        self.ready = self.in_transaction = False
+
+    def _handle(self) -> Any:
+        if self._producer is None:
+            # What it has to say comes with each call; without a callback librdkafka writes lines.
+            self._producer = self._make(self._config | {"error_cb": lambda _: None})
+        return self._producer
+
+
+def _step(call: Callable[[], object]) -> Step:
+    try:
+        call()
+    except KafkaException as raised:
+        error = raised.args[0]
+        if error.fatal():
+            return Broken(error)
+        if error.txn_requires_abort():
+            return Refused(error)
+        # "Conflicting" counts as retriable, but another call, timed out, is in its way for ever.
+        again = error.retriable() and error.code() != KafkaError._CONFLICT
+        return Unfinished(error) if again else Broken(error)
+    return Completed()
