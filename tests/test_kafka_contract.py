@@ -101,6 +101,8 @@ class Member:
         self.errors: list[tuple[str, int | None]] = []
         self.calls: list[tuple[str, list[int]]] = []
         self.commits: list[tuple[str | None, list[tuple[int, int]]]] = []
+        # In KIP-848 groups it is the broker's, and refused.
+        classic = {"heartbeat.interval.ms": 200} if "group.protocol" not in config else {}
         self.client = world.client(
             {
                 "group.id": group,
@@ -108,7 +110,7 @@ class Member:
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "earliest",
                 "enable.partition.eof": True,
-                "heartbeat.interval.ms": 200,
+                **classic,
                 "allow.auto.create.topics": False,
                 "fetch.wait.max.ms": 50,
                 "on_commit": self._committed,

@@ -21,6 +21,7 @@ from tests.fake.faults import Faults
 from tests.fake.membership import Kind
 from tests.fake.producer import FakeProducer
 from tests.fake.topic import FakeTopic, Headers, PartitionLog
+from tests.fake.transactions import Coordinator
 
 LogEntry = tuple[float, str, str, Any]
 
@@ -47,6 +48,7 @@ class FakeKafka:
         self.log: list[LogEntry] = []
         self.consumers: list[FakeConsumer] = []
         self.producers: list[FakeProducer] = []
+        self.transactions = Coordinator(self)
         self._groups: dict[str, dict[Partition, int]] = {}
         self._subscriptions: dict[FakeConsumer, tuple[str, ...]] = {}
         self._balanced = balanced
@@ -142,6 +144,10 @@ class FakeKafka:
     def fence(self, consumer: FakeConsumer) -> None:
         consumer.fence()
 
+    def move_on(self, consumer: FakeConsumer) -> None:
+        """Others came or went: the group has a new generation, and this member is not called."""
+        consumer.membership.generation += 1
+
     def rebalance(self, group: str) -> None:
         """Share out what the group's members are subscribed to, in turn."""
         members = [one for one in self._subscriptions if one.group == group and not one.closed]
@@ -182,6 +188,20 @@ class FakeKafka:
 
     def is_member(self, consumer: FakeConsumer) -> bool:
         return consumer in self._subscriptions
+
+    def check_member(self, membership: bytes) -> tuple[str, int | None]:
+        """The group that a transaction commits for, and why it may not, if so.
+
+        Who names no member is not refused; nor who names a living one, whatever is committed.
+        """
+        group, member_id, generation = membership.decode().rsplit("/", 2)
+        if not member_id:
+            return group, None
+        named = [one for one in self.consumers if one.has_id(member_id)]
+        if not named:
+            return group, KafkaError.UNKNOWN_MEMBER_ID
+        current = str(named[0].membership.generation)
+        return group, None if generation == current else KafkaError.ILLEGAL_GENERATION
 
     def throw_out(self, consumer: FakeConsumer) -> None:
         """Lost, then assigned again what nobody else has been given meanwhile.

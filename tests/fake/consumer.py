@@ -42,6 +42,7 @@ class FakeConsumer:
             fake.faults,
             fake.log_of,
             lambda item: fake.group(self.group).get(item),
+            lambda item: fake.transactions.awaits(self.group, item),
             reset=str(config.get("auto.offset.reset", "latest")),
             tells_eof=str(config.get("enable.partition.eof", False)).lower() == "true",
         )
@@ -100,11 +101,18 @@ class FakeConsumer:
 
     def memberid(self) -> str | None:
         self._enter("memberid")
-        return f"{self.name}-id" if self._fake.is_member(self) else None
+        return self._member_id()
 
     def consumer_group_metadata(self) -> bytes:
+        """What names the member and its generation, both as far as the client knows."""
         self._enter("consumer_group_metadata")
-        return f"{self.group}/{self.name}".encode()
+        member_id = self._member_id() or ""
+        generation = self.membership.generation if member_id else -1
+        return f"{self.group}/{member_id}/{generation}".encode()
+
+    def has_id(self, member_id: str) -> bool:
+        """Whether the group knows this member by that id."""
+        return self._member_id() == member_id and not self.membership.is_lost()
 
     def close(self) -> None:
         if self.closed:
@@ -197,11 +205,19 @@ class FakeConsumer:
     ) -> list[TopicPartition]:
         self._enter("committed", _shown(partitions))
         self._fake.require_brokers(timeout)
+        keys = [(item.topic, item.partition) for item in partitions]
+        if any(self._fake.transactions.awaits(self.group, key) for key in keys):
+            self._fake.clock.advance(timeout or 60.0)
+            raise refusal(
+                KafkaError._TIMED_OUT, "Failed to get committed offsets: Local: Timed out"
+            )
         stored = self._fake.group(self.group)
-        return [
-            TopicPartition(*key, stored.get(key, OFFSET_INVALID))
-            for key in ((item.topic, item.partition) for item in partitions)
-        ]
+        return [TopicPartition(*key, stored.get(key, OFFSET_INVALID)) for key in keys]
+
+    def _member_id(self) -> str | None:
+        if self.closed or self._fatal or not self._fake.is_member(self) or self.membership.is_out:
+            return None
+        return f"{self.name}-{self.membership.lives}"
 
     def _fenced_off(self) -> KafkaError | None:
         """A member that the group counts out is refused, whatever its client has told it."""

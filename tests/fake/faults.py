@@ -10,6 +10,16 @@ from confluent_kafka import KafkaError
 from linear_retry.scope import Partition
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionFault:
+    """A call that says this error; `acts`: all the same it was done."""
+
+    call: str
+    error: KafkaError
+    acts: bool = False
+    takes_s: float = 0.0
+
+
 @dataclass(slots=True)
 class Faults:
     """Switches, all off. Those with `times` or a queue are used up, one by one."""
@@ -31,6 +41,7 @@ class Faults:
     _polls: deque[BaseException] = field(default_factory=deque)
     _ignored_pauses: int = 0
     _echoes: set[Partition] = field(default_factory=set)
+    _transactions: list[TransactionFault] = field(default_factory=list)
 
     # -- tests switch on ----------------------------------------------------------------------
 
@@ -78,6 +89,21 @@ class Faults:
     def raise_in_poll(self, error: BaseException) -> None:
         """The next poll or consume takes messages as ever, drops them, and raises."""
         self._polls.append(error)
+
+    def fail_transaction(
+        self,
+        call: str,
+        error: KafkaError,
+        times: int = 1,
+        *,
+        acts: bool = False,
+        takes_s: float = 0,
+    ) -> None:
+        """The next such calls (init, begin, send_offsets, commit, abort) say this error.
+
+        `acts`: what was asked for is done, and only the answer, after `takes_s`, says otherwise.
+        """
+        self._transactions += [TransactionFault(call, error, acts, takes_s)] * times
 
     def clear(self) -> None:
         """Everything works again from here on."""
@@ -133,3 +159,9 @@ class Faults:
 
     def takes_poll_error(self) -> BaseException | None:
         return self._polls.popleft() if self._polls else None
+
+    def takes_transaction_fault(self, call: str) -> TransactionFault | None:
+        found = next((one for one in self._transactions if one.call == call), None)
+        if found is not None:
+            self._transactions.remove(found)
+        return found

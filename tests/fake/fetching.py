@@ -56,6 +56,7 @@ class Fetching:
         faults: Faults,
         log_of: Callable[[Partition], PartitionLog | None],
         committed: Callable[[Partition], int | None],
+        undecided: Callable[[Partition], bool],
         *,
         reset: str,
         tells_eof: bool,
@@ -65,6 +66,7 @@ class Fetching:
         self._faults = faults
         self._log_of = log_of
         self._committed = committed
+        self._undecided = undecided
         self._reset = reset
         self._tells_eof = tells_eof
         self._paused: set[Partition] = set()
@@ -149,6 +151,9 @@ class Fetching:
             return None
         if fetch.position > 0 and self._faults.takes_echo(partition):
             return _error(partition, KafkaError._AUTO_OFFSET_RESET, _NONE_COMMITTED, None)
+        stored = fetch.next_offset is None and fetch.start < OFFSET_BEGINNING
+        if stored and self._undecided(partition):
+            return None  # where to begin is asked for until an open transaction has ended
         refused = self._settle_start(partition, fetch, log)
         if refused is not None:
             return refused
@@ -183,16 +188,18 @@ class Fetching:
         return None if target is None else log.at_or_after(max(target, next_offset))
 
     def _eof(self, partition: Partition, fetch: Fetch, log: PartitionLog) -> Message | None:
-        fetch.next_offset = log.end
+        if fetch.next_offset != log.stable_end:
+            fetch.eof_told = False  # it has read on, and found nothing but markers (measured)
+        fetch.next_offset = log.stable_end
         if fetch.eof_told or not self._tells_eof:
             return None
         fetch.eof_told = True
         fetch.first_after = None
         text = (
-            f"Fetch from broker 1 reached end of partition at offset {log.end} "
+            f"Fetch from broker 1 reached end of partition at offset {log.stable_end} "
             f"(HighwaterMark {log.end})"
         )
-        return _error(partition, KafkaError._PARTITION_EOF, text, log.end)
+        return _error(partition, KafkaError._PARTITION_EOF, text, log.stable_end)
 
     def _settle_start(
         self, partition: Partition, fetch: Fetch, log: PartitionLog
@@ -211,7 +218,7 @@ class Fetching:
         if start >= 0:
             return start
         if start in (OFFSET_BEGINNING, OFFSET_END):
-            return log.low if start == OFFSET_BEGINNING else log.end
+            return log.low if start == OFFSET_BEGINNING else log.stable_end
         return self._committed(partition)
 
     def _reset_to(

@@ -53,6 +53,9 @@ class Membership:
         self.target: tuple[Partition, ...] = ()
         self.changes: deque[Change] = deque()
         self.callbacks: dict[Kind, Callback | None] = {}
+        self.generation = 0
+        self.lives = 1
+        self.is_out = True
         self._fetching = fetching
         self._joined = False
         self._acted = False
@@ -96,6 +99,9 @@ class Membership:
         """Call back, then do what the callback did not: whatever it raises, that is done."""
         self._joined = True
         self._acted = False
+        if change.kind == "assign":
+            self.generation += 1
+            self.is_out = False
         callback = self.callbacks.get(change.callback)
         if callback is None and change.callback == "lost":
             callback = self.callbacks.get("revoke")
@@ -105,6 +111,10 @@ class Membership:
                 callback(consumer, [TopicPartition(*item) for item in change.partitions])
         finally:
             self._serving_loss = False
+            if change.kind == "lost":
+                # The next time it joins it has another id.
+                self.lives += 1
+                self.is_out = True
             if not self._acted:
                 self._follow(change)
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
     ClusterMetadata,
 )
 
 from tests.fake.topic import FakeTopic, Headers
+from tests.fake.transactions import Transactions
 
 if TYPE_CHECKING:
     from tests.fake.cluster import FakeKafka
@@ -61,6 +62,11 @@ class FakeProducer:
         self._longest_queue = int(config.get("queue.buffering.max.messages", 100_000))
         default_ms = config.get("delivery.timeout.ms", 300_000)
         self._timeout_s = float(config.get("message.timeout.ms", default_ms)) / 1000
+        self._transactions: Transactions | None = None
+        if "transactional.id" in config:
+            longest_s = float(config.get("transaction.timeout.ms", 60_000)) / 1000
+            name = str(config["transactional.id"])
+            self._transactions = Transactions(fake, name, longest_s)
 
     def produce(
         self,
@@ -73,6 +79,8 @@ class FakeProducer:
         headers: Headers | None = None,
     ) -> None:
         self._enter("produce", topic, value, key, partition)
+        if self._transactions is not None:
+            self._transactions.require_one()
         injected = self._fake.faults.takes_produce_error()
         if injected is not None:
             raise injected
@@ -113,6 +121,25 @@ class FakeProducer:
         for outgoing in self._in_flight:
             self._reports.append((outgoing, error, None))
         self._in_flight.clear()
+
+    def init_transactions(self, timeout: float = -1) -> None:
+        self._transactional("init_transactions").initialise(timeout)
+
+    def begin_transaction(self) -> None:
+        self._transactional("begin_transaction").begin()
+
+    def send_offsets_to_transaction(
+        self, positions: list[TopicPartition], group_metadata: bytes, timeout: float = -1
+    ) -> None:
+        transactions = self._transactional("send_offsets_to_transaction", str(positions))
+        transactions.send_offsets(positions, group_metadata, timeout)
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        transactions = self._transactional("commit_transaction")
+        transactions.commit(timeout, lambda: self.flush(self._timeout_s))
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        self._transactional("abort_transaction").abort(timeout, self.purge)
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         self._enter("list_topics", topic)
@@ -157,14 +184,17 @@ class FakeProducer:
         if outgoing not in self._in_flight:
             return
         self._in_flight.remove(outgoing)
-        self._reports.append((outgoing, *self._outcome(outgoing)))
+        error, place = self._outcome(outgoing)
+        if error is not None and self._transactions is not None:
+            self._transactions.failed = error
+        self._reports.append((outgoing, error, place))
 
     def _outcome(self, outgoing: _Outgoing) -> tuple[KafkaError | None, _Place | None]:
         error = self._failure(outgoing)
         topic = self._fake.topics.get(outgoing.topic)
         if error is not None or topic is None:
             return error, None
-        place = _append(topic, outgoing)
+        place = self._append(topic, outgoing)
         if self._fake.faults.delivery_s > self._timeout_s:
             # Ambiguous: the record is there, and the report says that it timed out.
             return _TIMED_OUT, None
@@ -179,7 +209,21 @@ class FakeProducer:
             return KafkaError(KafkaError._UNKNOWN_TOPIC, "Local: Unknown topic")
         if outgoing.size_bytes > topic.max_message_bytes:
             return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "Broker: Message size too large")
+        if self._transactions is not None and self._transactions.is_fenced:
+            text = "Local: This instance has been fenced by a newer instance"
+            return KafkaError(KafkaError._FENCED, text)
         return self._fake.faults.takes_delivery_error()
+
+    def _append(self, topic: FakeTopic, outgoing: _Outgoing) -> _Place:
+        number = outgoing.partition
+        if number == _PARTITION_ANY:
+            number = zlib.crc32(outgoing.key or b"") % len(topic.partitions)
+        log, own = topic.partitions[number], self._transactions
+        content = (outgoing.value, outgoing.key, outgoing.headers, outgoing.timestamp_ms)
+        offset = log.append(*content, pending=own is not None)
+        if own is not None:
+            self._fake.transactions.add_record(own.name, log, offset, own.timeout_s)
+        return number, offset
 
     def _serve(self) -> int:
         served = 0
@@ -193,6 +237,13 @@ class FakeProducer:
                 outgoing.report(error, _reported(outgoing, error, place))
         return served
 
+    def _transactional(self, call: str, *arguments: object) -> Transactions:
+        self._enter(call, *arguments)
+        if self._transactions is None:
+            text = "The Transactional API requires transactional.id to be configured"
+            raise KafkaException(KafkaError(KafkaError._NOT_CONFIGURED, text))
+        return self._transactions
+
     def _enter(self, call: str, *arguments: object) -> None:
         if self._closed:
             raise RuntimeError("Producer has been closed")
@@ -205,15 +256,6 @@ def _bytes(content: bytes | str | None) -> bytes | None:
     if isinstance(content, str):
         return content.encode()
     raise TypeError(f"a bytes-like object is required, not '{type(content).__name__}'")
-
-
-def _append(topic: FakeTopic, outgoing: _Outgoing) -> _Place:
-    number = outgoing.partition
-    if number == _PARTITION_ANY:
-        number = zlib.crc32(outgoing.key or b"") % len(topic.partitions)
-    log = topic.partitions[number]
-    offset = log.append(outgoing.value, outgoing.key, outgoing.headers, outgoing.timestamp_ms)
-    return number, offset
 
 
 def _reported(outgoing: _Outgoing, error: KafkaError | None, place: _Place | None) -> Message:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
 Headers = list[tuple[str, bytes | None]]
@@ -21,12 +21,21 @@ class Record:
 
 @dataclass(slots=True)
 class PartitionLog:
-    """Records in offset order; offsets may have gaps, at the end too."""
+    """Records in offset order, as a `read_committed` reader finds them.
+
+    Offsets may have gaps, at the end too. Nothing is read past what a transaction has not ended.
+    """
 
     low: int = 0
     end: int = 0
     records: list[Record] = field(default_factory=list)
     _offsets: list[int] = field(default_factory=list)
+    _pending: dict[int, Record] = field(default_factory=dict)
+
+    @property
+    def stable_end(self) -> int:
+        """How far it is decided what there is to read."""
+        return min(self._pending, default=self.end)
 
     def append(
         self,
@@ -35,13 +44,23 @@ class PartitionLog:
         headers: Headers | None,
         timestamp_ms: int,
         gap: int = 0,
+        *,
+        pending: bool = False,
     ) -> int:
-        """Returns the offset. `gap` offsets before it hold nothing."""
+        """Returns the offset. `gap` offsets before it hold nothing; `pending` till it settles."""
         offset = self.end + gap
-        self.records.append(Record(offset, value, key, headers, timestamp_ms))
-        self._offsets.append(offset)
+        self._pending[offset] = Record(offset, value, key, headers, timestamp_ms)
         self.end = offset + 1
+        if not pending:
+            self.settle(offset, commit=True)
         return offset
+
+    def settle(self, offset: int, *, commit: bool) -> None:
+        """It is there to read, or it never was."""
+        record = self._pending.pop(offset)
+        if commit:
+            insort(self.records, record, key=lambda one: one.offset)
+            insort(self._offsets, offset)
 
     def mark(self, count: int) -> None:
         """Transaction markers: they take offsets, and nobody can read them."""
@@ -49,7 +68,8 @@ class PartitionLog:
 
     def at_or_after(self, offset: int) -> Record | None:
         index = bisect_left(self._offsets, offset)
-        return self.records[index] if index < len(self.records) else None
+        found = self.records[index] if index < len(self.records) else None
+        return found if found is not None and found.offset < self.stable_end else None
 
     def before(self, offset: int) -> Record | None:
         """The last record below `offset`."""
