@@ -251,9 +251,9 @@ def test_every_module_can_be_imported_by_itself() -> None:
 _CATCHES = {
     # The handler's call: whatever a user may raise is an outcome.
     ("consumer.attempting", "attempt_all", "Exception"),
-    ("consumer.awaiting", "_attempt_all", "Exception"),
+    ("consumer.async_attempting", "attempt_all", "Exception"),
     # What ended the thread is raised in the task that awaits it, and the other way round.
-    ("consumer.awaiting", "_in_thread", "BaseException"),
+    ("consumer.awaiting", "live", "BaseException"),
     ("consumer.awaiting", "run", "BaseException"),
     # The read-ahead is torn, and the exception goes on.
     ("consumer.loop", "turn", "BaseException"),

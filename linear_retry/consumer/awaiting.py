@@ -1,29 +1,23 @@
-"""How does a coroutine function get its messages, while its loop stays alive?"""
+"""How does work get from the owner thread to the task that awaits it, and back?"""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
-from collections.abc import Awaitable, Callable
-from queue import SimpleQueue
+import weakref
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
+from linear_retry.consumer.async_attempting import AsyncAttempting, AsyncHandler
 from linear_retry.consumer.clock import NowS
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.work import Work
-from linear_retry.errors import UsageError
-from linear_retry.kafka import Message
 
-AsyncHandler: TypeAlias = Callable[[Message], Awaitable[object]]
 HandOver: TypeAlias = Callable[[Work], None]
 
-# Handlers that never really wait would keep everything else on their loop waiting.
-_BREATHE_EVERY_S = 0.01
-
-
-class _NothingToAwaitError(BaseException):
-    """No `Exception`: the handler has not failed, and nothing is decided of the message."""
+_LOOK_EVERY_S = 1.0
 
 
 class _LeftError(BaseException):
@@ -43,19 +37,14 @@ class Awaiting:
 
     def __init__(self, handler: AsyncHandler, stop: StopFlag, now_s: NowS) -> None:
         """To be made in the task that will `run` it."""
-        task = asyncio.current_task()
-        if task is None:
-            raise AssertionError("a coroutine runs in a task")
-        self._handler = handler
+        self._attempting = AsyncAttempting(handler, stop, now_s)
         self._stop = stop
-        self._now_s = now_s
-        self._task = task
+        self._task = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
-        self._arrived: asyncio.Queue[Work | None] = asyncio.Queue()
+        self._arrived: deque[Work | None] = deque()
+        self._waiter: asyncio.Future[None] | None = None
         self._attempted: SimpleQueue[bool] = SimpleQueue()
-        self._in_hand = False
-        self._insisted = False
-        self._error: BaseException | None = None
+        self._insisted = 0
 
     async def run(self, own: Callable[[HandOver], None]) -> None:
         """Call `own` in a thread, and await what it hands over. Ends when it has ended.
@@ -63,80 +52,78 @@ class Awaiting:
         Raises what `own` raises; and, after `own` has ended, what a handler raises that is no
         `Exception`, or the cancellation of this task.
         """
-        self._stop.on_insisting = lambda: self._loop.call_soon_threadsafe(self._cancel)
-        threading.Thread(
-            target=self._in_thread, args=(own,), name="linear_retry run_async", daemon=True
-        ).start()
+        across = _Across(self, self._attempted)
+        thread = threading.Thread(
+            target=across.live, args=(own,), name="linear_retry run_async", daemon=True
+        )
+        thread.start()
         try:
+            self._stop.on_insisting = across.insist
             await self._attempt_what_comes()
-        except GeneratorExit:  # the loop is gone, nothing can be awaited any more
+        except GeneratorExit:  # thrown away with its loop: nothing can be awaited any more
             self._leave()
             raise
         except BaseException as error:
             self._leave()
+            if self._loop.is_closed():
+                raise
             await self._ended()
+            thread.join()
             if not self._is_ours(error):
+                across.add_to(error)
                 raise
         finally:
             self._stop.on_insisting = None
-        if self._error is not None:
-            raise self._error
+            self._forget_what_is_ours()
+        # It has said its last word, but as long as it lives it owns the consumer.
+        thread.join()
+        across.raise_error()
 
-    # -- in the thread ---------------------------------------------------------------------
+    # -- called by the loop ------------------------------------------------------------------
 
-    def _in_thread(self, own: Callable[[HandOver], None]) -> None:
+    def arrive(self, work: Work | None) -> None:
+        """From the thread; None: it has ended."""
+        self._arrived.append(work)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def cancel(self) -> None:
+        """A second stop: the handler in hand is not waited for."""
+        if self._attempting.in_hand and self._task is not None:
+            self._insisted += 1
+            self._task.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        """For any thread: nothing will be attempted any more."""
+        return self._loop.is_closed()
+
+    def call_soon(self, call: Callable[..., object], *arguments: object) -> bool:
+        """For any thread. False: it is over."""
         try:
-            own(self._hand_over)
-        except _LeftError:
-            pass  # the task raises what made it leave
-        except BaseException as error:  # noqa: BLE001  (raised by the task, whatever it is)
-            self._error = error
-        finally:
-            self._loop.call_soon_threadsafe(self._arrived.put_nowait, None)
+            self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:
+            return False
+        return True
 
-    def _hand_over(self, work: Work) -> None:
-        self._loop.call_soon_threadsafe(self._arrived.put_nowait, work)
-        if not self._attempted.get():
-            raise _LeftError
-
-    # -- in the task -----------------------------------------------------------------------
+    # -- in the task -------------------------------------------------------------------------
 
     async def _attempt_what_comes(self) -> None:
-        while (work := await self._arrived.get()) is not None:
-            await self._attempt_all(work)
+        while (work := await self._next()) is not None:
+            await self._attempting.attempt_all(work)
             self._attempted.put(True)
+            if self._attempting.cancelled:  # and the handler has swallowed it
+                raise asyncio.CancelledError
 
-    async def _attempt_all(self, work: Work) -> None:
-        breathe_at_s = self._now_s() + _BREATHE_EVERY_S
-        coming = iter(work.messages)
-        try:
-            for message in coming:
-                self._in_hand = True
-                await self._awaitable(message)
-                self._in_hand = False
-                now_s = self._now_s()
-                if now_s >= self._stop.poll_by_s:
-                    break
-                if now_s >= breathe_at_s:
-                    await asyncio.sleep(0)
-                    breathe_at_s = now_s + _BREATHE_EVERY_S
-        except Exception as error:  # noqa: BLE001  (the handler's: whatever a user may raise)
-            work.error = error
-        finally:
-            work.note_taken(coming, in_hand=self._in_hand)
-            self._in_hand = False
-
-    def _awaitable(self, message: Message) -> Awaitable[object]:
-        returned = self._handler(message)
-        if not inspect.isawaitable(returned):
-            raise _NothingToAwaitError
-        return returned
-
-    def _cancel(self) -> None:
-        """A second stop: the handler in hand is not waited for."""
-        if self._in_hand and not self._insisted:
-            self._insisted = True
-            self._task.cancel()
+    async def _next(self) -> Work | None:
+        """No asyncio.Queue: thrown away with a closed loop, it raises RuntimeError in its get."""
+        while not self._arrived:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return self._arrived.popleft()
 
     def _leave(self) -> None:
         if not self._stop.asked:
@@ -147,17 +134,74 @@ class Awaiting:
         """Until the thread has closed the consumer, which is bounded; even if cancelled again."""
         while True:
             try:
-                if await self._arrived.get() is None:
+                if await self._next() is None:
                     return
             except asyncio.CancelledError:
                 continue
 
     def _is_ours(self, error: BaseException) -> bool:
         """Whether this is the end that a second stop wanted, and nobody else cancelled the task."""
-        if isinstance(error, _NothingToAwaitError):
-            raise UsageError(
-                f"handler={self._handler!r} returned nothing to await; give an async def function, "
-                "or use run; nothing was decided about the message"
-            ) from None
-        cancelled = isinstance(error, asyncio.CancelledError) and self._insisted
-        return cancelled and self._task.uncancel() == 0
+        if not isinstance(error, asyncio.CancelledError) or not self._insisted:
+            return False
+        self._forget_what_is_ours()
+        return not self._attempting.cancelled
+
+    def _forget_what_is_ours(self) -> None:
+        """So that a timeout or a TaskGroup around us does not take it for its own."""
+        while self._insisted and self._task is not None:
+            self._insisted -= 1
+            self._task.uncancel()
+
+
+class _Across:
+    """The thread's side. It holds nothing that would keep a task alive that was thrown away."""
+
+    def __init__(self, awaiting: Awaiting, attempted: SimpleQueue[bool]) -> None:
+        self._awaiting = weakref.ref(awaiting)
+        self._attempted = attempted
+        self._error: BaseException | None = None
+
+    def live(self, own: Callable[[HandOver], None]) -> None:
+        try:
+            own(self._hand_over)
+        except _LeftError:
+            pass  # the task raises what made it leave
+        except BaseException as error:  # noqa: BLE001  (raised by the task, whatever it is)
+            self._error = error
+        finally:
+            self._tell(None)
+
+    def insist(self) -> None:
+        """For any thread, and signal handlers."""
+        awaiting = self._awaiting()
+        if awaiting is not None:
+            awaiting.call_soon(awaiting.cancel)
+
+    def add_to(self, error: BaseException) -> None:
+        """What `own` raised besides is not lost."""
+        if self._error is not None:
+            error.add_note(f"and at the end: {self._error!r}")
+            self._error = None
+
+    def raise_error(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _hand_over(self, work: Work) -> None:
+        if not self._tell(work) or not self._is_attempted():
+            raise _LeftError
+
+    def _is_attempted(self) -> bool:
+        while True:
+            try:
+                return self._attempted.get(timeout=_LOOK_EVERY_S)
+            except Empty:
+                awaiting = self._awaiting()
+                if awaiting is None or awaiting.is_over:
+                    return False
+                del awaiting  # not to be held while waiting
+
+    def _tell(self, work: Work | None) -> bool:
+        awaiting = self._awaiting()
+        return awaiting is not None and awaiting.call_soon(awaiting.arrive, work)

@@ -8,9 +8,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from linear_retry.consumer.assembly import Assembly, Outside, Plan
+from linear_retry.consumer.async_attempting import AsyncHandler
+from linear_retry.consumer.async_signals import stopping_async_on_signals
 from linear_retry.consumer.attempting import Handler, run
 from linear_retry.consumer.attempts import Attempt, Attempts
-from linear_retry.consumer.awaiting import AsyncHandler, Awaiting, HandOver
+from linear_retry.consumer.awaiting import Awaiting, HandOver
 from linear_retry.consumer.checks import Transient, check_async_handler, check_handler, plan
 from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
@@ -137,7 +139,7 @@ class LinearConsumer:
         """
         check_async_handler(handler)
         awaiting = Awaiting(handler, self._stop, self._plan.outside.clock.now_s)
-        with self._tenure.lent(), stopping_on_signals(self.stop, times=2):
+        with self._tenure.lent(), stopping_async_on_signals(self.stop):
             await awaiting.run(self._own)
 
     def close(self) -> None:
@@ -233,17 +235,16 @@ class LinearConsumer:
 
     def _own(self, hand_over: HandOver) -> None:
         """In the thread of `run_async`."""
-        try:
-            with self._use():
-                self._put_down()
+        with self._use():
+            self._put_down()
+            try:
                 loop = self._started()
                 while not self._stop.asked:
                     with closing(loop.turn()) as turn:
                         for work in turn:
                             hand_over(work)
-        finally:
-            if self._tenure.joined:
-                self.close()
+            finally:  # but for a start that raised: another use makes that good
+                self._tenure.closes_after |= self._tenure.joined
 
     def _close(self) -> None:
         try:

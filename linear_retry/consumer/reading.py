@@ -59,16 +59,18 @@ class Reading:
 
     # -- questions -------------------------------------------------------------------------
 
+    @property
+    def overruns_at_s(self) -> float:
+        """When the group gives our partitions away, unless we poll."""
+        return self.polled_at_s + self._max_poll_interval_s
+
     def overran(self, now_s: float) -> bool:
         """Whether the group may have given our partitions away since the last poll.
 
         Either by `max.poll.interval.ms`, or because the machine slept past the session timeout.
         """
         slept_s = self._clock.suspended_s() - self._suspended_s
-        return (
-            now_s - self.polled_at_s > self._max_poll_interval_s
-            or slept_s > self._session_timeout_s
-        )
+        return now_s > self.overruns_at_s or slept_s > self._session_timeout_s
 
     # -- commands --------------------------------------------------------------------------
 

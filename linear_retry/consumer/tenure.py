@@ -90,12 +90,15 @@ class Tenure:
     def lent(self) -> Iterator[None]:
         """A thread of ours owns it meanwhile, which works for the present one. Raises `UsageError`.
 
-        The present thread must not wait for that one: it would wait for itself.
+        What the present thread owned goes over to it. The present thread must not wait for that
+        one: it would wait for itself.
         """
         self.check_open()
         with self._lock:
             if self._lender is not None or self.running:
                 raise UsageError("this LinearConsumer runs already; await that, or make another")
+            self._check_here()
+            self._owner = None
             self._lender = threading.get_ident()
         try:
             yield
@@ -105,6 +108,7 @@ class Tenure:
     def whose_close(self) -> Literal["ours", "another's", "later", "done"]:
         """Who has to close it: "ours" is said once."""
         if self._lender == threading.get_ident():
+            self.closes_after = True
             return "later"
         if self.elsewhere:
             return "another's"
@@ -121,11 +125,7 @@ class Tenure:
         self.check_open()
         if self._final is not None:
             raise self._final
-        if self.elsewhere:
-            raise UsageError(
-                f"this LinearConsumer belongs to the thread {self._owner!r}; only stop, close, "
-                "circuits and breaker are for other threads"
-            )
+        self._check_here()
         if self.running:
             raise UsageError(
                 "this LinearConsumer was used from within its handler, or a listener; return from "
@@ -133,3 +133,10 @@ class Tenure:
             )
         self.running = True
         self._owner = threading.current_thread()
+
+    def _check_here(self) -> None:
+        if self.elsewhere:
+            raise UsageError(
+                f"this LinearConsumer belongs to the thread {self._owner!r}; only stop, close, "
+                "circuits and breaker are for other threads"
+            )

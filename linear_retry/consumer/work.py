@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from operator import length_hint
 
@@ -16,11 +17,17 @@ class Work:
     done, and does not count as a failure.
     """
 
-    __slots__ = ("error", "handled", "messages", "number")
+    __slots__ = ("begin_by_s", "error", "handled", "messages", "number")
 
-    def __init__(self, messages: Sequence[Message], number: int = 1) -> None:
-        """`number` is that of the attempt, 1-based, of the first of them."""
+    def __init__(
+        self, messages: Sequence[Message], number: int = 1, *, begin_by_s: float = math.inf
+    ) -> None:
+        """`number` is that of the attempt, 1-based, of the first of them.
+
+        Later than `begin_by_s` they may be another member's: none is to be begun.
+        """
         self.messages = messages
+        self.begin_by_s = begin_by_s
         self.number = number
         self.handled = 0
         self.error: Exception | None = None

@@ -1,0 +1,85 @@
+"""What do Ctrl-C and SIGTERM do to the consumers of one event loop?"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_TIMES = 2
+
+
+@contextmanager
+def stopping_async_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """The first two SIGINT or SIGTERM call `stop`; from then on they act as they did before.
+
+    Several consumers on one loop begin and end in any order, and each of them hears both.
+
+    Only in the main thread, and only those for which the program has no handler of its own: a web
+    server on the same loop has to hear them, and ends us with the rest of the program. A handler
+    of `loop.add_signal_handler` would be called besides ours, not instead.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    telling = _present() or _Telling()
+    telling.add(stop)
+    try:
+        yield
+    finally:
+        telling.remove(stop)
+
+
+class _Telling:
+    """The handler of the signals. Its state: who is to be told, and how often still."""
+
+    def __init__(self) -> None:
+        found = {number: signal.getsignal(number) for number in _SIGNALS}
+        self._before = {number: found[number] for number in _SIGNALS if _is_free(found[number])}
+        self._left: dict[Callable[[], None], int] = {}
+        for number in self._before:
+            signal.signal(number, self)
+
+    def __call__(self, _: int, __: FrameType | None) -> None:
+        told = [stop for stop, left in self._left.items() if left]
+        for stop in told:
+            self._left[stop] -= 1
+        if not any(self._left.values()):
+            self._restore()
+        for stop in told:
+            stop()
+
+    def add(self, stop: Callable[[], None]) -> None:
+        self._left[stop] = _TIMES
+
+    def remove(self, stop: Callable[[], None]) -> None:
+        del self._left[stop]
+        if not any(self._left.values()):
+            self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            if signal.getsignal(number) is self:  # else the program has installed one meanwhile
+                signal.signal(number, handler)
+
+
+def _present() -> _Telling | None:
+    """The one that other consumers have installed."""
+    for number in _SIGNALS:
+        handler = signal.getsignal(number)
+        if isinstance(handler, _Telling):
+            return handler
+    return None
+
+
+def _is_free(handler: Any) -> bool:
+    """Whether it is Python's own, or that of asyncio.run, which cancels the main task."""
+    if isinstance(handler, partial):
+        return isinstance(getattr(handler.func, "__self__", None), asyncio.Runner)
+    return handler in (signal.SIG_DFL, signal.default_int_handler)
