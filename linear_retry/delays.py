@@ -26,6 +26,10 @@ _DURATION = re.compile(
 )
 _UNITS_MS = (3_600_000, 60_000, 1000, 1)
 
+DURATION_REMEDY = (
+    'write it as "1h30m", "30s" or "250ms": '
+    "h, m, s, ms, each once and in this order, without sign or spaces"
+)
 _DELAY_REMEDY = "write 0 to 604800 seconds (7 days) as a number, or a duration up to 168h"
 
 
@@ -83,6 +87,15 @@ def shown(value: object) -> str:
     if value is None or isinstance(value, int | float):
         return json.dumps(value)
     return f"a value of type {type(value).__name__}"
+
+
+def duration_ms(text: str) -> float | None:
+    """The milliseconds that `text` says, such as `1h30m`, however many; None: no duration."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        return None
+    parts = zip(match.groups(default="0"), _UNITS_MS, strict=True)
+    return sum(float(number) * unit_ms for number, unit_ms in parts)
 
 
 def is_number(value: object, low: float, high: float) -> TypeGuard[float]:
@@ -150,19 +163,14 @@ def _delay_ms(value: object, path: str, problems: list[str]) -> float:
 
 
 def _duration_ms(text: str, path: str, problems: list[str]) -> float:
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        problems.append(
-            f'{path}: {shown(text)} is not a duration; write it as "1h30m", "30s" or "250ms": '
-            "h, m, s, ms, each once and in this order, without sign or spaces"
-        )
+    found_ms = duration_ms(text)
+    if found_ms is None:
+        problems.append(f"{path}: {shown(text)} is not a duration; {DURATION_REMEDY}")
         return 0.0
-    parts = zip(match.groups(default="0"), _UNITS_MS, strict=True)
-    duration_ms = sum(float(number) * unit_ms for number, unit_ms in parts)
-    if duration_ms > MAX_DELAY_S * 1000:
+    if found_ms > MAX_DELAY_S * 1000:
         problems.append(f"{path}: {shown(text)} is longer than 7 days; {_DELAY_REMEDY}")
         return 0.0
-    return duration_ms
+    return found_ms
 
 
 def _times(value: object, path: str, problems: list[str]) -> float:

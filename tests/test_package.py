@@ -76,6 +76,8 @@ _PURE = {
     "header_reader",
     "header_text",
     "oversized",
+    "schedule",
+    "simulation",
     "strategy",
     "strategy_file",
 }
@@ -260,6 +262,10 @@ _CATCHES = {
     ("consumer.reading", "_polled", "BaseException"),
     # A listener is the user's: it must not disturb the loop.
     ("consumer.linear_consumer", "_emit", "Exception"),
+    # An attempt that reached nobody is taken back, and the exception goes on.
+    ("consumer.linear_consumer", "_next_attempt", "BaseException"),
+    # What a signal handler raises goes on once the loop is whole.
+    ("consumer.signals", "hear", "BaseException"),
     # pybreaker calls the user's listeners in there.
     ("consumer.circuits", "_drive", "Exception"),
     # The predicate is the user's: what it raises becomes a UsageError that says so.
