@@ -180,7 +180,8 @@ class Applying:
     def _wait(self, held: Held, delay_s: float) -> None:
         opening = self._open(held, delay_s)
         self._parts.emit(opened(opening) if opening.was_closed else probe_failed(opening))
-        self._commit()
+        if opening.was_closed:  # not at every probe: others may go on meanwhile
+            self._commit()
 
     def _hold_letter(self, held: Held, topic: str, error: str) -> None:
         opening = self._open(held, resend_delay_s(held.sends))

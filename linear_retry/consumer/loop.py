@@ -87,8 +87,11 @@ class Loop:
         self._admit(lambda: parts.reading.read(self._timeout_s()))
         self._keep_house()
         for scope in parts.circuits.due(parts.clock.now_s()):
-            if not self._stop.asked:  # a dependency that is down may take its time to say so
-                yield from self._probe(scope)
+            if self._stop.asked:  # a dependency that is down may take its time to say so
+                return
+            if parts.clock.now_s() >= parts.reading.deadline_s:
+                self.read_along()  # many probes together may take too long for the group
+            yield from self._probe(scope)
         if parts.reading.ahead and not self._stop.asked:
             yield from self._hand_over()
 

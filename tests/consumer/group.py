@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Any, Literal
 
-from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
+from linear_retry import DeadLetters, Event, LinearConsumer, RetryAfter, Strategy
 from linear_retry.consumer.assembly import Assembly, Outside
 from linear_retry.consumer.attempting import attempt_all
 from linear_retry.consumer.checks import plan
@@ -46,6 +46,7 @@ class Dependency:
     def __init__(self) -> None:
         self.down = False
         self.down_for: set[Partition] = set()
+        self.asks_s: dict[Partition, float] = {}
         self.refuses: set[tuple[int, int]] = set()
         self.raises_once: list[BaseException] = []
         self.takes_s = 0.0
@@ -57,8 +58,10 @@ class Dependency:
             raise self.raises_once.pop()
         if (message.partition(), message.offset()) in self.refuses:
             raise PoisonError
-        if self.down or partition_of(message) in self.down_for:
-            raise OutageError
+        partition = partition_of(message)
+        if self.down or partition in self.down_for:
+            # How long it asks to be left alone, where it says so.
+            raise RetryAfter(self.asks_s[partition]) if partition in self.asks_s else OutageError
 
 
 class Member:
