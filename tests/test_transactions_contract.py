@@ -127,6 +127,18 @@ class Contract:
         assert 3 == _committed(one)
         one.client.close()
 
+    def test_lower_commit(self, world: World, topic: str, member: Callable[..., Member]) -> None:
+        """Of two commits the broker keeps the one that arrived last, not the one decided last."""
+        one = member().subscribe().at_end(2)
+        membership = one.client.consumer_group_metadata()
+        writer = Writer(world, topic).write().add_offset(one.place(3), membership)
+        one.client.commit(offsets=[one.place(1)], asynchronous=False)
+        writer.commit()
+        assert 1 == _committed(one)
+        writer.write().add_offset(one.place(3), membership).commit()
+        assert 3 == _committed(one)
+        one.client.close()
+
     def test_fenced(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """A newer producer of the same id ends what the older left open, and the older for good."""
         one = member().subscribe().at_end(2)

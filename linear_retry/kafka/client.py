@@ -176,7 +176,7 @@ class Client:
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Send it off; the answer comes to `Tidings.committed` or `commit_failed` in a poll."""
         self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=True)
-        self._unanswered.update(offsets)
+        self._unanswered.update(offsets.keys())
 
     def awaits_commit(self, partition: Partition) -> bool:
         """Whether a commit of it was sent off and is not answered."""

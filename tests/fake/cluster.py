@@ -228,6 +228,7 @@ class FakeKafka:
             code = KafkaError.UNKNOWN_TOPIC_OR_PART
             return KafkaError(code, "Commit failed: Broker: Unknown topic or partition")
         self.group(group).update(offsets)
+        self.transactions.overtake(group, offsets)
         return None
 
     def require_brokers(self, timeout_s: float | None) -> None:

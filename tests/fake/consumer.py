@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ class FakeConsumer:
         max_poll_s = float(config.get("max.poll.interval.ms", 300_000)) / 1000
         self._polling = Polling(fake, self, self._fetching, self.membership, max_poll_s)
         self._fatal: KafkaError | None = None
+        self._landing: deque[Callable[[], None]] = deque()
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -118,6 +120,7 @@ class FakeConsumer:
         if self.closed:
             return
         self._fake.note(self.name, "close", ())
+        self._land_commits()
         self._polling.answer()
         self._polling.guard(partial(self.membership.leave, self))
         self._polling.answer()
@@ -192,10 +195,11 @@ class FakeConsumer:
             raise ValueError("message and offsets are mutually exclusive")
         items = _offsets_of(message, offsets)
         self._enter("commit", _shown(items), asynchronous)
-        error = self._fatal or self._fenced_off() or self._fake.store(self.group, items)
         if asynchronous:
-            self._answer_commit(error, items)
+            self._commit_later(items)
             return None
+        self._land_commits()
+        error = self._store(items)
         if error is not None:
             raise KafkaException(error)
         return items
@@ -225,14 +229,32 @@ class FakeConsumer:
             return None
         return KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "Commit failed: Broker: Unknown member")
 
-    def _answer_commit(self, error: KafkaError | None, items: list[TopicPartition]) -> None:
-        callback = self._config.get("on_commit")
-        if callback is None:
-            return
-        answer = partial(callback, error, items)
-        self._fake.clock.at(
-            self._fake.faults.commit_answer_s, lambda: self._polling.answers.append(answer)
-        )
+    def _store(self, items: list[TopicPartition]) -> KafkaError | None:
+        return self._fatal or self._fenced_off() or self._fake.store(self.group, items)
+
+    def _land_commits(self) -> None:
+        """One connection: what was sent before arrives before."""
+        while self._landing:
+            self._landing.popleft()()
+
+    def _commit_later(self, items: list[TopicPartition]) -> None:
+        landed: list[KafkaError | None] = []
+
+        def land() -> None:
+            landed.append(self._store(items))
+
+        def answer() -> None:
+            while not landed:
+                self._landing.popleft()()
+            callback = self._config.get("on_commit")
+            if callback is not None:
+                self._polling.answers.append(partial(callback, landed[0], items))
+
+        self._landing.append(land)
+        if not self._fake.faults.commits_land_late:
+            self._landing.pop()
+            land()
+        self._fake.clock.at(self._fake.faults.commit_answer_s, answer)
         self._fake.clock.run_due()
 
     # -- the cluster --------------------------------------------------------------------------

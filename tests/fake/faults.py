@@ -27,6 +27,8 @@ class Faults:
     brokers_down: bool = False
     late_resume_s: float = 0.0
     commit_answer_s: float = 0.0
+    commits_land_late: bool = False
+    """An asynchronous commit reaches the broker only when it is answered."""
     admin_answer_s: float | None = 0.0
     lost_as_revoked: bool = False
     delivery_s: float = 0.0
@@ -104,6 +106,10 @@ class Faults:
         `acts`: what was asked for is done, and only the answer, after `takes_s`, says otherwise.
         """
         self._transactions += [TransactionFault(call, error, acts, takes_s)] * times
+
+    def forget_transactions(self) -> None:
+        """From here on calls about transactions do not fail."""
+        self._transactions.clear()
 
     def clear(self) -> None:
         """Everything works again from here on."""

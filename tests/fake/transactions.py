@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -67,6 +67,12 @@ class Coordinator:
         if commit:
             for group, partition, offset in transaction.offsets:
                 self._fake.group(group)[partition] = offset
+
+    def overtake(self, group: str, committed: Iterable[Partition]) -> None:
+        """These were committed by themselves: what was written before them does not count."""
+        later = {(group, partition) for partition in committed}
+        for transaction in self._open.values():
+            transaction.offsets = [one for one in transaction.offsets if one[:2] not in later]
 
     def awaits(self, group: str, partition: Partition) -> bool:
         """Whether an offset of it is written and neither committed nor aborted."""
