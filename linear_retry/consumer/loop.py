@@ -102,7 +102,8 @@ class Loop:
         if not messages:
             return
         self._stop.allow_until(min(parts.reading.deadline_s, parts.circuits.next_retry_at_s()))
-        begun_s, work = parts.clock.now_s(), Work(messages)
+        begun_s = parts.clock.now_s()
+        work = Work(messages, begin_by_s=parts.reading.overruns_at_s)
         try:
             yield work
         finally:  # also where whoever attempts it leaves: what is done is done
@@ -143,7 +144,8 @@ class Loop:
             yield from self._attempt(held)
 
     def _attempt(self, held: Held) -> Generator[Work]:
-        work = Work([held.message], held.failures + 1)
+        begin_by_s = self._parts.reading.overruns_at_s
+        work = Work([held.message], held.failures + 1, begin_by_s=begin_by_s)
         try:
             yield work
         finally:
