@@ -88,11 +88,12 @@ class Circuits:
         self._name = name
         self._on_listener_error = on_listener_error
         self._open: dict[Scope, Circuit] = {}
+        self._places: dict[tuple[str | None, int | None], Scope] = {}
+        self._shown = {Scope(): _CLOSED}
         self._breakers: dict[Scope, pybreaker.CircuitBreaker] = {}
         self._states: dict[Scope, pybreaker.CircuitMemoryStorage] = {}
-        self.views: Mapping[Scope, CircuitView] = MappingProxyType({})
+        self.views: Mapping[Scope, CircuitView] = MappingProxyType(self._shown.copy())
         self.breaker(Scope())
-        self._show()
 
     def breaker(self, scope: Scope) -> pybreaker.CircuitBreaker:
         """The scope's pybreaker: it follows the circuit, for its listeners and its state.
@@ -122,15 +123,12 @@ class Circuits:
 
     def stops(self, partition: Partition) -> bool:
         """Whether `partition` must stand still now: the gate."""
-        return any(
-            scope.covers(partition) and not self._awaits_probe(circuit)
-            for scope, circuit in self._open.items()
-        )
+        return any(not self._awaits_probe(self._open[scope]) for scope in self._over(partition))
 
     def wanting_probe(self, partition: Partition) -> Scope | None:
         """The half-open scope without a held message that the next message probes."""
-        for scope, circuit in self._open.items():
-            if scope.covers(partition) and self._awaits_probe(circuit):
+        for scope in self._over(partition):
+            if self._awaits_probe(self._open[scope]):
                 return scope
         return None
 
@@ -145,7 +143,7 @@ class Circuits:
 
     def next_retry_at_s(self) -> float:
         """When the next probe is due; infinity where none is."""
-        times = [c.retry_at_s for c in self._open.values() if c.state == "open"]
+        times = [c.retry_at_s for c in self._open.values() if not self._awaits_probe(c)]
         return min(times, default=float("inf"))
 
     # -- commands --------------------------------------------------------------------------
@@ -186,11 +184,17 @@ class Circuits:
     def close(self, scope: Scope, now_s: float) -> float:
         """Closed again; how long it was not, in seconds."""
         circuit = self._open.pop(scope)
+        del self._places[scope.topic, scope.partition]
         self._drive(scope, "closed")
-        self._show()
+        self._show(scope, None)
         return max(now_s - circuit.opened_at_s, 0.0)
 
     # -- inside ----------------------------------------------------------------------------
+
+    def _over(self, partition: Partition) -> list[Scope]:
+        """What is not closed and covers it. Asked for each message, and hundreds may be open."""
+        places = (None, None), (partition[0], None), partition
+        return [self._places[place] for place in places if place in self._places]
 
     @staticmethod
     def _awaits_probe(circuit: Circuit) -> bool:
@@ -199,9 +203,10 @@ class Circuits:
     def _put(self, scope: Scope, circuit: Circuit) -> None:
         before = self._open.get(scope)
         self._open[scope] = circuit
+        self._places[scope.topic, scope.partition] = scope
         if before is None or before.state != circuit.state:
             self._drive(scope, circuit.state)
-        self._show()
+        self._show(scope, _view(circuit))
 
     def _drive(self, scope: Scope, state: CircuitState) -> None:
         breaker = self.breaker(scope)
@@ -213,9 +218,13 @@ class Circuits:
             # pybreaker 1.4 notes its state only after its listeners have been called.
             self._states[scope].state = state
 
-    def _show(self) -> None:
-        shown = {Scope(): _CLOSED} | {scope: _view(item) for scope, item in self._open.items()}
-        self.views = MappingProxyType(shown)
+    def _show(self, scope: Scope, view: CircuitView | None) -> None:
+        """Only what has changed is made anew: with narrow scopes there may be hundreds."""
+        if view is not None or scope == Scope():
+            self._shown[scope] = view or _CLOSED
+        else:
+            del self._shown[scope]
+        self.views = MappingProxyType(self._shown.copy())
 
 
 def _view(circuit: Circuit) -> CircuitView:

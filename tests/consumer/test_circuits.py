@@ -140,8 +140,19 @@ def test_only_the_held_message_of_what_was_revoked_is_dropped() -> None:
     assert (None, before.retry_at_s) == (after.held, after.retry_at_s)
 
 
+def test_a_change_makes_one_view_anew() -> None:
+    """With hundreds of circuits open each change used to make hundreds of views."""
+    circuits, scopes = _circuits(), [Scope("orders", number) for number in range(300)]
+    for scope in scopes:
+        _open(circuits, scope, _held(("orders", scope.partition or 0)))
+    before = circuits.views
+    circuits.half_open(scopes[7])
+    changed = [scope for scope in scopes if circuits.views[scope] is not before[scope]]
+    assert [scopes[7]] == changed
+
+
 def test_what_is_due_comes_in_order_of_time() -> None:
-    """The earliest first; exactly at `retry_at` it is due, and not before."""
+    """The earliest first; exactly at `retry_at` it is due, and until it has nothing to attempt."""
     circuits = _circuits()
     _open(circuits, Scope("a"), _held(("a", 0)), delay_s=30.0)
     _open(circuits, Scope("b"), _held(("b", 0)), delay_s=10.0)
@@ -150,6 +161,9 @@ def test_what_is_due_comes_in_order_of_time() -> None:
     assert [] == circuits.due(109.999)
     assert [Scope("b")] == circuits.due(110.0)
     assert [Scope("b"), Scope("c"), Scope("a")] == circuits.due(130.0)
+    circuits.half_open(Scope("b"))
+    assert 110.0 == circuits.next_retry_at_s()
+    circuits.drop_held({("b", 0)})
     circuits.half_open(Scope("b"))
     assert 120.0 == circuits.next_retry_at_s()
 

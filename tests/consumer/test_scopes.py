@@ -388,6 +388,40 @@ def test_half_open_with_nothing_to_read(scope: Narrow, protocol: Protocol) -> No
     scene.finished()
 
 
+def test_a_first_message_that_arrives_while_a_letter_is_awaited() -> None:
+    """It is due at once, so the batch in hand waits after the message in progress: it used to wait
+    for the whole batch."""
+    scene = _scene("partition", strategy=[5, 5])
+    group = scene.group
+    scene.fails(0)
+    scene.fill([0, 1], 1)
+    first = scene.joined()
+    scene.until_open(0)
+    second = group.join()
+    scene.fails()
+    group.share([1, 0, 0, 0])
+    scene.for_s(2)
+    group.leave(second)
+    group.share([0, 0, 0, 0])
+    scene.for_s(10)
+    group.dependency.refuses = {(1, 1)}
+    group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
+    scene.fill([1], 1)
+    while not _said(first, events.DeadLetterFailed):
+        group.turn()
+    group.fake.faults.delivery_s = 4.5
+    group.dependency.takes_s = 0.2
+    group.fake.clock.at(2.0, lambda: scene.fill([0, 2, 3], 3))
+    while (*scene.partitions[0], 1) not in scene.attempts():
+        group.turn()
+    log = group.witness.log
+    letter = next(n for n, one in enumerate(log) if _is_letter(one))
+    begun = [entry.place for entry in log[letter:] if isinstance(entry, Begun)]
+    assert 1 >= begun.index((*scene.partitions[0], 1))
+    group.fake.faults.delivery_s = 0.0
+    scene.finished()
+
+
 # -- librdkafka misbehaves ---------------------------------------------------------------------
 
 
