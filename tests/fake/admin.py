@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 
 _Question = TypeVar("_Question")
 
+_TIMEOUT_S = 5.0
+
 
 class FakeAdmin:
-    """Answers come after `faults.admin_answer_s` of virtual time; with None, never."""
+    """Answers come after `faults.admin_answer_s` of virtual time; with None, never.
+
+    With the brokers down the answer is that none came, after `_TIMEOUT_S`.
+    """
 
     def __init__(self, fake: FakeKafka) -> None:
         self._fake = fake
@@ -69,8 +74,15 @@ class FakeAdmin:
                 except KafkaException as error:
                     future.set_exception(error)
 
+        def give_up() -> None:
+            for future in futures.values():
+                error = KafkaError(KafkaError._TIMED_OUT, "Failed while waiting for response")
+                future.set_exception(KafkaException(error))
+
         after_s = self._fake.faults.admin_answer_s
-        if after_s is not None and not self._fake.faults.brokers_down:
+        if self._fake.faults.brokers_down:
+            self._fake.clock.at(_TIMEOUT_S, give_up)
+        elif after_s is not None:
             self._fake.clock.at(after_s, settle)
             self._fake.clock.run_due()
         return futures

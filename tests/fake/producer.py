@@ -53,7 +53,7 @@ class FakeProducer:
     def __init__(self, fake: FakeKafka, config: Mapping[str, Any], name: str) -> None:
         self.name = name
         self._fake = fake
-        self._config = dict(config)
+        self.config = dict(config)
         self._in_flight: list[_Outgoing] = []
         self._reports: deque[tuple[_Outgoing, KafkaError | None, _Place | None]] = deque()
         self._answers: deque[Callable[[], object]] = deque()
@@ -152,7 +152,7 @@ class FakeProducer:
 
     def fail(self, error: KafkaError) -> None:
         """The next poll calls `error_cb`, as after a fatal error."""
-        callback = self._config.get("error_cb")
+        callback = self.config.get("error_cb")
         if callback is not None:
             self._answers.append(partial(callback, error))
 

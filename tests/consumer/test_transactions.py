@@ -1,0 +1,409 @@
+"""Is a letter there exactly when its offset is, whatever the transaction goes through?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from linear_retry import BrokerError, ConfigurationError, DeadLetters, FencedError, events
+from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member, Protocol, consumer_on
+from tests.fake.cluster import FakeKafka
+from tests.guarantees import Begun
+
+FENCED = KafkaError(KafkaError._FENCED, "fenced", True)
+TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "timed out", False, True)
+INVALID = KafkaError(KafkaError.INVALID_TXN_STATE, "invalid", False, False, True)
+OUTDATED = KafkaError(KafkaError.ILLEGAL_GENERATION, "generation", False, False, True)
+
+
+def abortable(code: int) -> KafkaError:
+    return KafkaError(code, "to be aborted", False, False, True)
+
+
+class Group(FakeGroup):
+    """Three messages, of which the second is refused, and one member that has them."""
+
+    def __init__(self, *, oversized: Any = "hold", config: Any = None, **options: Any) -> None:
+        super().__init__(partitions=1, **options)
+        self.dead_letters = DeadLetters(
+            LETTERS, transactional=True, oversized=oversized, config=config or {}
+        )
+        self.dependency.refuses.add((0, 1))
+        self.produce(0, 3)
+
+    def begin(self) -> Member:
+        self.join()
+        self.share([0])
+        return self.members[0]
+
+    @property
+    def letters(self) -> list[bytes | None]:
+        """What a `read_committed` reader finds."""
+        (log,) = self.fake.topics[LETTERS].partitions
+        return [dict(record.headers or ())["retry-original-offset"] for record in log.records]
+
+    @property
+    def committed(self) -> int | None:
+        return self.fake.group(GROUP).get((TOPIC, 0))
+
+    def attempts(self, offset: int) -> int:
+        """How often the handler was called for this message."""
+        calls = [entry for entry in self.witness.log if isinstance(entry, Begun)]
+        return len([call for call in calls if call.place[2] == offset])
+
+    def calls(self, *names: str) -> list[str]:
+        """The calls of all producers among these, in order."""
+        return [
+            call
+            for _, client, call, _ in self.fake.log
+            if client.startswith("producer") and call in names
+        ]
+
+    def finish_well(self, letters: int = 1) -> None:
+        """To the end: every promise kept, and so many letters."""
+        self.finish()
+        assert [] == self.violations()
+        assert [b"1"] * letters == self.letters
+
+
+def errors(member: Member) -> list[str]:
+    return [said.error for said in member.events if isinstance(said, events.DeadLetterFailed)]
+
+
+def test_letter_and_offset_come_together() -> None:
+    """Neither is there before the commit; both are there when the event says so."""
+    group = Group()
+    member = group.begin()
+    before = group.letters, group.committed
+    while not any(isinstance(said, events.DeadLettered) for said in member.events):
+        before = group.letters, group.committed or 0
+        member.turn()
+    assert ([], 0) == (before[0], before[1] if (before[1] or 0) > 1 else 0)
+    assert ([b"1"], 2) == (group.letters, group.committed)
+    group.finish_well()
+
+
+def test_the_order_of_calls() -> None:
+    """Begin, produce, then the offset, then the commit; the producer is initialised once."""
+    group = Group()
+    group.begin()
+    group.finish_well()
+    names = (
+        "init_transactions",
+        "begin_transaction",
+        "produce",
+        "send_offsets_to_transaction",
+        "commit_transaction",
+        "abort_transaction",
+    )
+    assert list(names[:5]) == group.calls(*names)
+
+
+def test_each_consumer_has_an_id_of_its_own() -> None:
+    """One that was shared would have members fence each other for ever."""
+    group = Group()
+    group.join()
+    group.join()
+    ids = [str(producer.config["transactional.id"]) for producer in group.fake.producers]
+    assert 2 == len(set(ids))
+    assert all(name.startswith(f"{GROUP}-") for name in ids)
+
+
+@pytest.mark.parametrize("call", ["begin", "send_offsets", "commit"])
+@pytest.mark.parametrize("error", [INVALID, FENCED, TIMED_OUT], ids=lambda error: error.name())
+def test_what_is_not_done_is_sent_again(call: str, error: KafkaError) -> None:
+    """Aborted or by a new producer of the same id; the handler is not called again."""
+    group = Group()
+    member = group.begin()
+    group.fake.faults.fail_transaction(call, error, 3 if error is TIMED_OUT else 1, takes_s=3.0)
+    group.finish_well()
+    assert 1 == group.attempts(1)
+    assert 1 == len([one for one in member.events if isinstance(one, events.DeadLettered)])
+
+
+@pytest.mark.parametrize("error", [INVALID, FENCED, TIMED_OUT], ids=lambda error: error.name())
+def test_a_commit_whose_answer_is_lost(error: KafkaError) -> None:
+    """The group is asked, and knows of it: the letter is acknowledged, and not sent again."""
+    group = Group()
+    member = group.begin()
+    group.fake.faults.fail_transaction("commit", error, acts=True, takes_s=11.0)
+    group.finish_well()
+    assert [] == errors(member)
+    assert 1 == len(group.calls("produce"))
+
+
+def test_a_new_producer_has_the_old_ones_id() -> None:
+    """Only so does its initialisation end what the old one has left open."""
+    group = Group()
+    group.begin()
+    group.fake.faults.fail_transaction("send_offsets", FENCED)
+    group.finish_well()
+    first, second = group.fake.producers
+    assert first.config["transactional.id"] == second.config["transactional.id"]
+
+
+def test_while_nobody_knows_nothing_of_it_is_committed() -> None:
+    """With the brokers gone in the midst of a commit, a lower one afterwards would undo it."""
+    group = Group()
+    member = group.begin()
+    group.fake.faults.fail_transaction("commit", FENCED, acts=True)
+    group.fake.faults.fail_transaction("init", TIMED_OUT, 3, takes_s=20.0)
+    while not errors(member):
+        member.turn()
+    assert 2 == group.committed
+    member.assembly.close(commit=True, timeout_s=5)
+    assert 2 == group.committed
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
+def test_the_group_has_moved_on(protocol: Protocol) -> None:
+    """A partition that stays through another's joining: its letter goes out at once, and once."""
+    group = Group(protocol=protocol)
+    member = group.begin()
+    member.turn()
+    group.fake.move_on(member.consumer)
+    group.finish_well()
+    assert [] == errors(member)
+    assert ["abort_transaction"] == group.calls("abort_transaction")
+
+
+def test_the_group_moves_on_again_and_again() -> None:
+    """A second refusal in a row opens the circuit, and the sending is tried again."""
+    group = Group()
+    member = group.begin()
+    group.fake.faults.fail_transaction("send_offsets", OUTDATED, 2)
+    group.finish_well()
+    assert ["ILLEGAL_GENERATION: generation"] == errors(member)
+
+
+def test_who_is_out_sends_nothing() -> None:
+    """Out of the group and not told yet: the letter is the next owner's to send."""
+    group = Group()
+    first = group.begin()
+    first.turn()
+    second = group.join()
+    group.fake.faults.delivery_s = 0.05
+    group.fake.clock.at(0.02, lambda: group.fake.lose(first.consumer))
+    group.fake.clock.at(0.03, lambda: group.fake.assign(second.consumer, [(TOPIC, 0)]))
+    group.finish_well()
+    assert [] == [one for one in first.events if isinstance(one, events.DeadLettered)]
+    assert [1] == [one.offset for one in second.events if isinstance(one, events.DeadLettered)]
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH])
+def test_not_a_member_any_more(code: int) -> None:
+    """Everything is given up, nothing was sent; what is still assigned is begun anew."""
+    group = Group()
+    member = group.begin()
+    group.fake.faults.fail_transaction("send_offsets", abortable(code))
+    while not any(isinstance(said, events.Lost) for said in member.events):
+        member.turn()
+    assert ([], 0) == (group.letters, group.committed or 0)
+    group.finish_well()
+
+
+def test_fenced_static_member() -> None:
+    """Another member has its `group.instance.id`: it raises, as at a commit."""
+    group = Group()
+    member = group.begin()
+    error = abortable(KafkaError.FENCED_INSTANCE_ID)
+    group.fake.faults.fail_transaction("send_offsets", error)
+    with pytest.raises(FencedError):
+        _turn_until(member, lambda: False)
+    member.assembly.close(commit=False, timeout_s=5)
+    assert [] == group.letters
+
+
+def test_revoked_while_the_report_is_awaited() -> None:
+    """Aborted: the next owner reads the message again, and sends the only letter."""
+    group = Group()
+    first = group.begin()
+    second = group.join()
+    group.fake.faults.delivery_s = 2.5
+    first.turn()
+    group.fake.clock.at(0.5, lambda: group.share([1]))
+    _turn_until(first, lambda: group.calls("abort_transaction"))
+    assert ([], 1) == (group.letters, group.committed)
+    group.finish_well()
+    assert [] == [one for one in first.events if isinstance(one, events.DeadLettered)]
+    assert [1] == [one.offset for one in second.events if isinstance(one, events.DeadLettered)]
+
+
+def test_waits_for_commits_under_way() -> None:
+    """A lower one that arrived after the transaction's would undo it."""
+    group = Group()
+    member = group.begin()
+    group.fake.faults.commit_answer_s = 3.0
+    group.fake.faults.commits_land_late = True
+    group.dependency.takes_s = 1.1
+    _turn_until(member, lambda: group.letters)
+    log = [entry for entry in group.fake.log if entry[2] in ("commit", "commit_transaction")]
+    assert "commit_transaction" == log[-1][2]
+    assert 3.0 <= log[-1][0] - log[0][0]
+    group.fake.clock.advance(5)
+    member.turn()
+    assert 2 <= (group.committed or 0)
+    group.finish_well()
+
+
+def test_a_commit_that_is_never_answered() -> None:
+    """Not waited for longer than a transaction may last: the sending is tried again."""
+    group = Group()
+    member = group.begin()
+    group.fake.faults.commit_answer_s = 15.0
+    group.dependency.takes_s = 1.1
+    _turn_until(member, lambda: errors(member))
+    assert ["a commit of its partition is under way and not answered"] == errors(member)
+    group.fake.faults.clear()
+    group.finish_well()
+
+
+def test_too_large_begins_a_new_transaction_for_each_form() -> None:
+    """A record that is refused spoils its transaction: it is aborted, and the next form begins."""
+    group = Group(oversized="reference")
+    group.fake.topics[LETTERS].max_message_bytes = 700
+    group.begin()
+    group.finish_well()
+    begun, aborted = len(group.calls("begin_transaction")), len(group.calls("abort_transaction"))
+    assert (begun - 1, True) == (aborted, begun > 1)
+
+
+def test_broker_that_times_a_transaction_out() -> None:
+    """It lasted too long, so it is aborted and its producer fenced: nobody has taken our place."""
+    group = Group(config={"transaction.timeout.ms": 1000})
+    member = group.begin()
+    group.fake.faults.fail_transaction("send_offsets", TIMED_OUT, takes_s=1.5)
+    group.finish_well()
+    assert [] == [one for one in member.events if isinstance(one, events.Lost)]
+
+
+def test_a_stop_in_the_midst_of_it() -> None:
+    """Aborted within the grace, nothing stored; the next consumer sends the letter."""
+    group = Group()
+    first = group.begin()
+    group.fake.faults.delivery_s = 9.0
+    group.fake.clock.at(0.2, first.stop.ask)
+    begun_s = group.fake.clock.now_s()
+    _turn_until(first, lambda: first.stop.asked)
+    assert group.fake.clock.now_s() - begun_s < 2.0
+    group.leave(first)
+    assert ([], 1) == (group.letters, group.committed)
+    group.fake.faults.clear()
+    group.begin()
+    group.finish_well()
+
+
+def test_a_stop_while_the_commit_hangs() -> None:
+    """Waited for a second; nothing is stored over what the broker may have committed."""
+    group = Group()
+    first = group.begin()
+    group.fake.faults.fail_transaction("commit", TIMED_OUT, 50, acts=True, takes_s=0.25)
+    group.fake.clock.at(0.2, first.stop.ask)
+    _turn_until(first, lambda: first.stop.asked)
+    group.leave(first)
+    assert ([b"1"], 2) == (group.letters, group.committed)
+    group.fake.faults.clear()
+    group.begin()
+    group.finish_well()
+
+
+@pytest.mark.parametrize("acts", [True, False])
+def test_an_exception_in_the_midst_of_it(acts: bool) -> None:
+    """Whatever leaves a poll while a commit's fate is unknown: the partition is begun anew."""
+    group = Group()
+    member = group.begin()
+    group.fake.faults.fail_transaction("commit", FENCED, acts=acts)
+    group.fake.faults.fail_transaction("init", TIMED_OUT, 20, takes_s=0.5)
+    group.fake.clock.at(1.5, lambda: group.fake.faults.raise_in_poll(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        _turn_until(member, lambda: False)
+    assert [(TOPIC, 0)] == [
+        partition
+        for said in member.events
+        if isinstance(said, events.Lost)
+        for partition in said.partitions
+    ]
+    group.fake.faults.clear()
+    group.finish()
+    assert ([b"1"], 3) == (group.letters, group.committed)
+    # Where it was committed, the message is done, and nobody has heard of it.
+    assert (1 if acts else 2) == group.attempts(1)
+
+
+def test_closing_never_leaves_a_transaction_open() -> None:
+    """An exception in the midst of one, and the close that follows, abort it."""
+    group = Group()
+    member = group.begin()
+    group.fake.faults.delivery_s = 5.0
+    group.fake.clock.at(1.2, lambda: group.fake.faults.raise_in_poll(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        _turn_until(member, lambda: False)
+    group.leave(member)
+    assert ["abort_transaction"] == group.calls("commit_transaction", "abort_transaction")
+    assert ([], 1) == (group.letters, group.committed)
+
+
+# -- at the start -----------------------------------------------------------------------------
+
+
+def test_no_transactions_no_start() -> None:
+    """Whoever may not begin a transaction hears so before the first message."""
+    fake = _topics()
+    denied = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "denied", True)
+    fake.faults.fail_transaction("init", denied)
+    with (
+        consumer_on(fake, dead_letters=DeadLetters(LETTERS, transactional=True)) as consumer,
+        pytest.raises(BrokerError, match="cannot begin: TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+    ):
+        consumer.run(lambda _: None)
+
+
+def test_a_coordinator_that_does_not_answer() -> None:
+    """Waited for as long as for a first broker, and no longer."""
+    fake = _topics()
+    fake.faults.fail_transaction("init", TIMED_OUT, 1000, takes_s=0.25)
+    begun_s = fake.clock.now_s()
+    with (
+        consumer_on(
+            fake, dead_letters=DeadLetters(LETTERS, transactional=True), start_timeout_s=5
+        ) as consumer,
+        pytest.raises(BrokerError, match="_TIMED_OUT"),
+    ):
+        consumer.run(lambda _: None)
+    assert 5 <= fake.clock.now_s() - begun_s < 6
+
+
+def test_a_stop_at_the_start_is_heard() -> None:
+    """Between two slices of the initialisation."""
+    fake = _topics()
+    fake.faults.fail_transaction("init", TIMED_OUT, 1000, takes_s=0.25)
+    begun_s = fake.clock.now_s()
+    with consumer_on(fake, dead_letters=DeadLetters(LETTERS, transactional=True)) as consumer:
+        fake.clock.at(0.7, consumer.stop)
+        consumer.run(lambda _: None)
+    assert fake.clock.now_s() - begun_s < 2
+
+
+@pytest.mark.parametrize("value", [1, None, "yes", 0])
+def test_transactional_is_a_choice(value: Any) -> None:
+    """True or False, nothing that merely counts as one."""
+    with pytest.raises(ConfigurationError, match=f"transactional={value!r}: True or False"):
+        DeadLetters(LETTERS, transactional=value)
+
+
+def _topics() -> FakeKafka:
+    fake = FakeKafka(balanced=True)
+    for topic in (TOPIC, LETTERS):
+        fake.create_topic(topic)
+    return fake
+
+
+def _turn_until(member: Member, done: Callable[[], object]) -> None:
+    for _ in range(200):
+        if done():
+            return
+        member.turn()
+    raise AssertionError("it never came")
