@@ -116,7 +116,7 @@ class Assembly:
             self.parts,
             answer_within_s=plan.answer_within_s,
             read_along=lambda: self.loop.read_along(),
-            stopping=lambda: self._stop.asked,
+            stopping=lambda: self._stop.pressing,
         )
         way = self._transactional_way if plan.dead_letters.transactional else self._plain_way
         made = way(plan.dead_letters.topic, patience, steering)

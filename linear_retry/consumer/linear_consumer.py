@@ -17,7 +17,7 @@ from linear_retry.consumer.checks import Transient, check_async_handler, check_h
 from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.loop import Loop
-from linear_retry.consumer.signals import stopping_on_signals
+from linear_retry.consumer.signals import deferring_interrupts, stopping_on_signals
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.tenure import Tenure
 from linear_retry.decision import OnExhausted, OnPermanent
@@ -85,6 +85,7 @@ class LinearConsumer:
         self._tenure = Tenure()
         self._assembly: Assembly | None = None
         self._attempts: Attempts | None = None
+        self._ready: Iterator[Attempt] = iter(())
 
     # -- for the owner thread ----------------------------------------------------------------
 
@@ -121,9 +122,9 @@ class LinearConsumer:
 
         Raises `UsageError` where the last was not entered or not left: it is never a success.
         """
-        attempts = self._attempts
-        attempt = None if attempts is None else attempts.following()
-        return self._next_attempt() if attempt is None else attempt
+        for attempt in self._ready:
+            return attempt
+        return self._next_attempt()
 
     async def run_async(self, handler: AsyncHandler) -> None:
         """`run` for an `async def` handler, awaited for one message at a time, in order.
@@ -218,14 +219,26 @@ class LinearConsumer:
     def _next_attempt(self) -> Attempt:
         if self._tenure.closing:
             raise StopIteration
-        with self._use():
-            if self._attempts is None:
-                now_s = self._plan.outside.clock.now_s
-                self._attempts = Attempts(self._started(), self._stop, now_s)
-            attempt = self._attempts.next()
-        if attempt is None:
+        attempts, attempt = self._attempts or self._own_loop(), None
+        self._stop.hurried = False
+        try:
+            # KeyboardInterrupt in the midst of a turn could leave a partition paused for ever.
+            with deferring_interrupts(self._stop.hurry), self._use():
+                attempt = attempts.next()
+        except BaseException:
+            if attempt is not None:
+                attempts.take_back()
+            raise
+        if attempt is None or self._tenure.closing:
             raise StopIteration
+        self._ready = attempts.ready
         return attempt
+
+    def _own_loop(self) -> Attempts:
+        with self._use():
+            now_s = self._plan.outside.clock.now_s
+            self._attempts = Attempts(self._started(), self._stop, now_s)
+            return self._attempts
 
     def _put_down(self) -> None:
         """What the user's own loop left behind: applied, before another way of running goes on."""
@@ -249,7 +262,7 @@ class LinearConsumer:
     def _close(self) -> None:
         try:
             with self._tenure.minding_what_is_final():
-                if self._attempts is not None:
+                if self._attempts is not None and not self._tenure.forked:
                     self._attempts.settle()
         finally:
             if self._assembly is not None and not self._tenure.forked:

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The first SIGINT or SIGTERM calls `stop`; from then on they act as they did before.
+def stopping_on_signals(stop: Callable[[], None], times: int = 1) -> Iterator[None]:
+    """The first `times` SIGINT or SIGTERM call `stop`; from then on they act as they did before.
 
     Only in the main thread, where Python allows it; elsewhere nothing is changed. A handler that
     raised instead would make librdkafka drop what it had taken (6,123 of 6,124, measured).
@@ -22,6 +23,7 @@ def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
         yield
         return
     before = {number: signal.getsignal(number) for number in _SIGNALS}
+    left = times
 
     def restore() -> None:
         for number, handler in before.items():
@@ -30,7 +32,10 @@ def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
                 signal.signal(number, handler)
 
     def on_signal(_: int, __: FrameType | None) -> None:
-        restore()
+        nonlocal left
+        left -= 1
+        if left == 0:
+            restore()
         stop()
 
     for number in _SIGNALS:
@@ -42,23 +47,42 @@ def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def deferring_signals() -> Iterator[None]:
-    """SIGINT and SIGTERM that come meanwhile act at the end, where what is in hand is whole.
+def deferring_interrupts(hurry: Callable[[], None]) -> Iterator[None]:
+    """What the handlers of SIGINT and SIGTERM raise is raised at the end, where all is whole.
 
-    Only in the main thread, and only where Python code would run for them.
+    They are called when the signal comes, so one that calls `stop` is heard at once. The first that
+    raises (Python's own for SIGINT does) has `hurry` called, to bring the end near; whoever insists
+    with another is not kept waiting. Only in the main thread, where Python calls them.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-    before = {number: handler for number, handler in handlers.items() if callable(handler)}
-    came: list[tuple[int, FrameType | None]] = []
-    for each in before:
-        signal.signal(each, lambda *arguments: came.append(arguments))
+    before: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    raised: list[BaseException] = []
+    over = False
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        try:
+            before[number](number, frame)
+        except BaseException as error:
+            if over or raised:
+                raise
+            raised.append(error)
+            hurry()
+
     try:
+        for number in _SIGNALS:
+            handler = signal.getsignal(number)
+            if callable(handler):
+                before[number] = handler
+                signal.signal(number, hear)
         yield
     finally:
+        # From here on a handler that raises does so at once, and may cut short what follows: what
+        # is left installed then changes nothing.
+        over = True
         for each, handler in before.items():
-            signal.signal(each, handler)
-        for number, frame in came:
-            before[signal.Signals(number)](number, frame)
+            if signal.getsignal(each) is hear:  # else a handler has changed it, as it may
+                signal.signal(each, handler)
+        if raised:
+            raise raised[0]

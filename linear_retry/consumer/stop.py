@@ -13,12 +13,22 @@ class StopFlag:
 
     `poll_by_s` is when the loop has to stop handing over and poll: in here, so that the one look
     at the clock after each message sees a stop too. `on_insisting` is called, in whatever thread,
-    where a stop is asked for once more.
+    where a stop is asked for once more. `hurried`: an interrupt waits for the end of a turn.
     """
 
     asked: bool = False
     poll_by_s: float = -math.inf
     on_insisting: Callable[[], object] | None = None
+    hurried: bool = False
+
+    @property
+    def pressing(self) -> bool:
+        """Whether nothing may be waited for now."""
+        return self.asked or self.hurried
+
+    def hurry(self) -> None:
+        """For a signal handler."""
+        self.hurried = True
 
     def ask(self) -> None:
         """For any thread."""

@@ -65,6 +65,7 @@ class Tenure:
         with self._lock:
             self._take()
         try:
+            self.running = True  # in here, or an interrupt before it would leave it so for ever
             with self.minding_what_is_final():
                 yield
         finally:
@@ -131,7 +132,6 @@ class Tenure:
                 "this LinearConsumer was used from within its handler, or a listener; return from "
                 "it instead"
             )
-        self.running = True
         self._owner = threading.current_thread()
 
     def _check_here(self) -> None:

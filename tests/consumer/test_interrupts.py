@@ -1,0 +1,141 @@
+"""Is nothing lost, and all put back, wherever in a loop of one's own a Ctrl-C comes?"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from types import FrameType
+from typing import Any, TypeAlias
+
+import pytest
+
+import linear_retry.consumer as package
+from linear_retry import LinearConsumer, UsageError
+from linear_retry.kafka import Message
+from tests.consumer.group import GROUP, LETTERS, TOPIC, consumer_on
+from tests.fake.cluster import FakeKafka
+from tests.guarantees import Witness, violations
+
+_Tracer: TypeAlias = Callable[[FrameType, str, Any], Any]
+
+_MESSAGES = 9
+_AMID = range(3, 5)
+"""In between are a batch, its end, a turn, and the beginning of another batch."""
+
+_STEP = 5
+"""Every instruction would take half a minute."""
+
+_OURS = {
+    contextlib.__file__,
+    *(
+        f"{package.__path__[0]}/{name}.py"
+        for name in ("attempts", "linear_consumer", "signals", "stop", "tenure")
+    ),
+}
+
+
+class _Interrupt:
+    """One SIGINT, before the `at`-th instruction of the consumer's outside that is traced."""
+
+    def __init__(self, at: int) -> None:
+        self._left = at
+        self.amid = False
+        self.sent = False
+
+    def trace(self, frame: FrameType, event: str, _: Any) -> _Tracer | None:
+        if frame.f_code.co_filename not in _OURS:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and self.amid and not self.sent:
+            self._left -= 1
+            if self._left == 0:
+                self.sent = True
+                signal.raise_signal(signal.SIGINT)
+        return self.trace
+
+
+@contextlib.contextmanager
+def _tracing(trace: _Tracer) -> Iterator[None]:
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+class _Life:
+    """A loop of one's own over nine messages, interrupted once, and begun a second time."""
+
+    def __init__(self, at: int) -> None:
+        self.fake = FakeKafka(balanced=True)
+        self.fake.create_topic(TOPIC, 1)
+        self.fake.create_topic(LETTERS, 1)
+        for number in range(_MESSAGES):
+            self.fake.append(TOPIC, 0, b"%d" % number)
+        self.witness = Witness(self.fake.clock.now_s)
+        self.interrupt = _Interrupt(at)
+        self.raised: list[type[BaseException]] = []
+
+    def live(self, *, twice: bool) -> None:
+        with consumer_on(self.fake, listeners=[self.witness.listener("one")]) as consumer:
+            try:
+                with _tracing(self.interrupt.trace):
+                    self._loop(consumer)
+            except KeyboardInterrupt as error:
+                self.raised.append(type(error))
+            if twice:
+                try:
+                    self._loop(consumer)
+                except UsageError as error:
+                    self.raised.append(type(error))
+
+    def _loop(self, consumer: LinearConsumer) -> None:
+        handle = self.witness.handler("one", lambda message: self._handle(consumer, message))
+        for attempt in consumer:
+            with attempt as message:
+                handle(message)
+
+    def _handle(self, consumer: LinearConsumer, message: Message) -> None:
+        offset = message.offset() or 0
+        self.interrupt.amid = offset in _AMID
+        if offset == _MESSAGES - 1:
+            consumer.stop()
+
+    def violations(self) -> list[str]:
+        return violations(
+            self.witness.log,
+            {(TOPIC, 0): range(_MESSAGES)},
+            committed=self.fake.group(GROUP),
+            strategy_length=2,
+            finished=False,
+        )
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["closed then", "gone on with"])
+def test_a_ctrl_c_between_any_two_instructions(twice: bool) -> None:
+    """No message is lost or overtaken, the consumer closes, and the signals are the program's.
+
+    The bug: one that came between taking a message from the batch and offering it had the message
+    counted as done; nobody had seen it, and its offset was committed.
+    """
+    for at in count(1 + 2 * twice, _STEP):
+        life = _Life(at)
+        life.live(twice=twice)
+        assert [] == life.violations(), at
+        assert life.fake.consumers[0].closed, at
+        if not life.interrupt.sent:
+            break
+        assert KeyboardInterrupt is life.raised[0], at
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert at > 100 * _STEP
