@@ -24,7 +24,7 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli import strategy
+from linear_retry.cli import simulate, strategy
 
 app = typer.Typer(
     help="Consume a Kafka topic in order while the thing behind it is down.",
@@ -34,6 +34,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+strategy.app.command()(simulate.simulate)
 app.add_typer(strategy.app, name="strategy")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,9 @@ from linear_retry.errors import StrategyError
 from linear_retry.strategy import NOT_TEXT, Strategy
 
 app = typer.Typer(
-    help="Check and show strategy files.", no_args_is_help=True, rich_markup_mode=None
+    help="Check strategy files, show them, try them out.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per file, each on a line.")]
@@ -34,10 +36,10 @@ def check(
     """
     is_bad = False
     for file in files:
-        loaded = _load(file)
+        loaded = load(file)
         is_bad = is_bad or isinstance(loaded, StrategyError)
         if as_json:
-            _echo_json(_summary(file, loaded))
+            echo_json(summary(file, loaded))
         elif isinstance(loaded, StrategyError):
             typer.echo(str(loaded))
         else:
@@ -56,10 +58,10 @@ def show(
 
     Exit codes: 0, shown; 1, the file is no strategy (its problems are on stderr); 2, wrong usage.
     """
-    loaded = _load(file)
+    loaded = load(file)
     if as_json:
         rows = [] if isinstance(loaded, StrategyError) else [asdict(row) for row in _rows(loaded)]
-        _echo_json({**_summary(file, loaded), "waits": rows})
+        echo_json({**summary(file, loaded), "waits": rows})
     elif isinstance(loaded, StrategyError):
         typer.echo(str(loaded), err=True)
     else:
@@ -88,7 +90,7 @@ def duration(seconds: float) -> str:
     return text or "0s"
 
 
-def _load(file: Path) -> Strategy | StrategyError:
+def load(file: Path) -> Strategy | StrategyError:
     try:
         return Strategy.load(file)
     except StrategyError as error:
@@ -105,7 +107,7 @@ def _rows(strategy: Strategy) -> Iterator[_Row]:
         yield _Row(failure, both_s[0], longest_s[0], both_s[1], longest_s[1])
 
 
-def _summary(file: Path, loaded: Strategy | StrategyError) -> dict[str, Any]:
+def summary(file: Path, loaded: Strategy | StrategyError) -> dict[str, Any]:
     if isinstance(loaded, StrategyError):
         return {"file": _shown(file), "ok": False, "problems": loaded.problems}
     return {
@@ -123,46 +125,56 @@ def _summary(file: Path, loaded: Strategy | StrategyError) -> dict[str, Any]:
 
 
 def _show(strategy: Strategy) -> None:
-    header = ("failure", "wait", "since the first failure")
-    cells = [
-        (
-            str(row.failure),
-            _range(row.wait_s, row.wait_max_s),
-            _range(row.since_first_s, row.since_first_max_s),
-        )
-        for row in _rows(strategy)
-    ]
-    cells.append((str(len(strategy) + 1), "gives up", ""))
-    typer.echo(strategy.label)
-    if strategy.description:
-        typer.echo(strategy.description)
-    if sys.stdout.isatty():
-        _echo_rich(header, cells)
-    else:
-        for line in (header, *cells):
-            typer.echo(f"{line[0]:>7}  {line[1]:>24}  {line[2]:>32}".rstrip())
+    rows: list[tuple[str, ...]] = [("failure", "wait", "since the first failure")]
+    for row in _rows(strategy):
+        wait = duration_range(row.wait_s, row.wait_max_s)
+        since_first = duration_range(row.since_first_s, row.since_first_max_s)
+        rows.append((str(row.failure), wait, since_first))
+    rows.append((str(len(strategy) + 1), "gives up", ""))
+    echo_head(strategy)
+    echo_table(rows)
     typer.echo(f"in total: {_totals(strategy)}")
 
 
-def _echo_rich(header: tuple[str, ...], cells: list[tuple[str, str, str]]) -> None:
+def echo_head(strategy: Strategy) -> None:
+    typer.echo(strategy.label)
+    if strategy.description:
+        typer.echo(strategy.description)
+
+
+def echo_table(rows: list[tuple[str, ...]], styles: Mapping[str, str] | None = None) -> None:
+    """The first row is the header. A drawn table on a terminal, aligned lines elsewhere.
+
+    `styles` has the style of each cell that is drawn in one.
+    """
+    if sys.stdout.isatty():
+        _draw_table(rows, styles or {})
+        return
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(map(str.rjust, row, widths)).rstrip())
+
+
+def _draw_table(rows: list[tuple[str, ...]], styles: Mapping[str, str]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(*header)
+    table = Table(*rows[0])
     for column in table.columns:
         column.justify = "right"
-    for line in cells:
-        table.add_row(*line)
+    for row in rows[1:]:
+        table.add_row(*(Text(cell, styles.get(cell, "")) for cell in row))
     Console().print(table)
 
 
 def _totals(strategy: Strategy) -> str:
     count, total_s = len(strategy), strategy.total_s
     waits = f"{count} wait" if count == 1 else f"{count} waits"
-    return f"{waits}, {_range(total_s, total_s * (1 + strategy.jitter))}"
+    return f"{waits}, {duration_range(total_s, total_s * (1 + strategy.jitter))}"
 
 
-def _range(shortest_s: float, longest_s: float) -> str:
+def duration_range(shortest_s: float, longest_s: float) -> str:
     shortest, longest = duration(shortest_s), duration(longest_s)
     return shortest if shortest == longest else f"{shortest} to {longest}"
 
@@ -171,7 +183,7 @@ def _shown(file: Path) -> str:
     return NOT_TEXT.sub("\ufffd", os.fspath(file))
 
 
-def _echo_json(value: dict[str, Any]) -> None:
+def echo_json(value: dict[str, Any]) -> None:
     import orjson
 
     typer.echo(orjson.dumps(value).decode())
