@@ -63,6 +63,21 @@ class ProbeFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class RetriedNow:
+    """An operator's `retry_now`: the held message is attempted, or its letter sent, at once.
+
+    `early_s` is how long before `retry_at`; 0 where it was due.
+    """
+
+    scope: Scope
+    topic: str
+    partition: int
+    offset: int
+    failures: int
+    early_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class CircuitClosed:
     """The scope reads on. `dropped`: it was revoked or lost, and `retry_at` has passed."""
 
@@ -230,6 +245,7 @@ Event: TypeAlias = (
     | Lost
     | CircuitOpened
     | ProbeFailed
+    | RetriedNow
     | CircuitClosed
     | DeadLettered
     | DeadLetterFailed

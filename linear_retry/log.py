@@ -27,7 +27,7 @@ def log_listener_failure(listener: object) -> None:
 
 def _line(event: e.Event) -> tuple[int, str]:
     match event:
-        case e.CircuitOpened() | e.ProbeFailed() | e.CircuitClosed():
+        case e.CircuitOpened() | e.ProbeFailed() | e.RetriedNow() | e.CircuitClosed():
             return _circuit_line(event)
         case (
             e.DeadLettered()
@@ -43,12 +43,19 @@ def _line(event: e.Event) -> tuple[int, str]:
             return _trouble_line(event)
 
 
-def _circuit_line(event: e.CircuitOpened | e.ProbeFailed | e.CircuitClosed) -> tuple[int, str]:
+def _circuit_line(
+    event: e.CircuitOpened | e.ProbeFailed | e.RetriedNow | e.CircuitClosed,
+) -> tuple[int, str]:
     match event:
         case e.CircuitOpened():
             return logging.WARNING, f"circuit open ({event.scope}): {_wait(event)}"
         case e.ProbeFailed():
             return logging.WARNING, f"circuit stays open ({event.scope}): {_wait(event)}"
+        case e.RetriedNow():
+            return logging.WARNING, (
+                f"retried now, as an operator asked ({event.scope}): {_place(event)}, failures so "
+                f"far: {event.failures}; {event.early_s:.3f} s before its time"
+            )
         case e.CircuitClosed():
             return (
                 logging.INFO,
@@ -173,6 +180,7 @@ def _list(partitions: tuple[Partition, ...]) -> str:
 _Placed = (
     e.CircuitOpened
     | e.ProbeFailed
+    | e.RetriedNow
     | e.DeadLettered
     | e.DeadLetterFailed
     | e.LimitReached

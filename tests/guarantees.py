@@ -142,7 +142,10 @@ def in_order(log: list[Entry], visible: Mapping[Partition, list[int]]) -> Iterat
 
 
 def nothing_early(log: list[Entry]) -> Iterator[str]:
-    """Attempt k + 1 starts at or after the end of attempt k plus its delay."""
+    """Attempt k + 1 starts at or after the end of attempt k plus its delay.
+
+    Or when an operator says so: that one attempt.
+    """
     ended_s: dict[tuple[str, Place], float] = {}
     not_before_s: dict[tuple[str, Place], float] = {}
     for entry in log:
@@ -156,6 +159,8 @@ def nothing_early(log: list[Entry]) -> Iterator[str]:
             ):
                 key = member, _place(event)
                 not_before_s[key] = ended_s[key] + event.delay_s
+            case Said(_, member, events.RetriedNow() as event):
+                not_before_s.pop((member, _place(event)), None)
             case Said(_, member, events.Revoked() | events.Lost() as event):
                 for key in [k for k in not_before_s if k[0] == member]:
                     if key[1][:2] in event.partitions:

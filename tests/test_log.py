@@ -21,6 +21,7 @@ from linear_retry.events import (
     PartitionRevived,
     ProbeFailed,
     RetentionTooShort,
+    RetriedNow,
     Stopped,
 )
 from linear_retry.log import log, log_listener_failure
@@ -45,6 +46,7 @@ _SAMPLES: dict[str, Any] = {
     "escaped_headers": ("trace",),
     "sends": 4,
     "limit": 20,
+    "early_s": 4.75,
     "retry_group_id": "shipping",
     "next_offset": 2000,
     "took_s": 400.0,
@@ -64,6 +66,7 @@ _LEVELS = {
     "Lost": logging.WARNING,
     "CircuitOpened": logging.WARNING,
     "ProbeFailed": logging.WARNING,
+    "RetriedNow": logging.WARNING,
     "CircuitClosed": logging.INFO,
     "DeadLettered": logging.ERROR,
     "DeadLetterFailed": logging.ERROR,
@@ -189,6 +192,7 @@ def test_the_line_about_an_unsent_letter_says_when_it_is_sent_again(
 @pytest.mark.parametrize(
     ("event", "part"),
     [
+        (_sample(RetriedNow), "failures so far: 17; 4.750 s before its time"),
         (_sample(CircuitClosed), "recovered after 61.250 s"),
         (_sample(DeadLettered), "generation 2; headers kept in escaped form: trace"),
         (_sample(PartitionRevived), "begins anew at 1042: the reason"),

@@ -134,7 +134,7 @@ def test_no_module_loads_itself() -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-_OWNERS = {"circuits", "offsets", "overruns", "ownership", "reading"}
+_OWNERS = {"circuits", "limit", "offsets", "overruns", "ownership", "reading", "requests"}
 
 
 @pytest.mark.parametrize("owner", sorted(_OWNERS))

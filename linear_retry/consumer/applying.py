@@ -18,6 +18,7 @@ from linear_retry.consumer.letters import (
     write,
 )
 from linear_retry.consumer.limit import LettersInARow
+from linear_retry.consumer.operating import Operating
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.steering import Steering
 from linear_retry.consumer.telling import (
@@ -65,13 +66,19 @@ class Applying:
     """Opens circuits, sends letters, stores offsets: the one place that does."""
 
     def __init__(
-        self, parts: Parts, choices: Choices, steering: Steering, letters: Letters | None
+        self,
+        parts: Parts,
+        choices: Choices,
+        steering: Steering,
+        letters: Letters | None,
+        operating: Operating,
     ) -> None:
         """`letters` may be None only where no choice needs them."""
         self._parts = parts
         self._choices = choices
         self._steering = steering
         self._letters = letters
+        self._operating = operating
         self._in_a_row = LettersInARow()
         self._commit_at_s = 0.0
 
@@ -121,6 +128,7 @@ class Applying:
             delay_s = held_back_s(policy, self._choices.dice)
             self._hold_back(replace(held, letter=None, sends=0), delay_s)
             return
+        self._operating.begin(held)
         answer = letters.send(held, letter)
         still_ours = self._parts.ownership.epoch_of(held.partition) == held.epoch
         match answer:
@@ -133,6 +141,8 @@ class Applying:
                     self.finish(held, "dead-lettered", said)
                 else:
                     self._parts.emit(said)
+                if letter.reason == GIVEN_UP:
+                    self._operating.dead_lettered(held)
             case NotSent(error):
                 if still_ours:
                     self._hold_letter(replace(held, sends=held.sends + 1), letters.topic, error)

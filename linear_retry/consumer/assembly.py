@@ -17,12 +17,14 @@ from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.letters import Letters, Way
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.offsets import Offsets
+from linear_retry.consumer.operating import Operating
 from linear_retry.consumer.ownership import Ownership
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.patience import Patience
 from linear_retry.consumer.plain_way import PlainWay
 from linear_retry.consumer.reading import Reading
 from linear_retry.consumer.rebalance import Rebalance
+from linear_retry.consumer.requests import Requests
 from linear_retry.consumer.revival import Revival
 from linear_retry.consumer.startup import RetentionCheck, missing_topics, partition_counts
 from linear_retry.consumer.steering import Steering
@@ -81,9 +83,11 @@ class Assembly:
         self._admin = Admin(_admin_config(plan), plan.outside.admin)
         self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
         self.letters = self._letters(steering) if plan.dead_letters else None
-        applying = Applying(parts, plan.choices, steering, self.letters)
+        self.requests = Requests()
+        operating = Operating(parts, self.requests, plan.choices.policy.strategy.label)
+        applying = Applying(parts, plan.choices, steering, self.letters, operating)
         revival = Revival(parts, steering, self._admin)
-        self.loop = Loop(parts, steering, gate, revival, applying, self._retention, stop)
+        self.loop = Loop(parts, steering, gate, revival, applying, self._retention, operating, stop)
 
     def start(self) -> None:
         """Look whether every topic is there, then join the group.
@@ -103,6 +107,7 @@ class Assembly:
 
     def close(self, *, commit: bool, timeout_s: float) -> None:
         """Bounded; see `closing`."""
+        self.requests.close()
         close(self.parts, commit=commit, timeout_s=timeout_s)
         if self.letters is not None:
             self.letters.close()

@@ -121,6 +121,15 @@ class Circuits:
     def get(self, scope: Scope) -> Circuit | None:
         return self._open.get(scope)
 
+    def holding(self, partition: Partition, offset: int) -> tuple[Scope, Circuit] | None:
+        """The circuit that holds this message; None where none does."""
+        for scope in self._over(partition):
+            circuit = self._open[scope]
+            held = circuit.held
+            if held is not None and (held.partition, held.offset) == (partition, offset):
+                return scope, circuit
+        return None
+
     def stops(self, partition: Partition) -> bool:
         """Whether `partition` must stand still now: the gate."""
         return any(not self._awaits_probe(self._open[scope]) for scope in self._over(partition))
@@ -168,7 +177,7 @@ class Circuits:
         return circuit
 
     def hold(self, scope: Scope, held: Held) -> None:
-        """The first message after a revoke has arrived: it is the probe."""
+        """The first message after a revoke has arrived, the probe; or it has a letter now."""
         self._put(scope, replace(self._open[scope], held=held))
 
     def drop_held(self, partitions: Collection[Partition]) -> None:

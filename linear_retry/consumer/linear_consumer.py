@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -17,11 +18,12 @@ from linear_retry.consumer.checks import Transient, check_async_handler, check_h
 from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.loop import Loop
+from linear_retry.consumer.requests import RequestKind, checked_place, denied
 from linear_retry.consumer.signals import deferring_interrupts, stopping_on_signals
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.tenure import Tenure
 from linear_retry.decision import OnExhausted, OnPermanent
-from linear_retry.errors import LinearRetryError
+from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Event, Listener
 from linear_retry.log import log, log_listener_failure
 from linear_retry.scope import Scope, ScopeKind
@@ -36,7 +38,8 @@ class LinearConsumer:
     strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
 
     One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
-    `close`, `circuits` and `breaker` are for any thread. A context manager: leaving it closes.
+    `close`, `retry_now`, `give_up`, `circuits` and `breaker` are for any thread. A context manager:
+    leaving it closes.
     """
 
     def __init__(
@@ -185,6 +188,38 @@ class LinearConsumer:
         """End `run` after the message in hand. For good; also for signal handlers."""
         self._stop.ask()
 
+    def retry_now(self, topic: str, partition: int, offset: int) -> Future[bool]:
+        """For an operator: attempt this held message now, and not at `retry_at`.
+
+        True the moment its attempt starts, which is before its outcome is known; where only its
+        dead letter waits to be sent, the moment that starts. False if it is not held (any more),
+        and where the consumer does not run, is stopped or closed. A message in the handler is not
+        attempted twice: it is True or False after that, as the message is held again or not.
+
+        A failure counts as any, and the strategy goes on from there. Two that are asked for at
+        once are one attempt. Looked at once a second or so, between two messages. Do not wait for
+        it in the handler or in a listener: it is answered by their thread, which also runs what is
+        hung on to the future. A future that is cancelled in time has no effect.
+
+        Raises `UsageError` for what can be no coordinates, and after a fork.
+        """
+        return self._ask("retry", topic, partition, offset)
+
+    def give_up(self, topic: str, partition: int, offset: int) -> Future[bool]:
+        """For an operator: send this held message to the dead letters now, reason `given-up`.
+
+        True once the letter is acknowledged; still pending while the sending is tried again. False
+        if the message is not held (any more), is revoked or lost, or the consumer stops before.
+        One in the handler is given up after that, if it has failed and is held again. With a
+        `retry_now` that was asked for before and is not answered yet, the attempt comes first.
+
+        All else is as with `retry_now`. Raises `UsageError` also where there is no dead-letter
+        topic.
+        """
+        if self._plan.dead_letters is None:
+            raise UsageError("give_up: there are no dead letters; name a topic with dead_letters=")
+        return self._ask("give-up", topic, partition, offset)
+
     @property
     def circuits(self) -> Mapping[Scope, CircuitView]:
         """An immutable snapshot. `Scope()` is the whole consumer's."""
@@ -199,11 +234,22 @@ class LinearConsumer:
 
     # -- inside ------------------------------------------------------------------------------
 
+    def _ask(self, kind: RequestKind, topic: str, partition: int, offset: int) -> Future[bool]:
+        self._tenure.check_process()
+        place = checked_place(topic, partition, offset)
+        if self._assembly is None or self._stop.asked:
+            return denied()
+        return self._assembly.requests.ask(kind, *place)
+
     @contextmanager
     def _use(self) -> Iterator[None]:
         try:
             with self._tenure.use():
-                yield
+                try:
+                    yield
+                finally:
+                    if self._stop.asked and self._assembly is not None:
+                        self._assembly.requests.close()
         finally:
             if self._tenure.closes_after:
                 self.close()

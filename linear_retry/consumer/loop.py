@@ -8,6 +8,7 @@ from linear_retry import events
 from linear_retry.consumer.applying import Applying
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.gate import Gate
+from linear_retry.consumer.operating import Operating
 from linear_retry.consumer.overruns import Overruns
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.reading import partition_of
@@ -32,6 +33,7 @@ class Loop:
         revival: Revival,
         applying: Applying,
         retention: RetentionCheck,
+        operating: Operating,
         stop: StopFlag,
     ) -> None:
         self._parts = parts
@@ -40,6 +42,7 @@ class Loop:
         self._revival = revival
         self._applying = applying
         self._retention = retention
+        self._operating = operating
         self._overruns = Overruns()
         self._stop = stop
 
@@ -86,7 +89,8 @@ class Loop:
         parts = self._parts
         self._admit(lambda: parts.reading.read(self._timeout_s()))
         self._keep_house()
-        for scope in parts.circuits.due(parts.clock.now_s()):
+        due = parts.circuits.due(parts.clock.now_s())
+        for scope in dict.fromkeys([*self._operating.look(), *due]):
             if self._stop.asked:  # a dependency that is down may take its time to say so
                 return
             if parts.clock.now_s() >= parts.reading.deadline_s:
@@ -126,9 +130,15 @@ class Loop:
             self._applying.failed(held, work.error)
 
     def _probe(self, scope: Scope) -> Generator[Work]:
-        """`retry_at` has come: the held message, and only it, is attempted, from memory."""
-        if self._parts.circuits.get(scope) is None:
+        """`retry_at` has come: the held message, and only it, is attempted, from memory.
+
+        Or an operator wants it now; that is for this message only, not for one in its place.
+        """
+        circuit = self._parts.circuits.get(scope)
+        if circuit is None:
             return  # closed meanwhile: a rebalance ran while another scope's letter was awaited
+        if circuit.held is None and circuit.retry_at_s > self._parts.clock.now_s():
+            return
         held = self._parts.circuits.half_open(scope).held
         if held is None:
             self._let_a_first_one_come(scope)
@@ -144,6 +154,7 @@ class Loop:
             yield from self._attempt(held)
 
     def _attempt(self, held: Held) -> Generator[Work]:
+        self._operating.begin(held)
         begin_by_s = self._parts.reading.overruns_at_s
         work = Work([held.message], held.failures + 1, begin_by_s=begin_by_s)
         try:

@@ -39,6 +39,10 @@ def probe_failed(opening: Opening) -> events.ProbeFailed:
     return _failed(events.ProbeFailed, opening)
 
 
+def retried_now(scope: Scope, held: Held, early_s: float) -> events.RetriedNow:
+    return events.RetriedNow(scope, *held.partition, held.offset, held.failures, early_s)
+
+
 def limit_reached(opening: Opening, limit: int) -> events.LimitReached:
     held = opening.held
     return events.LimitReached(

@@ -46,13 +46,17 @@ class Tenure:
 
     def check_open(self) -> None:
         """Raises `UsageError` after a fork, or `close`."""
+        self.check_process()
+        if self.closing:
+            raise UsageError("this LinearConsumer is closed; make a new one")
+
+    def check_process(self) -> None:
+        """Raises `UsageError` after a fork."""
         if self.forked:
             raise UsageError(
                 "this LinearConsumer was made before a fork: librdkafka's threads are not in the "
                 "child; make it in the process that runs it"
             )
-        if self.closing:
-            raise UsageError("this LinearConsumer is closed; make a new one")
 
     # -- commands --------------------------------------------------------------------------
 
@@ -138,5 +142,5 @@ class Tenure:
         if self.elsewhere:
             raise UsageError(
                 f"this LinearConsumer belongs to the thread {self._owner!r}; only stop, close, "
-                "circuits and breaker are for other threads"
+                "retry_now, give_up, circuits and breaker are for other threads"
             )

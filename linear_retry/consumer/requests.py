@@ -1,0 +1,134 @@
+"""What has an operator asked for, and what became of it?"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from linear_retry.errors import UsageError
+from linear_retry.scope import Partition
+
+RequestKind: TypeAlias = Literal["retry", "give-up"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One word of an operator's about one message; `answer` is what they wait for."""
+
+    kind: RequestKind
+    partition: Partition
+    offset: int
+    answer: Future[bool] = field(default_factory=Future)
+
+    @property
+    def is_taken_up(self) -> bool:
+        """Whether it can be cancelled no more."""
+        return self.answer.running()
+
+    def take_up(self) -> bool:
+        """False: it was cancelled before, and whoever waits for it is told that. To be asked once.
+
+        The future of one that was is not to be touched again.
+        """
+        return self.is_taken_up or self.answer.set_running_or_notify_cancel()
+
+    def tell(self, truth: bool) -> None:
+        """Answer it, unless it was cancelled before."""
+        if self.take_up():
+            self.answer.set_result(truth)
+
+
+class Requests:
+    """Asked from any thread; looked at and answered by the owner's. Each gets one answer."""
+
+    def __init__(self) -> None:
+        # No lock: an append and a popleft are atomic, and a signal handler may be in the midst.
+        self._arrived: deque[Request] = deque()
+        self._waiting: list[Request] = []
+        self._closed = False
+
+    # -- for any thread ----------------------------------------------------------------------
+
+    def ask(self, kind: RequestKind, partition: Partition, offset: int) -> Future[bool]:
+        """To be looked at in the next turn; False at once where there will be none."""
+        request = Request(kind, partition, offset)
+        self._arrived.append(request)
+        # After the append: whichever of the two comes later, here or `close`, finds the request.
+        if self._closed:
+            self._deny_all()
+        return request.answer
+
+    # -- for the owner -----------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting or self._arrived)
+
+    def look(self) -> Iterator[Request]:
+        """What is not answered yet, in the order of asking. It may be answered meanwhile."""
+        self._waiting += self._taken()
+        return iter(tuple(self._waiting))
+
+    def take_up(self, request: Request) -> bool:
+        """It is being put into effect, and can be cancelled no more. False: it was, before."""
+        taken_up = request.take_up()
+        if not taken_up:
+            self._waiting.remove(request)
+        return taken_up
+
+    def taken_up(self, kind: RequestKind, partition: Partition, offset: int) -> list[Request]:
+        """Those of this kind about this message that wait only for what they ask for."""
+        wanted = kind, partition, offset
+        return [
+            request
+            for request in self._waiting
+            if request.is_taken_up and (request.kind, request.partition, request.offset) == wanted
+        ]
+
+    def tell(self, request: Request, truth: bool) -> None:
+        """Answer one. What its user has hung on to the future runs now, in this thread."""
+        self._waiting.remove(request)
+        request.tell(truth)
+
+    def close(self) -> None:
+        """No turn will come: everything is, and will be, answered with False."""
+        self._closed = True
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            request.tell(False)
+        self._deny_all()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _deny_all(self) -> None:
+        for request in self._taken():
+            request.tell(False)
+
+    def _taken(self) -> Iterator[Request]:
+        while True:
+            try:
+                yield self._arrived.popleft()
+            except IndexError:  # not asked first: another thread may take the last one
+                return
+
+
+def checked_place(topic: object, partition: object, offset: object) -> tuple[Partition, int]:
+    """Raises `UsageError` for what can be no message's coordinates: it would never be found."""
+    if not isinstance(topic, str):
+        raise UsageError(f"topic={topic!r}: a topic's name, as text")
+    return (topic, _number("partition", partition)), _number("offset", offset)
+
+
+def denied() -> Future[bool]:
+    """For a message that nothing can be holding."""
+    answer: Future[bool] = Future()
+    answer.set_result(False)
+    return answer
+
+
+def _number(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UsageError(f"{name}={value!r}: a whole number from 0, as in consumer.circuits")
+    return value
