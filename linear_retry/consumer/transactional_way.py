@@ -213,7 +213,11 @@ class TransactionalWay:
         """No transaction is open any more; and if one had this letter, what became of it?"""
         if self._producer.in_transaction:  # an exception has left it behind
             self._producer.abort(_ABORT_WITHIN_S)
-        return self._initialise(held) or (self._fate(held) if self._is_sealed(held) else None)
+        answer = self._initialise(held)
+        if answer is not None or not self._is_sealed(held):
+            return answer
+        self._patience.read_along()  # what the group has committed may be another's doing by now
+        return self._fate(held) if self._is_sealed(held) else Abandoned()
 
     def _initialise(self, held: Held) -> Answer | None:
         last: Step = Completed()
