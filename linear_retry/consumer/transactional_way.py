@@ -27,6 +27,8 @@ from linear_retry.kafka.transactional_producer import (
 _SLICE_S = 0.25  # a stop is heard between two calls into librdkafka, not inside one
 _ABORT_WITHIN_S = 1.0
 _LOOK_AGAIN_S = 0.01
+# A cooperative group has a new generation twice for each member that comes or goes.
+_REBALANCES = 4
 _NOT_A_MEMBER = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH})
 _OUTDATED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH})
 
@@ -112,7 +114,9 @@ class TransactionalWay:
 
     def _send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
         answer = self._make_ready(held) or self._transact(held, record)
-        if isinstance(answer, _Outdated):
+        for _ in range(_REBALANCES):
+            if not isinstance(answer, _Outdated):
+                return answer
             # Members came or went, and this partition stayed: nothing need have been called back.
             # After a poll, so that it is the member's who knows of all that it has lost.
             self._patience.read_along()

@@ -171,10 +171,10 @@ def test_the_group_has_moved_on(protocol: Protocol) -> None:
 
 
 def test_the_group_moves_on_again_and_again() -> None:
-    """A second refusal in a row opens the circuit, and the sending is tried again."""
+    """A fifth refusal in a row opens the circuit, and the sending is tried again."""
     group = Group()
     member = group.begin()
-    group.fake.faults.fail_transaction("send_offsets", OUTDATED, 2)
+    group.fake.faults.fail_transaction("send_offsets", OUTDATED, 5)
     group.finish_well()
     assert ["ILLEGAL_GENERATION: generation"] == errors(member)
 
