@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Mapping
 from datetime import datetime
@@ -112,6 +113,35 @@ def running(consumer: LinearConsumer) -> None:
     consumer.run(functools.partial(with_more, url="http://localhost"))
     consumer.stop()
     consumer.close()
+
+
+async def awaited(message: Message) -> None: ...
+
+
+async def awaited_with_more(message: Message, *, url: str) -> int: ...
+
+
+def giving_a_future(message: Message) -> asyncio.Future[bytes]:
+    return asyncio.get_running_loop().create_future()
+
+
+class ChargingLater:
+    async def __call__(self, message: Message) -> None: ...
+
+    async def method(self, message: Message) -> object: ...
+
+
+async def awaiting(consumer: LinearConsumer) -> None:
+    with consumer:
+        await consumer.run_async(awaited)
+    await consumer.run_async(ChargingLater())
+    await consumer.run_async(ChargingLater().method)
+    await consumer.run_async(functools.partial(awaited_with_more, url="http://localhost"))
+    await consumer.run_async(lambda message: awaited(message))
+    await consumer.run_async(giving_a_future)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        assert_type(tasks.create_task(consumer.run_async(awaited)), asyncio.Task[None])
+    await consumer.run_async(handler)  # type: ignore[arg-type]  # nothing to await
 
 
 def looking(consumer: LinearConsumer) -> None:
