@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from linear_retry.consumer.signals import stopping_on_signals
+from linear_retry.consumer.signals import deferring_interrupts, stopping_on_signals
 
 _BOTH = (signal.SIGINT, signal.SIGTERM)
 
@@ -98,3 +98,128 @@ def test_in_another_thread_nothing_is_changed(heard: list[int]) -> None:
     leave.set()
     thread.join()
     assert (0, [signal.SIGTERM]) == (stops.count, heard)
+
+
+# -- while the loop must not be cut short ------------------------------------------------------
+
+
+class _Turn:
+    """During it these signals come; at its end it raises, or not."""
+
+    def __init__(self, numbers: list[signal.Signals], error: Exception | None = None) -> None:
+        self._numbers = numbers
+        self._error = error
+        self.hurries = _Stops()
+        self.ended = False
+
+    def run(self) -> None:
+        with deferring_interrupts(self.hurries):
+            for number in self._numbers:
+                _send(number)
+            self.ended = True
+            if self._error is not None:
+                raise self._error
+
+
+def _raising(error: BaseException) -> None:
+    """A program's own handlers, for both, that raise."""
+
+    def handler(number: int, _: object) -> None:
+        raise error
+
+    for number in _BOTH:
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", _BOTH)
+def test_a_handler_that_returns_is_called_when_the_signal_comes(
+    number: int, heard: list[int]
+) -> None:
+    """What it does counts at once, and the end is not hurried for it."""
+    hurries = _Stops()
+    with deferring_interrupts(hurries):
+        _send(number)
+        _send(number)
+        assert [number, number] == heard
+    assert 0 == hurries.count
+
+
+@pytest.mark.parametrize("number", _BOTH)
+def test_what_a_handler_raises_is_raised_at_the_end(number: signal.Signals) -> None:
+    """And the end is hurried."""
+    turn = _Turn([number])
+    _raising(SystemExit(3))
+    with pytest.raises(SystemExit, match="3"):
+        turn.run()
+    assert (1, True) == (turn.hurries.count, turn.ended)
+
+
+def test_whoever_insists_is_not_kept_waiting() -> None:
+    """The second that raises does so at once: what it cuts short may never end."""
+    turn = _Turn([signal.SIGTERM, signal.SIGINT])
+    _raising(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        turn.run()
+    assert not turn.ended
+
+
+def test_an_interrupt_is_raised_after_an_error() -> None:
+    """What ended the turn is its context, so neither is lost."""
+    _raising(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt) as caught:
+        _Turn([signal.SIGINT], LookupError()).run()
+    assert isinstance(caught.value.__context__, LookupError)
+
+
+def test_after_it_the_handlers_are_back(heard: list[int]) -> None:
+    """After an exception too."""
+    before = [signal.getsignal(one) for one in _BOTH]
+    with pytest.raises(LookupError), deferring_interrupts(_Stops()):
+        raise LookupError
+    assert before == [signal.getsignal(one) for one in _BOTH]
+
+
+def test_a_handler_that_a_handler_installs_stays(heard: list[int]) -> None:
+    """The bug: the first Ctrl-C made the next one the default again, and that was undone."""
+
+    def once(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+
+    signal.signal(signal.SIGINT, once)
+    with deferring_interrupts(_Stops()):
+        _send(signal.SIGINT)
+    assert signal.SIG_IGN == signal.getsignal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("disposition", [signal.SIG_IGN, signal.SIG_DFL])
+def test_what_python_does_not_handle_is_left_alone(disposition: signal.Handlers) -> None:
+    """Ignored stays ignored; what ends the process ends it."""
+    for number in _BOTH:
+        signal.signal(number, disposition)
+    with deferring_interrupts(_Stops()):
+        assert [disposition] * 2 == [signal.getsignal(number) for number in _BOTH]
+
+
+def test_in_run_of_another_consumer_a_signal_stops_that_one(heard: list[int]) -> None:
+    """A loop of one's own in the handler of `run`: the first is for `run`, the second is not."""
+    stops = _Stops()
+    with stopping_on_signals(stops), deferring_interrupts(_Stops()):
+        _send(signal.SIGTERM)
+        assert (1, []) == (stops.count, heard)
+        _send(signal.SIGTERM)
+    assert (1, [signal.SIGTERM]) == (stops.count, heard)
+
+
+def test_elsewhere_nothing_is_deferred(heard: list[int]) -> None:
+    """In another thread than the main one no handler of Python's ever runs."""
+    before = [signal.getsignal(one) for one in _BOTH]
+    seen = []
+
+    def run() -> None:
+        with deferring_interrupts(_Stops()):
+            seen.extend([signal.getsignal(one) for one in _BOTH])
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert before == seen
