@@ -208,3 +208,25 @@ def test_committed_is_done_and_owned(steps: list[tuple[str, tuple[str, int], int
             offsets.committed({key: offset})
         assert offsets.uncommitted().items() <= owned.items()
         assert owned == offsets.starts()
+
+
+def test_what_is_sealed_is_not_committed() -> None:
+    """A transaction may have committed more: what is lower, arriving later, would undo that."""
+    offsets = _at(3)
+    offsets.begin([_P1])
+    offsets.start_at(_P1, 5)
+    offsets.seal(_P0)
+    seen = [(offsets.is_sealed(_P0), offsets.uncommitted(), offsets.uncommitted([_P0]))]
+    offsets.unseal(_P0)
+    seen.append((offsets.is_sealed(_P0), offsets.uncommitted(), offsets.uncommitted([_P0])))
+    assert [(True, {_P1: 5}, {}), (False, {_P0: 3, _P1: 5}, {_P0: 3})] == seen
+
+
+def test_a_seal_ends_with_the_ownership() -> None:
+    """Whoever is given the partition, we included, begins where the group says."""
+    offsets = _at(3)
+    offsets.seal(_P0)
+    offsets.forget([_P0])
+    offsets.unseal(_P0)
+    offsets.begin([_P0])
+    assert not offsets.is_sealed(_P0)

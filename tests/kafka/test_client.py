@@ -423,3 +423,81 @@ def test_what_may_pass_is_not_raised(code: int) -> None:
 def test_which_commits_may_be_sent_again(error: KafkaError, expected: bool) -> None:
     """What time or a rebalance settles is sent again; a refused right is not."""
     assert expected == is_retriable_commit(error)
+
+
+# -- in transactions --------------------------------------------------------------------------
+
+
+def _transactional() -> tuple[Client, RecordingConsumer, dict[str, Any]]:
+    """A client that keeps its membership, and librdkafka's three callbacks of the group."""
+    made: list[RecordingConsumer] = []
+
+    def make(config: Mapping[str, Any]) -> RecordingConsumer:
+        made.append(RecordingConsumer(config))
+        return made[-1]
+
+    client = Client(consumer_settings(_LEAST), make, transactional=True)
+    client.tell(_Tidings(made[0]))
+    kept: dict[str, Any] = {}
+    made[0].answers["subscribe"] = lambda topics, **callbacks: kept.update(callbacks)
+    client.subscribe(["orders"])
+    return client, made[0], kept
+
+
+def test_the_membership_is_that_of_the_last_assignment() -> None:
+    """Captured in `on_assign`, and given up with the loss: never asked for at its use."""
+    client, librdkafka, callbacks = _transactional()
+    librdkafka.answers |= {"memberid": "one", "consumer_group_metadata": b"first"}
+    seen = [client.membership]
+    callbacks["on_assign"](None, [TopicPartition(*_P0)])
+    seen.append(client.membership)
+    librdkafka.answers["consumer_group_metadata"] = b"second"
+    seen.append(client.membership)
+    callbacks["on_revoke"](None, [])
+    seen.append(client.membership)
+    callbacks["on_lost"](None, [TopicPartition(*_P0)])
+    assert [None, b"first", b"first", b"first"] == seen
+    assert client.membership is None
+
+
+@pytest.mark.parametrize("ids", [[None, None], ["", ""], ["one", None], ["one", "two"]])
+def test_who_is_no_member_has_no_membership(ids: list[str | None]) -> None:
+    """The broker takes a transaction's commit that names no member from anyone."""
+    client, librdkafka, _ = _transactional()
+    answers = iter(ids)
+    librdkafka.answers |= {
+        "memberid": lambda: next(answers),
+        "consumer_group_metadata": b"anyone",
+    }
+    client.capture_membership()
+    assert client.membership is None
+
+
+def test_a_consumer_without_transactions_keeps_no_membership() -> None:
+    """librdkafka is asked for nothing that nobody needs."""
+    scene = _Scene()
+    scene.subscribe()["on_assign"](None, [TopicPartition(*_P0)])
+    assert [] == [call for call in scene.librdkafka.calls if call[0] == "consumer_group_metadata"]
+
+
+def test_commits_under_way_are_counted() -> None:
+    """Each partition by itself, from the sending to the answer, whatever it says."""
+    scene = _Scene()
+    scene.client.commit({_P0: 1000, _P1: 5})
+    scene.client.commit({_P0: 2000})
+    answer = scene.librdkafka.config["on_commit"]
+    seen = []
+    for error, offsets in ((None, {_P0: 1000, _P1: 5}), (KafkaError(-185), {_P0: 2000})):
+        seen.append([scene.client.awaits_commit(key) for key in (_P0, _P1)])
+        answer(error, [TopicPartition(*key, offset) for key, offset in offsets.items()])
+    seen.append([scene.client.awaits_commit(key) for key in (_P0, _P1)])
+    assert [[True, True], [True, False], [False, False]] == seen
+
+
+@pytest.mark.parametrize(("answered", "known"), [(7, 7), (0, 0), (_INVALID, None)])
+def test_what_the_group_has_committed(answered: int, known: int | None) -> None:
+    """Asked of the broker, for a second at most; nothing committed is None."""
+    scene = _Scene()
+    scene.librdkafka.answers["committed"] = [TopicPartition(*_P0, answered)]
+    assert known == scene.client.committed(_P0)
+    assert ("committed", ([("orders", 0, _INVALID)], 1.0)) == scene.librdkafka.calls[-1]
