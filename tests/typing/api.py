@@ -118,7 +118,8 @@ def running(consumer: LinearConsumer) -> None:
 async def awaited(message: Message) -> None: ...
 
 
-async def awaited_with_more(message: Message, *, url: str) -> int: ...
+async def awaited_with_more(message: Message, *, url: str) -> int:
+    return len(url)
 
 
 def giving_a_future(message: Message) -> asyncio.Future[bytes]:

@@ -1,0 +1,58 @@
+"""One life of a member that awaits its handler: run as a script, with a `Role` in JSON.
+
+The script of the role knows two steps: `hang PATH` makes the file and waits until it is cancelled,
+`gate PATH` makes it and waits until it is gone. With the option `own_handler` the program has a
+handler of SIGTERM of its own on the loop, which stops the consumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+
+from linear_retry import LinearConsumer, Strategy
+from linear_retry.consumer.clock import SystemClock
+from linear_retry.kafka import Message
+from tests.guarantees import Witness
+from tests.scenarios.async_member import AsyncMember
+from tests.scenarios.child import Role
+from tests.scenarios.handlers import OutageError
+from tests.scenarios.testimony import Testimony
+
+
+async def main(role: Role, *, own_handler: bool) -> None:
+    witness = Witness(SystemClock().now_s, Testimony(Path(role.testimony)))
+    consumer = LinearConsumer(
+        role.config,
+        role.topics,
+        strategy=Strategy(role.strategy),
+        transient=OutageError,
+        listeners=[witness.listener(role.member)],
+        **role.options,
+    )
+    if own_handler:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, consumer.stop)
+
+    async def handle(message: Message) -> None:
+        steps = role.script.get(f"{message.partition()}@{message.offset()}", ())
+        for step in steps:
+            await _act(*step.split())
+
+    with consumer:
+        await AsyncMember(role.member, consumer, witness).run(handle)
+    print("returned", file=sys.stderr)
+
+
+async def _act(what: str, path: str) -> None:
+    Path(path).touch()
+    while what == "hang" or Path(path).exists():
+        await asyncio.sleep(0.005)
+
+
+if __name__ == "__main__":
+    _role = Role(**json.loads(sys.argv[1]))
+    _own_handler = _role.options.pop("own_handler", False)
+    asyncio.run(main(_role, own_handler=_own_handler))
