@@ -151,6 +151,21 @@ def test_a_change_makes_one_view_anew() -> None:
     assert [scopes[7]] == changed
 
 
+def test_a_held_message_is_found_by_its_place() -> None:
+    """In whichever scope it is held; beside it, behind it, or dropped, it is not."""
+    circuits = _circuits()
+    _open(circuits, Scope("a", 0), _held(("a", 0)), delay_s=30.0)
+    _open(circuits, Scope("a", 1), _held(("a", 1)), delay_s=30.0)
+    offset = _held(("a", 1)).offset
+    found = circuits.holding(("a", 1), offset)
+    assert found is not None
+    assert (Scope("a", 1), circuits.get(Scope("a", 1))) == found
+    assert circuits.holding(("a", 1), offset + 1) is None
+    assert circuits.holding(("a", 2), offset) is None
+    circuits.drop_held([("a", 1)])
+    assert circuits.holding(("a", 1), offset) is None
+
+
 def test_what_is_due_comes_in_order_of_time() -> None:
     """The earliest first; exactly at `retry_at` it is due, and until it has nothing to attempt."""
     circuits = _circuits()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Mapping
+from concurrent.futures import Future
 from datetime import datetime
 from pathlib import Path
 from typing import assert_type
@@ -84,7 +85,7 @@ def consumers() -> None:
         ["orders"],
         strategy=strategy,
         transient=[ConnectionError],
-        dead_letters=DeadLetters("dead", config={"linger.ms": 5}, oversized="reference"),
+        dead_letters=DeadLetters("dead", config={"linger.ms": 5}, oversized="reference", limit=20),
         on_exhausted="repeat",
         on_permanent="skip",
     )
@@ -155,6 +156,11 @@ def looking(consumer: LinearConsumer) -> None:
     if view.state == "half-open":
         consumer.breaker().name = "mine"
     consumer.breaker(Scope("orders")).add_listeners()
+
+
+def operating(consumer: LinearConsumer) -> None:
+    assert_type(consumer.retry_now("orders", 3, 1042), Future[bool])
+    assert_type(consumer.give_up("orders", partition=3, offset=1042).result(timeout=5), bool)
 
 
 def listener(event: Event) -> None:

@@ -1,0 +1,65 @@
+"""Does a row of dead letters end at its limit, on a real broker?"""
+
+from __future__ import annotations
+
+import pytest
+
+from linear_retry import DeadLetters, events
+from tests.guarantees import letters_within
+from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import Dependency
+
+pytestmark = pytest.mark.broker
+
+
+def test_a_bad_deployment(scene: SceneFactory) -> None:
+    """Three letters, then it stands still; the deployment that mends it handles all the rest."""
+    group = scene()
+    group.produce(12)
+    limited = DeadLetters(group.letters, limit=3)
+    bad = Dependency()
+    bad.refuses = {(0, offset) for offset in range(12)}
+    member = group.join("bad", bad, dead_letters=limited)
+    reached = group.wait_for(events.LimitReached)
+    assert (3, 1, 3, 60.0) == (reached.offset, reached.failures, reached.limit, reached.delay_s)
+    member.stop()
+    assert [0, 1, 2] == [letter.original_offset for letter in group.dead_letters()]
+    assert {(group.topic, 0): 3} == group.committed()
+    mended = group.join("mended", Dependency(), dead_letters=limited)
+    group.wait_until_done()
+    mended.stop()
+    assert 3 == len(group.dead_letters())
+    assert [] == list(letters_within(group.log(), 3))
+    assert [] == group.violations()
+
+
+def test_a_dependency_that_looks_like_bad_messages(scene: SceneFactory) -> None:
+    """It is back, and an operator does not wait for the minute to end: the rest is handled."""
+    group = scene()
+    group.produce(8)
+    dependency = Dependency()
+    dependency.refuses = {(0, offset) for offset in range(8)}
+    member = group.join("first", dependency, dead_letters=DeadLetters(group.letters, limit=2))
+    reached = group.wait_for(events.LimitReached)
+    dependency.refuses = set()
+    place = (reached.topic, reached.partition, reached.offset)
+    assert member.consumer.retry_now(*place).result(10)
+    group.wait_until_done()
+    member.stop()
+    assert [0, 1] == [letter.original_offset for letter in group.dead_letters()]
+    assert [] == list(letters_within(group.log(), 2))
+    assert [] == group.violations()
+
+
+def test_a_success_between_letters(scene: SceneFactory) -> None:
+    """Two bad ones, a good one, and again: never three in a row, so nothing is held back."""
+    group = scene()
+    group.produce(30)
+    dependency = Dependency()
+    dependency.refuses = {(0, offset) for offset in range(30) if offset % 3}
+    member = group.join("first", dependency, dead_letters=DeadLetters(group.letters, limit=2))
+    group.wait_until_done()
+    member.stop()
+    assert 20 == len(group.dead_letters())
+    assert [] == group.said(events.LimitReached)
+    assert [] == group.violations()
