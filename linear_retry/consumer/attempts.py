@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from operator import length_hint
 from threading import get_ident
 from types import TracebackType
 from typing import Literal, TypeAlias
 
 from linear_retry.consumer.clock import NowS
-from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.work import Work
 from linear_retry.errors import UsageError
@@ -102,8 +101,9 @@ class Attempts:
     `ready` has the following ones of a batch, as long as that needs nothing else.
     """
 
-    def __init__(self, loop: Loop, stop: StopFlag, now_s: NowS) -> None:
-        self._loop = loop
+    def __init__(self, turn: Callable[[], Generator[Work]], stop: StopFlag, now_s: NowS) -> None:
+        """`turn` is the loop's."""
+        self._begin_turn = turn
         self._stop = stop
         self._now_s = now_s
         self._turn: Generator[Work] | None = None
@@ -184,7 +184,7 @@ class Attempts:
 
     def _advance(self) -> None:
         """One turn of the loop, or the rest of one."""
-        turn = self._turn = self._turn or self._loop.turn()
+        turn = self._turn = self._turn or self._begin_turn()
         self._work = None
         try:
             self._work = next(turn, None)

@@ -283,7 +283,7 @@ class LinearConsumer:
     def _own_loop(self) -> Attempts:
         with self._use():
             now_s = self._plan.outside.clock.now_s
-            self._attempts = Attempts(self._started(), self._stop, now_s)
+            self._attempts = Attempts(self._started().turn, self._stop, now_s)
             return self._attempts
 
     def _put_down(self) -> None:
