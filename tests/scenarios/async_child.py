@@ -2,7 +2,7 @@
 
 The script of the role knows two steps: `hang PATH` makes the file and waits until it is cancelled,
 `gate PATH` makes it and waits until it is gone. With the option `own_handler` the program has a
-handler of SIGTERM of its own on the loop, which stops the consumer.
+handler of SIGTERM of its own on the loop, which stops the consumer and makes the file of that name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from linear_retry import LinearConsumer, Strategy
@@ -23,7 +24,7 @@ from tests.scenarios.handlers import OutageError
 from tests.scenarios.testimony import Testimony
 
 
-async def main(role: Role, *, own_handler: bool) -> None:
+async def main(role: Role, own_handler: str | None) -> None:
     witness = Witness(SystemClock().now_s, Testimony(Path(role.testimony)))
     consumer = LinearConsumer(
         role.config,
@@ -33,8 +34,9 @@ async def main(role: Role, *, own_handler: bool) -> None:
         listeners=[witness.listener(role.member)],
         **role.options,
     )
-    if own_handler:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, consumer.stop)
+    if own_handler is not None:
+        loop, told = asyncio.get_running_loop(), Path(own_handler)
+        loop.add_signal_handler(signal.SIGTERM, _both(consumer.stop, told.touch))
 
     async def handle(message: Message) -> None:
         steps = role.script.get(f"{message.partition()}@{message.offset()}", ())
@@ -46,6 +48,14 @@ async def main(role: Role, *, own_handler: bool) -> None:
     print("returned", file=sys.stderr)
 
 
+def _both(stop: Callable[[], None], tell: Callable[[], None]) -> Callable[[], None]:
+    def stop_and_tell() -> None:
+        stop()
+        tell()
+
+    return stop_and_tell
+
+
 async def _act(what: str, path: str) -> None:
     Path(path).touch()
     while what == "hang" or Path(path).exists():
@@ -54,5 +64,4 @@ async def _act(what: str, path: str) -> None:
 
 if __name__ == "__main__":
     _role = Role(**json.loads(sys.argv[1]))
-    _own_handler = _role.options.pop("own_handler", False)
-    asyncio.run(main(_role, own_handler=_own_handler))
+    asyncio.run(main(_role, _role.options.pop("own_handler", None)))

@@ -273,10 +273,11 @@ def test_told_twice(scene: SceneFactory, tmp_path: Path, number: int) -> None:
 
 def test_told_by_a_handler_of_the_loops(scene: SceneFactory, tmp_path: Path) -> None:
     """`loop.add_signal_handler(SIGTERM, consumer.stop)` is one stop: the handler is finished."""
-    group, gate = scene(), tmp_path / "gate"
-    with child(group, tmp_path, f"gate {gate}", own_handler=True) as one:
+    group, gate, told = scene(), tmp_path / "gate", tmp_path / "told"
+    with child(group, tmp_path, f"gate {gate}", own_handler=str(told)) as one:
         wait_until(gate.exists, "it has begun the message")
         one.signal(signal.SIGTERM)
+        wait_until(told.exists, "its loop has called the handler")
         gate.unlink()
         assert (0, "returned\n") == one.end()
     assert ["done"] * 3 == one.ended()
