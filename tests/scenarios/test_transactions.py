@@ -171,27 +171,28 @@ def _lives(scene: SceneFactory, directory: Path) -> Iterator[Life]:
         )
 
 
-@pytest.mark.parametrize("point", ["after report", "after send_offsets", "before commit"])
-def test_a_zombie_wakes_up(scene: SceneFactory, tmp_path: Path, point: str) -> None:
-    """Stopped past its session, and the next owner sends the letter: the zombie's is refused.
+def test_zombies_wake_up(scene: SceneFactory, tmp_path: Path) -> None:
+    """Stopped past the session, and the next owner sends the letter: the zombie's is refused."""
+    lives = [
+        # The group refuses it: its transaction would last on.
+        Life(scene(), tmp_path, "after report", signal.SIGSTOP, transaction_s=30.0),
+        # The broker has ended its transaction, for the next owner waited for that.
+        Life(scene(), tmp_path, "after send_offsets", signal.SIGSTOP),
+        Life(scene(), tmp_path, "before commit", signal.SIGSTOP),
+    ]
+    with ThreadPoolExecutor(len(lives)) as pool:
+        list(pool.map(_woken, lives))
 
-    Its transaction would last on: it is the group that refuses, or the broker that ended it.
-    """
-    lasts_s = 30.0 if point == "after report" else TRANSACTION_S
-    life = Life(scene(), tmp_path, point, signal.SIGSTOP, lasts_s)
+
+def _woken(life: Life) -> None:
     life.group.produce(MESSAGES)
     first = life.begin()
     try:
         wait_until(life.struck.exists, "it is struck", detail=life.story)
         second = life.next_owner()
-        if point == "after report":
-            # Its record lies before the next owner's, and is not decided: nobody reads beyond it.
-            life.wait_until_done()
-        else:
-            wait_until(lambda: life.group.attempts("second"), "the next owner begins")
+        life.wait_until_done()
         first.send_signal(signal.SIGCONT)
         wait_until(lambda: "Lost" in life.first_log(), "it hears of its loss", detail=life.story)
-        life.wait_until_done()
         second.stop()
         first.send_signal(signal.SIGTERM)
         assert 0 == first.wait(30), life.story()
