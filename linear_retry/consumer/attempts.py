@@ -122,7 +122,7 @@ class Attempts:
         self._note()
         while not self._stop.hurried and (self._turn is not None or not self._stop.asked):
             self._advance()
-            if self._work is not None and not self._stop.hurried:
+            if self._work is not None:
                 self.ready = self._each(self._work)
                 return next(self.ready)
         return None

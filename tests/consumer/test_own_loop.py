@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from linear_retry import (
+    Attempt,
     BrokerError,
     FencedError,
     HandlerTooSlowError,
@@ -212,23 +213,25 @@ def test_leaving_after_the_owner_has_ended(fake: FakeKafka) -> None:
 # -- threads and processes ---------------------------------------------------------------------
 
 
-def test_the_next_in_another_thread(fake: FakeKafka) -> None:
+@pytest.mark.parametrize("when", ["offered", "entered", "done"])
+def test_the_next_in_another_thread(fake: FakeKafka, when: str) -> None:
     """Refused while the owner lives, in the midst of a batch too; the owner goes on unharmed."""
     life, refused = OwnLife(fake), list[UsageError]()
 
-    def intrude() -> None:
-        refused.extend(in_another_thread(lambda: next(life.consumer)))
-        refused.extend(in_another_thread(lambda: [*life.consumer]))
+    def intrude(attempt: Attempt) -> None:
+        if attempt.state == when:
+            refused.extend(in_another_thread(lambda: next(life.consumer)))
+            refused.extend(in_another_thread(lambda: [*life.consumer]))
 
     with life.consumer:
         for attempt in life.consumer:
-            intrude()
+            intrude(attempt)
             with attempt as message:
-                intrude()
+                intrude(attempt)
                 life.handle(message)
                 life.stop_after(6)
-            intrude()
-    assert (6 * 6, 6, 6) == (len(refused), life.done, life.committed)
+            intrude(attempt)
+    assert (2 * 6, 6, 6) == (len(refused), life.done, life.committed)
     assert [] == life.violations(finished=True)
 
 
@@ -437,6 +440,27 @@ def test_ctrl_c_while_waiting(fake: FakeKafka) -> None:
             life.loop(99)
         assert 0.5 <= fake.clock.now_s() - begun_s <= 1.0
         life.loop(7)
+    assert [] == life.violations(finished=True)
+
+
+def test_ctrl_c_as_a_message_comes(fake: FakeKafka) -> None:
+    """The message is offered by the next loop: it reached nobody in this one."""
+    life = OwnLife(fake)
+
+    def both() -> None:
+        fake.append(TOPIC, 0)
+        signal.raise_signal(signal.SIGINT)
+
+    def act(_: Message) -> None:
+        if len(life.begun) == 6:
+            fake.clock.at(0.3, both)
+
+    with life.consumer:
+        with pytest.raises(KeyboardInterrupt):
+            life.loop(99, act)
+        assert 6 == len(life.begun)
+        life.loop(7)
+    assert (7, 7) == (life.done, life.committed)
     assert [] == life.violations(finished=True)
 
 
