@@ -46,8 +46,11 @@ class _Telling:
         for number in self._before:
             signal.signal(number, self)
 
-    def __call__(self, _: int, __: FrameType | None) -> None:
+    def __call__(self, number: int, _: FrameType | None) -> None:
         told = [stop for stop, left in self._left.items() if left]
+        if not told:  # left behind by a loop that another thread has thrown away
+            self._restore()
+            signal.raise_signal(number)
         for stop in told:
             self._left[stop] -= 1
         if not any(self._left.values()):
@@ -64,6 +67,8 @@ class _Telling:
             self._restore()
 
     def _restore(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # Python forbids it; the next signal does it
         for number, handler in self._before.items():
             if signal.getsignal(number) is self:  # else the program has installed one meanwhile
                 signal.signal(number, handler)

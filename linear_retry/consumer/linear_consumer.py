@@ -137,9 +137,11 @@ class LinearConsumer:
 
         Ends on the first `stop`, SIGINT or SIGTERM, after the message in hand; the second cancels
         the handler, and nothing is stored for its message. So does cancelling the task, whose
-        `asyncio.CancelledError` then goes on. At its end the consumer is closed, by that thread.
+        `asyncio.CancelledError` then goes on. Signals that the program handles itself are left to
+        it. At its end the consumer is closed, by that thread.
 
-        Raises what `run` raises, and `UsageError` where the handler gives nothing to await.
+        Raises what `run` raises, and `UsageError` where the handler gives nothing to await, or
+        raises a `CancelledError` though nobody has cancelled the task.
         """
         check_async_handler(handler)
         awaiting = Awaiting(handler, self._stop, self._plan.outside.clock.now_s)

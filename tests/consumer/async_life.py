@@ -125,7 +125,7 @@ class Life:
 
 
 def in_loop(call: Callable[[], object]) -> Callable[[], None]:
-    """For the owner thread: call it in the present loop, and wait until it has been called."""
+    """For the owner thread: call it in the present loop, and wait for what it sets going there."""
     loop = asyncio.get_running_loop()
 
     def there() -> None:
@@ -133,7 +133,7 @@ def in_loop(call: Callable[[], object]) -> Callable[[], None]:
 
         def both() -> None:
             call()
-            called.set()
+            loop.call_soon(called.set)  # behind the next step of a task that was cancelled
 
         loop.call_soon_threadsafe(both)
         assert called.wait(10)

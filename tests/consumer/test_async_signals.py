@@ -162,6 +162,19 @@ def test_in_another_thread_nothing_is_changed() -> None:
     assert [True] == done
 
 
+def test_left_in_another_thread() -> None:
+    """A loop is thrown away by another thread, which may put nothing back: the next signal does,
+    and acts as it did before."""
+    one = stopping_async_on_signals(Stops())
+    one.__enter__()
+    thread = threading.Thread(target=one.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+    with pytest.raises(KeyboardInterrupt):
+        send(signal.SIGINT)
+    assert [signal.default_int_handler, signal.SIG_DFL] == installed()
+
+
 # -- with a loop -------------------------------------------------------------------------------
 
 

@@ -250,6 +250,34 @@ def test_the_loop_lives_on_through_a_pause(fake: FakeKafka) -> None:
     assert [] == life.violations(finished=True)
 
 
+def test_an_operator_on_the_loop(fake: FakeKafka) -> None:
+    """Another task asks for an attempt now, and awaits the answer of the owner thread."""
+    life, answers = Life(fake), list[bool]()
+    asked_s: list[float] = []
+
+    async def ask() -> None:
+        asked_s.append(fake.clock.now_s())
+        place = (TOPIC, *life.begun[-1])
+        answers.append(await asyncio.wrap_future(life.consumer.retry_now(*place)))
+
+    async def handle(_: Message) -> None:
+        if len(life.begun) == 1:
+            begin = asyncio.get_running_loop().create_task
+            fake.clock.at(5, in_loop(lambda: tasks.append(begin(ask()))))
+            raise RetryAfter(3600)
+
+    tasks: list[asyncio.Task[None]] = []
+
+    async def main() -> None:
+        await life.run(life.stopping_after(7, handle))
+        await tasks[0]
+
+    awaiting(main())
+    assert [True] == answers
+    assert 60 > fake.clock.now_s() - asked_s[0]
+    assert 6 == life.committed
+
+
 def test_the_loop_breathes(fake: FakeKafka) -> None:
     """Handlers that never wait let other tasks run all the same, in the midst of a batch."""
     for _ in range(400):
