@@ -151,3 +151,8 @@ def cancelling() -> Callable[[], None]:
 async def forever(_: object = None) -> None:
     """Until cancelled."""
     await asyncio.get_running_loop().create_future()
+
+
+async def succeed(_: object) -> None:
+    """As a handler that has to wait for nothing."""
+    await asyncio.sleep(0)

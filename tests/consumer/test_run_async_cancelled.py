@@ -13,13 +13,18 @@ import pytest
 
 from linear_retry import UsageError, events
 from linear_retry.kafka import Message
-from tests.consumer.async_life import Act, Life, awaiting, cancelling, forever, in_loop, threads
+from tests.consumer.async_life import (
+    Act,
+    Life,
+    awaiting,
+    cancelling,
+    forever,
+    in_loop,
+    succeed,
+    threads,
+)
 from tests.consumer.group import LETTERS, TOPIC, OutageError, PoisonError
 from tests.fake.cluster import FakeKafka
-
-
-async def succeed(_: Message) -> None:
-    await asyncio.sleep(0)
 
 
 def own_task() -> asyncio.Task[Any]:
