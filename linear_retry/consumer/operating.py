@@ -35,7 +35,7 @@ class Operating:
         for request in self._requests.look():
             place = request.partition, request.offset
             found = self._parts.circuits.holding(*place)
-            if found is None or self._lives_anew(request, found[1].held):
+            if found is None:
                 self._requests.tell(request, False)
             elif request.kind == "retry":
                 if self._requests.take_up(request):
@@ -64,11 +64,6 @@ class Operating:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _lives_anew(self, request: Request, held: Held | None) -> bool:
-        """Whether it was given up, then went with its partition, and has come back."""
-        given_up = request.kind == "give-up" and request.is_taken_up
-        return given_up and not _is_given_up(held)
-
     def _takes_effect(self, request: Request, scope: Scope, circuit: Circuit) -> bool:
         """Whether its letter is to be sent now; later on the circuit says when, as for any."""
         held = circuit.held
@@ -77,11 +72,7 @@ class Operating:
             return False
         if not self._requests.take_up(request):
             return False
-        if not _is_given_up(held):
+        if held.letter is None or held.letter.reason != GIVEN_UP:
             letter = write(held, GIVEN_UP, self._parts.settings.group_id, self._strategy)
             self._parts.circuits.hold(scope, replace(held, letter=letter))
         return True
-
-
-def _is_given_up(held: Held | None) -> bool:
-    return held is not None and held.letter is not None and held.letter.reason == GIVEN_UP

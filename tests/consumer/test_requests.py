@@ -16,7 +16,7 @@ from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 from linear_retry import LinearConsumer, Strategy, UsageError, events
 from linear_retry.consumer.requests import RequestKind, Requests
 from linear_retry.kafka import Message
-from linear_retry.scope import Partition, ScopeKind
+from linear_retry.scope import Partition, Scope, ScopeKind
 from tests.consumer import test_machine
 from tests.consumer.group import (
     GROUP,
@@ -25,6 +25,7 @@ from tests.consumer.group import (
     FakeGroup,
     Member,
     OutageError,
+    Protocol,
     consumer_on,
 )
 from tests.fake.cluster import FakeKafka
@@ -64,10 +65,13 @@ def reasons(group: FakeGroup) -> list[str]:
 
 
 def waiting(
-    strategy: tuple[Any, ...] = (30, 60), scope: ScopeKind = "consumer", partitions: int = 1
+    strategy: tuple[Any, ...] = (30, 60),
+    scope: ScopeKind = "consumer",
+    partitions: int = 1,
+    protocol: Protocol = "eager",
 ) -> tuple[FakeGroup, Member]:
     """A member that holds the first message of partition 0 for a while; two more are behind it."""
-    group = FakeGroup(partitions=partitions, strategy=strategy, scope=scope)
+    group = FakeGroup(protocol=protocol, partitions=partitions, strategy=strategy, scope=scope)
     group.produce(0, 3)
     group.dependency.down = True
     member = group.join()
@@ -370,6 +374,26 @@ def test_a_request_for_another_life_of_the_message(kind: RequestKind) -> None:
     group.dependency.down = False
     group.finish()
     assert [] == said(member, events.RetriedNow)
+    assert [] == group.violations()
+
+
+def test_what_went_while_another_letter_was_awaited() -> None:
+    """Nothing is brought forward for the message that takes its place: its circuit stays open."""
+    group, member = waiting(scope="partition", partitions=2, protocol="cooperative")
+    group.produce(1, 1)
+    turn_until(group, member, events.CircuitOpened, 2)
+    group.join()
+    group.fake.faults.delivery_s = 4.0
+    group.fake.clock.at(1.5, lambda: group.share([1, 0]))
+    letter, attempt = give_up(member, 0, 1), retry(member, 0, 0)
+    member.turn()
+    assert letter.result(0)
+    assert [(TOPIC, 0)] == [p for event in said(member, events.Revoked) for p in event.partitions]
+    assert "open" == member.circuits.views[Scope(TOPIC, 0)].state
+    member.turn()
+    assert not attempt.result(0)
+    group.dependency.down = False
+    group.finish()
     assert [] == group.violations()
 
 
