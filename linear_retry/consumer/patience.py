@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.parts import Parts
+from linear_retry.kafka.transactional_producer import Step, Unfinished
 
 STOP_GRACE_S = 1.0
-_LONGEST_WAIT_S = 0.25
+_LONGEST_WAIT_S = 0.25  # a stop is heard between two calls into librdkafka, not inside one
 
 
 class Patience:
@@ -59,6 +60,22 @@ class Patience:
             if not self.is_ours(held):
                 return done()
         return True
+
+    def insist(
+        self, call: Callable[[float], Step], within_s: float, *, grace_s: float = STOP_GRACE_S
+    ) -> Step:
+        """Call again where it was not answered, for so long, and without polling the consumer.
+
+        `call` takes some seconds. Once `stopping()`, it is called for `grace_s` at most.
+        """
+        clock, stop_by_s = self._parts.clock, float("inf")
+        give_up_at_s = clock.now_s() + within_s
+        while isinstance(step := call(_LONGEST_WAIT_S), Unfinished):
+            if self.stopping():
+                stop_by_s = min(stop_by_s, clock.now_s() + grace_s)
+            if clock.now_s() >= min(give_up_at_s, stop_by_s):
+                break
+        return step
 
     def is_ours(self, held: Held) -> bool:
         """Whether its partition is still, and without a break, ours."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.letters import Abandoned, Acknowledged, Answer, NotSent, TooLarge
 from linear_retry.consumer.parts import Parts
-from linear_retry.consumer.patience import STOP_GRACE_S, Patience
+from linear_retry.consumer.patience import Patience
 from linear_retry.consumer.plain_way import said, unsent
 from linear_retry.consumer.steering import Steering
 from linear_retry.errors import BrokerError
@@ -24,7 +23,6 @@ from linear_retry.kafka.transactional_producer import (
     Unfinished,
 )
 
-_SLICE_S = 0.25  # a stop is heard between two calls into librdkafka, not inside one
 _ABORT_WITHIN_S = 1.0
 _LOOK_AGAIN_S = 0.01
 # A cooperative group has a new generation twice for each member that comes or goes.
@@ -74,7 +72,7 @@ class TransactionalWay:
         Raises `ConfigurationError`, and `BrokerError` where no transaction can ever begin.
         """
         self._producer.check()
-        step = self._insist(self._producer.initialise, self._start_timeout_s, grace_s=0)
+        step = self._patience.insist(self._producer.initialise, self._start_timeout_s, grace_s=0)
         if not isinstance(step, Completed) and not self._patience.stopping():
             self._producer.renew()
             raise BrokerError(
@@ -127,6 +125,8 @@ class TransactionalWay:
         return NotSent(answer.error) if isinstance(answer, _Outdated) else answer
 
     def _transact(self, held: Held, record: Outgoing) -> Answer | TooLarge | _Outdated:
+        if self._parts.client.membership is None:
+            return _Outdated("not a member of the group at the moment")
         begun = self._producer.begin()
         if not isinstance(begun, Completed):
             self._abort(held)
@@ -170,17 +170,17 @@ class TransactionalWay:
     # change what the broker has just been told is ours.
 
     def _add_offset(self, held: Held) -> Answer | _Outdated | None:
-        membership = self._parts.client.membership
-        if membership is None:
-            return _Outdated("not a member of the group at the moment")
-        step = self._insist(
+        step = self._patience.insist(
             lambda within_s: self._producer.send_offset(
-                held.partition, held.offset + 1, membership, within_s
+                held.partition, held.offset + 1, self._parts.client.membership, within_s
             ),
             self._timeout_s / 2,
         )
         if isinstance(step, Completed):
             return None
+        if isinstance(step, Unfinished):
+            # Arriving late, it would be the next transaction's, but for the next producer's epoch.
+            self._producer.renew()
         if step.error.code() in _OUTDATED:
             return _Outdated(said(step.error))
         if step.error.code() in _NOT_A_MEMBER:
@@ -191,7 +191,7 @@ class TransactionalWay:
         return NotSent(said(step.error))
 
     def _commit(self, held: Held) -> Answer:
-        step = self._insist(self._producer.commit, self._timeout_s / 2)
+        step = self._patience.insist(self._producer.commit, self._timeout_s / 2)
         if isinstance(step, Completed):
             return self._acknowledged(held)
         # It may be committed all the same, so it stays sealed until the group has been asked.
@@ -229,7 +229,6 @@ class TransactionalWay:
         def initialise(within_s: float) -> None:
             nonlocal last
             last = self._producer.initialise(within_s)
-            self._producer.poll(_LOOK_AGAIN_S if isinstance(last, Unfinished) else 0)
 
         def over() -> bool:
             return self._producer.ready or isinstance(last, Refused | Broken)
@@ -254,24 +253,6 @@ class TransactionalWay:
 
     def _is_sealed(self, held: Held) -> bool:
         return self._patience.is_ours(held) and self._parts.offsets.is_sealed(held.partition)
-
-    # -- waiting ---------------------------------------------------------------------------
-
-    def _insist(
-        self, call: Callable[[float], Step], within_s: float, *, grace_s: float = STOP_GRACE_S
-    ) -> Step:
-        """Call again where it was not answered, for so long. A stop is waited for `grace_s`."""
-        clock, stop_by_s = self._parts.clock, float("inf")
-        give_up_at_s = clock.now_s() + within_s
-        while True:
-            step = call(_SLICE_S)
-            if not isinstance(step, Unfinished):
-                return step
-            if self._patience.stopping():
-                stop_by_s = min(stop_by_s, clock.now_s() + grace_s)
-            if clock.now_s() >= min(give_up_at_s, stop_by_s):
-                return step
-            self._producer.poll(_LOOK_AGAIN_S)  # where it answered at once that it has no answer
 
     def _hear_commits(self, _: float) -> None:
         self._producer.poll(_LOOK_AGAIN_S)

@@ -38,6 +38,8 @@ class Broken:
     error: KafkaError
 
 
+_LOOK_AGAIN_S = 0.01
+
 Step: TypeAlias = Completed | Unfinished | Refused | Broken
 
 
@@ -66,13 +68,13 @@ class TransactionalProducer:
 
     def initialise(self, within_s: float) -> Step:
         """Before the first transaction of each producer: `Completed` makes it `ready`."""
-        step = _step(lambda: self._handle().init_transactions(within_s))
+        step = self._step(lambda: self._handle().init_transactions(within_s))
         self.ready = isinstance(step, Completed)
         return step
 
     def begin(self) -> Step:
         """Begin a transaction. Answered at once."""
-        step = _step(lambda: self._handle().begin_transaction())
+        step = self._step(lambda: self._handle().begin_transaction())
         self.in_transaction = isinstance(step, Completed)
         return step
 
@@ -90,19 +92,25 @@ class TransactionalProducer:
     ) -> Step:
         """Let the transaction commit this offset of the group whose member `membership` names."""
         offsets = [TopicPartition(*partition, next_offset)]
-        return _step(
+        return self._step(
             lambda: self._handle().send_offsets_to_transaction(offsets, membership, within_s)
         )
 
     def commit(self, within_s: float) -> Step:
         """Commit it. Whatever is not `Completed` may be committed all the same."""
-        step = _step(lambda: self._handle().commit_transaction(within_s))
+        step = self._step(lambda: self._handle().commit_transaction(within_s))
         self.in_transaction = not isinstance(step, Completed)
         return step
 
     def abort(self, within_s: float) -> None:
-        """Abort it; where the broker does not say so in time, the next `initialise` does it."""
-        step = _step(lambda: self._handle().abort_transaction(within_s))
+        """Abort it. Where the broker does not say so in time, the next `initialise` does it.
+
+        Where none has begun, nobody knows why: the next begins with another producer.
+        """
+        if not self.in_transaction:
+            self.renew()
+            return
+        step = self._step(lambda: self._handle().abort_transaction(within_s))
         self.in_transaction = False
         if not isinstance(step, Completed):
             self.renew()
@@ -118,17 +126,18 @@ class TransactionalProducer:
             self._producer = self._make(self._config | {"error_cb": lambda _: None})
         return self._producer
 
-
-def _step(call: Callable[[], object]) -> Step:
-    try:
-        call()
-    except KafkaException as raised:
-        error = raised.args[0]
-        if error.fatal():
-            return Broken(error)
-        if error.txn_requires_abort():
-            return Refused(error)
-        # "Conflicting" counts as retriable, but another call, timed out, is in its way for ever.
-        again = error.retriable() and error.code() != KafkaError._CONFLICT
-        return Unfinished(error) if again else Broken(error)
-    return Completed()
+    def _step(self, call: Callable[[], object]) -> Step:
+        try:
+            call()
+        except KafkaException as raised:
+            error = raised.args[0]
+            if error.fatal():
+                return Broken(error)
+            if error.txn_requires_abort():
+                return Refused(error)
+            # "Conflicting" counts as retriable, but another call, timed out, is in its way forever.
+            if not error.retriable() or error.code() == KafkaError._CONFLICT:
+                return Broken(error)
+            self.poll(_LOOK_AGAIN_S)  # librdkafka may say at once that it has no answer yet
+            return Unfinished(error)
+        return Completed()

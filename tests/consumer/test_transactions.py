@@ -145,6 +145,31 @@ def test_a_new_producer_has_the_old_ones_id() -> None:
     assert first.config["transactional.id"] == second.config["transactional.id"]
 
 
+def test_an_offset_without_an_answer() -> None:
+    """It may reach the broker late, and must not be the next transaction's: a new epoch begins."""
+    group = Group()
+    member = group.begin()
+    group.fake.faults.fail_transaction("send_offsets", TIMED_OUT, 60, takes_s=0.25)
+    _turn_until(member, lambda: errors(member))
+    group.fake.faults.clear()
+    group.finish_well()
+    assert 2 == len(group.fake.producers)
+
+
+def test_no_member_sends_nothing() -> None:
+    """Nothing names us to the group at the moment: no transaction is begun, the sending waits."""
+    group = Group()
+    member = group.begin()
+    member.turn()
+    member.consumer.membership.is_out = True
+    member.assembly.parts.client.capture_membership()
+    _turn_until(member, lambda: errors(member))
+    assert ["not a member of the group at the moment"] == errors(member)
+    assert [] == group.calls("begin_transaction")
+    member.consumer.membership.is_out = False
+    group.finish_well()
+
+
 def test_while_nobody_knows_nothing_of_it_is_committed() -> None:
     """With the brokers gone in the midst of a commit, a lower one afterwards would undo it."""
     group = Group()

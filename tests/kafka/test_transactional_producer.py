@@ -147,6 +147,25 @@ def test_an_abort_that_fails_is_left_to_the_next_producer(error: KafkaError) -> 
     assert ["mine", "mine"] == [one.config["transactional.id"] for one in scene.made]
 
 
+def test_an_abort_of_nothing_renews() -> None:
+    """A transaction that did not begin has a producer that cannot be used."""
+    scene = _Scene()
+    scene.refuse("begin_transaction", STATE)
+    scene.producer.begin()
+    scene.producer.abort(1.0)
+    scene.producer.initialise(1.0)
+    assert 2 == len(scene.made)
+    assert [("begin_transaction",)] == scene.made[0].calls
+
+
+def test_an_answer_that_comes_at_once_is_not_asked_for_again_at_once() -> None:
+    """librdkafka may say without waiting that it has none yet: no busy loop."""
+    scene = _Scene()
+    scene.refuse("init_transactions", RETRIABLE)
+    scene.producer.initialise(0.25)
+    assert [("init_transactions", 0.25), ("poll", 0.01)] == scene.made[0].calls
+
+
 def test_nothing_to_hear_before_it_is_made() -> None:
     """Listening makes no client."""
     made: list[Any] = []
