@@ -21,6 +21,9 @@ from linear_retry import (
     UsageError,
     events,
 )
+from linear_retry.consumer.async_attempting import AsyncAttempting
+from linear_retry.consumer.stop import StopFlag
+from linear_retry.consumer.work import Work
 from linear_retry.kafka import Message
 from tests.consumer.async_life import Life, awaiting, in_loop, succeed
 from tests.consumer.group import TOPIC, OutageError, PoisonError
@@ -319,8 +322,8 @@ def test_closing_does_not_block_the_loop(fake: FakeKafka) -> None:
 
 
 def test_a_loop_that_was_blocked_for_too_long(fake: FakeKafka) -> None:
-    """Someone else on the loop blocked it for longer than max.poll.interval.ms, between two
-    messages: the second was attempted though it was another member's by then."""
+    """Someone else on the loop blocks it for longer than max.poll.interval.ms, between two
+    messages: nothing is attempted before the consumer has said that it lost them."""
     life, seen_late = Life(fake), list[tuple[int, int]]()
 
     async def block() -> None:
@@ -342,6 +345,24 @@ def test_a_loop_that_was_blocked_for_too_long(fake: FakeKafka) -> None:
     awaiting(main())
     assert ([], 1) == (seen_late, len(life.said(events.HandlerTooSlow)))
     assert [] == life.violations()
+
+
+def test_work_that_comes_too_late(fake: FakeKafka) -> None:
+    """What had waited for a blocked loop for longer than max.poll.interval.ms was attempted,
+    though it was another member's by then."""
+    seen: list[Message] = []
+
+    async def handle(message: Message) -> None:
+        seen.append(message)
+
+    async def main() -> Work:
+        work = Work([Message(topic=TOPIC, partition=0, offset=0)], begin_by_s=fake.clock.now_s())
+        fake.clock.advance(0.001)
+        await AsyncAttempting(handle, StopFlag(), fake.clock.now_s).attempt_all(work)
+        return work
+
+    work = awaiting(main())
+    assert ([], 0, None) == (seen, work.handled, work.error)
 
 
 def test_a_handler_that_is_too_slow(fake: FakeKafka) -> None:

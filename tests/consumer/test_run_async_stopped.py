@@ -151,7 +151,7 @@ def test_a_third_stop(fake: FakeKafka) -> None:
 
 
 def test_stop_after_it(fake: FakeKafka) -> None:
-    """Stops that come when its loop is closed already are for nobody: they raised RuntimeError."""
+    """Stops that come when its loop is closed already are for nobody."""
     life = Life(fake)
     awaiting(life.run(life.stopping_after(1)))
     for _ in range(3):
