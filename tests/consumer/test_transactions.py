@@ -135,6 +135,77 @@ def test_a_commit_whose_answer_is_lost(error: KafkaError) -> None:
     assert 1 == len(group.calls("produce"))
 
 
+@pytest.mark.parametrize("error", [INVALID, FENCED, TIMED_OUT], ids=lambda error: error.name())
+def test_a_commit_that_never_was(error: KafkaError) -> None:
+    """The group has committed everything before the message, and not the message: sent again."""
+    group = Group()
+    member = group.begin()
+    group.dependency.takes_s = 1.1
+    group.fake.faults.fail_transaction("commit", error, 30 if error is TIMED_OUT else 1, takes_s=1)
+    _turn_until(member, lambda: errors(member))
+    assert ([], 1) == (group.letters, group.committed)
+    group.fake.faults.clear()
+    group.finish_well()
+
+
+@pytest.mark.parametrize("failing", ["delivery", "send_offsets"])
+def test_what_is_not_sent_is_aborted_at_once(failing: str) -> None:
+    """Until then nobody reads what comes after it in the dead-letter topic."""
+    group = Group()
+    member = group.begin()
+    if failing == "delivery":
+        group.fake.faults.fail_delivery(KafkaError.NOT_ENOUGH_REPLICAS)
+    else:
+        group.fake.faults.fail_transaction(failing, INVALID)
+    _turn_until(member, lambda: errors(member))
+    names = ("begin_transaction", "abort_transaction")
+    assert list(names) == group.calls(*names)
+    (log,) = group.fake.topics[LETTERS].partitions
+    assert log.stable_end == log.end
+    group.finish_well()
+
+
+def test_what_the_transaction_has_committed_is_not_committed_again() -> None:
+    """The offset is known as committed, and the consumer says nothing more of it."""
+    group = Group()
+    group.dependency.refuses = {(0, 2)}
+    group.begin()
+    group.finish()
+    group.turn(5)
+    commits = [entry for entry in group.fake.log if entry[2] == "commit"]
+    assert (3, []) == (group.committed, [one for one in commits if "3)" in str(one[3])])
+    assert [] == group.violations()
+
+
+def test_a_fresh_membership_comes_after_a_poll() -> None:
+    """Or it could be that of a member that has lost the partition, and has not been told."""
+    group = Group()
+    group.begin()
+    group.fake.faults.fail_transaction("send_offsets", OUTDATED)
+    group.finish_well()
+    calls = [call for _, _, call, _ in group.fake.log]
+    first, second = (n for n, call in enumerate(calls) if call == "send_offsets_to_transaction")
+    between = calls[first:second]
+    assert between.index("consume") < between.index("consumer_group_metadata")
+
+
+def test_revoked_as_the_commit_is_answered() -> None:
+    """In one poll: what was awaited is there, and the partition is not ours any more."""
+    group = Group()
+    first = group.begin()
+    group.join()
+    group.fake.faults.commit_answer_s = 3.0
+    group.dependency.takes_s = 1.1
+    _turn_until(first, lambda: [one for one in group.fake.log if one[2] == "commit"])
+    (committed_s, *_) = [one[0] for one in group.fake.log if one[2] == "commit"]
+    until_answer_s = committed_s + 3.0 - group.fake.clock.now_s()
+    group.fake.clock.at(until_answer_s, lambda: group.share([1]))
+    _turn_until(first, lambda: group.calls("abort_transaction"))
+    assert [] == group.calls("send_offsets_to_transaction")
+    group.fake.faults.clear()
+    group.finish_well()
+
+
 def test_a_new_producer_has_the_old_ones_id() -> None:
     """Only so does its initialisation end what the old one has left open."""
     group = Group()
@@ -268,6 +339,7 @@ def test_waits_for_commits_under_way() -> None:
     log = [entry for entry in group.fake.log if entry[2] in ("commit", "commit_transaction")]
     assert "commit_transaction" == log[-1][2]
     assert 3.0 <= log[-1][0] - log[0][0]
+    assert [] == errors(member)
     group.fake.clock.advance(5)
     member.turn()
     assert 2 <= (group.committed or 0)
