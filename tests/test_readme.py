@@ -37,6 +37,7 @@ from tests.markdown import ROOT, blocks, code, page, table
 
 _README = page("README.md")
 _PROGRAM, *_FRAGMENTS = blocks(_README, "python")
+_LOOPS = [fragment for fragment in _FRAGMENTS if "for attempt in" in fragment]
 _CONFIG = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 
 # -- the code ----------------------------------------------------------------------------------
@@ -157,9 +158,9 @@ def test_the_fragments_fit_together(
 ) -> None:
     """All other code runs, in one namespace: what is defined goes into one consumer."""
     monkeypatch.chdir(ROOT)
-    defining = [fragment for fragment in _FRAGMENTS if "consumer." not in fragment]
     looking = [fragment for fragment in _FRAGMENTS if "consumer." in fragment]
-    assert (4, 1) == (len(defining), len(looking))
+    defining = [fragment for fragment in _FRAGMENTS if fragment not in (*looking, *_LOOPS)]
+    assert (4, 1, 1) == (len(defining), len(looking), len(_LOOPS))
     names: dict[str, Any] = {}
     for fragment in defining:
         exec(fragment, names)
@@ -194,6 +195,29 @@ def test_the_fragments_fit_together(
     assert re.fullmatch(
         r"next attempt at [\d:]{8} UTC, because of OSError\('deadlock detected'\)", time_line
     )
+
+
+def test_the_loop_runs() -> None:
+    """One's own loop gets each message, the failed one again, and ends on `stop`."""
+    received = []
+
+    def charge(message: Message) -> None:
+        received.append(message.value())
+        if received == [b"1", b"2"]:
+            raise OSError("down")
+        if len(received) == 4:
+            consumer.stop()
+
+    with broker_with_orders(b"1", b"2", b"3") as broker:
+        consumer = LinearConsumer(
+            _CONFIG | {"bootstrap.servers": broker.bootstrap},
+            ["orders"],
+            strategy=Strategy([0.1]),
+            transient=OSError,
+            dead_letters="orders.dlq",
+        )
+        exec(_LOOPS[0], {"consumer": consumer, "charge": charge})
+    assert [b"1", b"2", b"2", b"3"] == received
 
 
 # -- strategies --------------------------------------------------------------------------------
