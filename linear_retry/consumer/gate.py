@@ -170,15 +170,19 @@ class Gate:
             raise DataLossError(_no_place_to_begin(partition, offset if out_of_range else None))
         at_end = parts.settings.reset == "latest"
         to = END if at_end else BEGINNING
+        low, high = parts.client.watermarks(partition)
+        there = high if at_end else low
         if out_of_range:
-            low, high = parts.client.watermarks(partition)
             if at_end and high is not None:
                 to = high  # not where the end is a moment later: what comes meanwhile is not lost
-            parts.emit(
-                DataLost(*partition, offset=offset or 0, next_offset=high if at_end else low)
-            )
+            parts.emit(DataLost(*partition, offset=offset or 0, next_offset=there))
         # With `latest`, what is committed must exist, or the next owner goes to the end once more.
         parts.offsets.reset(partition, to, anchored=out_of_range and not at_end)
+        if not out_of_range and there is not None:
+            # Not "at the beginning", where it can be helped: assigned so twice, as an eager
+            # assignment is while others begin, librdkafka 2.16 goes back there half a second
+            # later (a late answer to its first question starts a timer that nothing stops).
+            parts.offsets.start_at(partition, there)
         self._steering.reassign(partition, keep_ahead=True)
 
 

@@ -302,6 +302,22 @@ def test_a_missing_commit_that_is_told_again(protocol: Protocol) -> None:
     assert 20 == len(attempts(group))
 
 
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+def test_nothing_committed_in_several_partitions(protocol: Protocol) -> None:
+    """An eager assignment began each of them anew at "the beginning" once for each of the others;
+    librdkafka asks where that is, and an answer that came too late set the partition back to it
+    half a second later, in the midst of reading: all was handled twice, and committed backwards."""
+    group = FakeGroup(protocol=protocol)
+    group.join()
+    for partition in range(3):
+        group.produce(partition, 5)
+    group.share([0, 0, 0])
+    group.turn(20)
+    group.finish()
+    assert [] == group.violations()
+    assert 15 == len(attempts(group))
+
+
 # -- standing still ----------------------------------------------------------------------------
 
 

@@ -19,6 +19,8 @@ from tests.fake.clock import VirtualClock
 from tests.fake.faults import Faults
 from tests.fake.topic import PartitionLog, Record
 
+_ASKS_AGAIN_S = 0.5
+_LOGICAL = (OFFSET_BEGINNING, OFFSET_END)
 _NONE_COMMITTED = "no previously committed offset available: Local: No offset stored"
 _OUT_OF_RANGE = (
     "fetch failed due to requested offset not available on the broker: "
@@ -71,6 +73,7 @@ class Fetching:
         self._tells_eof = tells_eof
         self._paused: set[Partition] = set()
         self._known_topics: set[str] = set()
+        self._asked: set[Partition] = set()
         self._turn = 0
 
     # -- commands -----------------------------------------------------------------------------
@@ -78,9 +81,21 @@ class Fetching:
     def begin(self, partition: Partition, start: int) -> None:
         self._known_topics.add(partition[0])
         self.assigned[partition] = Fetch(start, dead=self._faults.takes_death(partition))
+        if start in _LOGICAL and partition in self._asked:
+            self._clock.at(_ASKS_AGAIN_S, lambda: self._ask_again(partition, start))
 
     def end(self, partition: Partition) -> None:
-        self.assigned.pop(partition, None)
+        fetch = self.assigned.pop(partition, None)
+        self._asked.discard(partition)
+        if fetch is not None and fetch.start in _LOGICAL and fetch.next_offset is None:
+            self._asked.add(partition)
+
+    def _ask_again(self, partition: Partition, start: int) -> None:
+        """An answer that came too late for the assignment before leaves a timer behind: when it
+        fires, the partition is read from there once more, wherever it is (measured)."""
+        log, fetch = self._log_of(partition), self.assigned.get(partition)
+        if log is not None and fetch is not None:
+            fetch.next_offset = log.low if start == OFFSET_BEGINNING else log.end
 
     def pause(self, partition: Partition) -> None:
         if partition[0] in self._known_topics:
@@ -217,7 +232,7 @@ class Fetching:
     def _absolute(self, partition: Partition, start: int, log: PartitionLog) -> int | None:
         if start >= 0:
             return start
-        if start in (OFFSET_BEGINNING, OFFSET_END):
+        if start in _LOGICAL:
             return log.low if start == OFFSET_BEGINNING else log.stable_end
         return self._committed(partition)
 
