@@ -26,9 +26,12 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     def ours(work_s: float) -> float:
         return apart(ours_s, config_of_new_group(kafka), topic, messages, work_s)
 
+    def own_loop() -> float:
+        return apart(own_loop_s, config_of_new_group(kafka), topic, messages)
+
     bare(0, ALIKE)  # not counted: the broker's code is compiled, and its files are in memory then
     rounds = [
-        (ours(0), bare(0, ALIKE), bare(0, {}), ours(_WORK_S), bare(_WORK_S, ALIKE))
+        (own_loop(), ours(0), bare(0, ALIKE), bare(0, {}), ours(_WORK_S), bare(_WORK_S, ALIKE))
         for _ in range(scale.rounds)
     ]
     return Result(_figures(messages, rounds))
@@ -50,24 +53,41 @@ def ours_s(config: Config, topic: str, messages: int, work_s: float) -> float:
     return course.took_s
 
 
+def own_loop_s(config: Config, topic: str, messages: int) -> float:
+    """The same, with a no-op handler called in a loop of one's own instead of by `run`."""
+    course = Course(messages)
+    handle = course.handler()
+    with linear_consumer(config, topic) as consumer:
+        course.at_end = consumer.stop
+        for attempt in consumer:
+            with attempt as message:
+                handle(message)
+    return course.took_s
+
+
 def _figures(messages: int, rounds: Sequence[tuple[float, ...]]) -> tuple[Figure, ...]:
-    ours, bare, default, ours_busy, bare_busy = zip(*rounds, strict=True)
+    own, ours, bare, default, ours_busy, bare_busy = zip(*rounds, strict=True)
 
     def rate(name: str, took: tuple[float, ...]) -> Figure:
         return Figure(name, "messages/s", tuple(messages / took_s for took_s in took))
 
-    def ratio(name: str, theirs: tuple[float, ...], own: tuple[float, ...], goal: float) -> Figure:
-        values = tuple(their_s / our_s for their_s, our_s in zip(theirs, own, strict=True))
+    def ratio(name: str, theirs: tuple[float, ...], us: tuple[float, ...], goal: float) -> Figure:
+        values = tuple(their_s / our_s for their_s, our_s in zip(theirs, us, strict=True))
         return Figure(name, "times", values, Target("at least", goal))
 
-    more = tuple((o - b) / messages * 1e6 for o, b in zip(ours, bare, strict=True))
+    def more(name: str, took: tuple[float, ...], than: tuple[float, ...], goal: float) -> Figure:
+        values = tuple((a - b) / messages * 1e6 for a, b in zip(took, than, strict=True))
+        return Figure(name, "µs", values, Target("at most", goal))
+
     return (
         rate("ours, no-op handler", ours),
+        rate("your own loop, no-op handler", own),
         rate("bare loop, no-op handler", bare),
         rate("bare loop at librdkafka's defaults, no-op handler", default),
         rate("ours, 10 µs handler", ours_busy),
         rate("bare loop, 10 µs handler", bare_busy),
-        Figure("ours more than bare, for each message", "µs", more, Target("at most", 0.1)),
+        more("ours more than bare, for each message", ours, bare, 0.1),
+        more("your own loop more than run, for each message", own, ours, 0.5),
         ratio("ours / bare, 10 µs handler", bare_busy, ours_busy, 0.98),
         ratio("ours / bare at librdkafka's defaults", default, ours, 4.0),
     )
