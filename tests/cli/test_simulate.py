@@ -381,3 +381,13 @@ def test_the_page_shows_what_is_said(shown: str, monkeypatch: pytest.MonkeyPatch
     command, *expected = shown.splitlines()
     words = command.removeprefix("$ linear-retry strategy simulate ").split()
     assert expected == said(*words)
+
+
+def test_the_readme_shows_a_command_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What README.md shows with a file of ours can be copied as it stands."""
+    monkeypatch.chdir(ROOT)
+    begin = "linear-retry strategy simulate strategies/"
+    lines = "".join(blocks(page("README.md"), "sh")).splitlines()
+    (line,) = [line for line in lines if line.startswith(begin)]
+    words = line.partition("#")[0].removeprefix("linear-retry strategy simulate ").split()
+    assert "back 3m36s after the outage: attempt 6 succeeds at 10m36s" in said(*words)
