@@ -9,18 +9,21 @@ from itertools import count
 import pytest
 
 from linear_retry import events
+from linear_retry.consumer.reading import partition_of
 from linear_retry.kafka import Message
+from linear_retry.scope import Partition, ScopeKind
 from tests.guarantees import done_places
 from tests.kafka_operations import wait_until
-from tests.scenarios.conftest import SceneFactory
-from tests.scenarios.handlers import Dependency
-from tests.scenarios.protocols import each_protocol
-from tests.scenarios.scene import Member, Scene
+from tests.scenarios.handlers import Dependency, OutageError
+from tests.scenarios.protocols import COOPERATIVE, EAGER, KIP_848
+from tests.scenarios.scene import Member
+from tests.scenarios.wide_scene import WideScene, WideSceneFactory
 
 pytestmark = pytest.mark.broker
 
-PARTITIONS = 12
-STEPS = 18
+PARTITIONS = 6
+"""Of each of two topics."""
+STEPS = 15
 FEWEST, MOST = 1, 4
 
 
@@ -29,39 +32,46 @@ class Busy(Dependency):
 
     def __init__(self, dice: random.Random) -> None:
         super().__init__()
+        self.down_for: list[Partition] = []
         self._dice = dice
         self._working = threading.Event()
 
     def __call__(self, message: Message) -> None:
         self._working.wait(self._dice.expovariate(1000))
+        if partition_of(message) in self.down_for:
+            raise OutageError(f"{message.partition()}@{message.offset()}")
         super().__call__(message)
 
 
 class Play:
     """What happens to one group, drawn from `dice`."""
 
-    def __init__(self, group: Scene, dice: random.Random) -> None:
+    def __init__(self, group: WideScene, scope: ScopeKind, dice: random.Random) -> None:
         self.group = group
+        self.scope = scope
         # Dice of its own: members are threads, and the play must be the same each time.
         self.dependency = Busy(random.Random(dice.random()))
         self.members: list[Member] = []
         self._dice = dice
         self._numbers = count(1)
+        self._partitions = [(topic, n) for topic in group.topics for n in range(PARTITIONS)]
 
     def join(self) -> None:
         """Every other one is a static member: what it leaves stands until its session ends."""
         number = next(self._numbers)
         name = f"member-{number}"
         static = {"group.instance.id": name} if number % 2 else {}
-        self.members.append(self.group.join(name, self.dependency, config=static))
+        options = {"config": static, "topics": self.group.topics, "scope": self.scope}
+        self.members.append(self.group.join(name, self.dependency, **options))
 
     def leave(self) -> None:
         self.members.pop(self._dice.randrange(len(self.members))).stop()
 
     def fail(self) -> None:
-        """An outage that some member notices, and that ends."""
+        """An outage, for all or for some, that some member notices, and that ends."""
         before = len(self.group.said(events.CircuitOpened))
-        self.dependency.down = True
+        self.dependency.down = self._dice.random() < 0.5
+        self.dependency.down_for = self._dice.sample(self._partitions, 3)
         self.produce()
         wait_until(
             lambda: len(self.group.said(events.CircuitOpened)) > before,
@@ -71,9 +81,14 @@ class Play:
 
     def produce(self) -> None:
         """Something more for some partitions, so that there is something to be done meanwhile."""
-        partitions = self._dice.choices(range(PARTITIONS), k=200)
-        values = [(partition, None, b"%d" % partition, ()) for partition in partitions]
-        self.group.kafka.produce(self.group.topic, values)
+        for topic in self.group.topics:
+            partitions = self._dice.choices(range(PARTITIONS), k=100)
+            values = [(partition, None, b"%d" % partition, ()) for partition in partitions]
+            self.group.kafka.produce(topic, values)
+
+    def mend(self) -> None:
+        """The outage is over."""
+        self.dependency.down, self.dependency.down_for = False, []
 
     def step(self) -> None:
         """One thing happens; sometimes the next does before the group has found its peace."""
@@ -82,7 +97,7 @@ class Play:
         possible += [self.leave] if len(self.members) > FEWEST else []
         self._dice.choice(possible)()
         if self._dice.random() < 0.6:
-            self.dependency.down = False
+            self.mend()
             self.progress(self._dice.randrange(1, 150))
 
     def progress(self, messages: int) -> None:
@@ -96,19 +111,24 @@ class Play:
         )
 
 
-@each_protocol
+@pytest.mark.parametrize(
+    ("protocol", "scope"),
+    [(EAGER, "partition"), (COOPERATIVE, "topic"), (KIP_848, "consumer")],
+    ids=["eager-partition", "cooperative-topic", "consumer-consumer"],
+)
 @pytest.mark.parametrize("seed", [1])
 def test_members_come_and_go_at_random(
-    protocol: dict[str, str], seed: int, scene: SceneFactory
+    protocol: dict[str, str], scope: ScopeKind, seed: int, wide_scene: WideSceneFactory
 ) -> None:
     """Whatever comes together: all is handled in order, none lost, none while a circuit is open."""
-    group = scene(PARTITIONS, config=protocol, strategy=[0.05, 0.1, 0.3, 0.5, 1, 2])
-    play = Play(group, random.Random(seed))
+    strategy = [0.05, 0.1, 0.3, 0.5, 1, 2]
+    group = wide_scene(protocol, PARTITIONS, PARTITIONS, strategy=strategy)
+    play = Play(group, scope, random.Random(seed))
     for _ in range(3):
         play.join()
     for _ in range(STEPS):
         play.step()
-    play.dependency.down = False
+    play.mend()
     group.wait_until_done()
     for member in play.members:
         member.stop()
