@@ -13,6 +13,7 @@ from typing import assert_type
 from confluent_kafka import Message
 
 from linear_retry import (
+    Attempt,
     CircuitView,
     DeadLetters,
     Event,
@@ -144,6 +145,23 @@ async def awaiting(consumer: LinearConsumer) -> None:
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         assert_type(tasks.create_task(consumer.run_async(awaited)), asyncio.Task[None])
     await consumer.run_async(handler)  # type: ignore[arg-type]  # nothing to await
+
+
+def own_loop(consumer: LinearConsumer) -> int:
+    """`return` in the body is legal; the `with` may swallow what is raised in it."""
+    assert_type(iter(consumer), LinearConsumer)
+    assert_type(next(consumer), Attempt)
+    for attempt in consumer:
+        assert_type(attempt.number, int)
+        with attempt as message:
+            assert_type(message, Message)
+            if message.value() is None:
+                return attempt.number
+            attempt.fail(ConnectionError("down"))
+        assert_type(attempt.error, Exception | None)
+        if attempt.state == "failed":
+            break
+    return 0
 
 
 def looking(consumer: LinearConsumer) -> None:
