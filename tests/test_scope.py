@@ -36,3 +36,10 @@ def test_a_scope_covers_the_partition_it_was_made_of(
     scope = Scope.of(kind, own)
     assert scope.covers(own)
     assert (Scope.of(kind, other) == scope) == scope.covers(other)
+
+
+@given(_partitions, _partitions)
+def test_a_narrower_scope_stops_no_more(own: Partition, other: Partition) -> None:
+    """What a partition's scope stops its topic's stops too, and what that stops, the consumer's."""
+    stopped = [Scope.of(kind, own).covers(other) for kind in get_args(ScopeKind)]
+    assert sorted(stopped, reverse=True) == stopped
