@@ -10,11 +10,11 @@ from importlib import resources
 from pathlib import PurePath
 from typing import Any
 
+from linear_retry import small_file
 from linear_retry.delays import shown
 from linear_retry.errors import StrategyError
+from linear_retry.small_file import MAX_BYTES
 from linear_retry.strategy import NOT_TEXT, Strategy
-
-MAX_FILE_BYTES = 64 * 1024
 
 _SETTINGS = ("delays", "jitter", "description")
 _FORMS = 'an array of delays such as [1, 5, "30s"], or {"delays": [...], "jitter": 0.1}'
@@ -22,16 +22,11 @@ _FORMS = 'an array of delays such as [1, 5, "30s"], or {"delays": [...], "jitter
 
 def load(path: str | os.PathLike[str]) -> Strategy:
     """The strategy in the file at `path`. Raises `StrategyError`, for an unreadable file too."""
-    where = NOT_TEXT.sub("\ufffd", os.fspath(path))
     try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)  # never all of what may be a device or a dump
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise StrategyError(
-            [f"{where}: cannot be read ({reason}); give the path of a readable JSON file"]
-        ) from error
-    return parse(content, where)
+        content = small_file.read(path)
+    except ValueError as error:
+        raise StrategyError([f"{error}; give the path of a readable JSON file"]) from error
+    return parse(content, small_file.named(path))
 
 
 def parse(text: bytes | str, where: str) -> Strategy:
@@ -99,9 +94,9 @@ class _NotText(Exception):  # noqa: N818  (never leaves this room: it becomes a 
 
 def _checked_text(text: bytes | str) -> str:
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if len(content) > MAX_FILE_BYTES:
+    if len(content) > MAX_BYTES:
         raise _NotText(
-            f"more than {MAX_FILE_BYTES} bytes are too many for a strategy; "
+            f"more than {MAX_BYTES} bytes are too many for a strategy; "
             'use {"every": ..., "times": ...} for what repeats'
         )
     if content.startswith(b"\xef\xbb\xbf"):

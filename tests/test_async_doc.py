@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,48 +14,18 @@ import pytest
 
 from linear_retry import LinearConsumer, PermanentError
 from linear_retry.kafka import Message
+from tests.charges import run_example
 from tests.consumer.group import GROUP, LETTERS, TOPIC, PoisonError, consumer_on
 from tests.fake.cluster import FakeKafka
 from tests.markdown import blocks, code, page, table
-from tests.test_readme import Charges, broker_with_orders, reasons
 
 _PAGE = page("docs/async.md")
 _PROGRAM, _BLOCKING, _LIFESPAN, _BOTH = blocks(_PAGE, "python")
 
 
 def test_the_example_runs() -> None:
-    """The example, run as a program: in order, retried, dead-lettered, and ended by SIGTERM."""
-    charges = Charges()
-    with broker_with_orders(b"1", b"2", b"3", b"4", b"5") as broker, charges.served() as url:
-        program = _PROGRAM
-        for written, here in (
-            ("localhost:9092", broker.bootstrap),
-            ("http://localhost:8000", url),
-            ("RetryAfter(10)", "RetryAfter(1)"),
-        ):
-            assert 1 == program.count(written)
-            program = program.replace(written, here)
-        _run(program, charges.last_one)
-        assert [(b"4", "permanent")] == reasons(broker)
-    offsets = [("1", 0), ("2", 1), ("2", 1), ("3", 2), ("3", 2), ("4", 3), ("5", 4)]
-    expected = [(order.encode(), f"orders/0/{offset}") for order, offset in offsets]
-    assert expected == charges.received
-
-
-def _run(program: str, last_one: threading.Event) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", program],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"NO_PROXY": "127.0.0.1"},
-    ) as child:
-        try:
-            assert last_one.wait(30), "the example stands still"
-            child.send_signal(signal.SIGTERM)
-            said = child.communicate(timeout=30)[1]
-        finally:
-            child.kill()
-    assert 0 == child.returncode, said
+    """The example does what the README's does, and leaves nothing that was never awaited."""
+    said = run_example(_PROGRAM, "-W", "error")
     assert "never awaited" not in said
     assert "was destroyed" not in said
 

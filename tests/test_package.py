@@ -76,6 +76,7 @@ _PURE = {
     "header_reader",
     "header_text",
     "oversized",
+    "small_file",
     "schedule",
     "simulation",
     "strategy",

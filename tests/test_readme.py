@@ -5,19 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 from typer.testing import CliRunner
 
 from linear_retry import (
@@ -30,9 +22,8 @@ from linear_retry import (
     events,
 )
 from linear_retry.cli import app
-from linear_retry.kafka.embedded import EmbeddedKafka
-from linear_retry.kafka.plain import read_all
 from linear_retry.kafka.settings import consumer_settings
+from tests.charges import broker_with_orders, reasons, run_example
 from tests.markdown import ROOT, blocks, code, page, table
 
 _README = page("README.md")
@@ -43,102 +34,9 @@ _CONFIG = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 # -- the code ----------------------------------------------------------------------------------
 
 
-class Charges:
-    """The service that the example calls; order `5` is the last one."""
-
-    def __init__(self) -> None:
-        self.received: list[tuple[bytes, str]] = []
-        self.last_one = threading.Event()
-        self._answers = {b"2": ["hangs up"], b"3": ["503"], b"4": ["422"]}
-
-    def answer(self, order: bytes, idempotency_key: str) -> str:
-        self.received.append((order, idempotency_key))
-        if order == b"5":
-            self.last_one.set()
-        rest = self._answers.get(order)
-        return rest.pop(0) if rest else "200"
-
-    @contextmanager
-    def served(self) -> Iterator[str]:
-        """The address at which it answers."""
-        charges = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                order = self.rfile.read(int(self.headers["Content-Length"]))
-                known = self.path == "/charges"
-                answer = charges.answer(order, self.headers["Idempotency-Key"]) if known else "404"
-                if answer != "hangs up":
-                    self.send_response(int(answer))
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Not on stderr."""
-
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
-            try:
-                yield f"http://127.0.0.1:{server.server_port}"
-            finally:
-                server.shutdown()
-                thread.join()
-
-
-@contextmanager
-def broker_with_orders(*orders: bytes) -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka() as broker:
-        broker.create_topic("orders", 1)
-        broker.create_topic("orders.dlq", 1)
-        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-        for order in orders:
-            producer.produce("orders", order)
-        assert 0 == producer.flush(10)
-        yield broker
-
-
-def reasons(broker: EmbeddedKafka) -> list[tuple[bytes | None, str]]:
-    letters = read_all(broker.bootstrap, "orders.dlq", 1)
-    return [(letter.value, (letter.headers["retry-reason"] or b"").decode()) for letter in letters]
-
-
 def test_the_example_runs() -> None:
-    """The example, run as a program: in order, retried, dead-lettered, and ended by SIGTERM."""
-    charges = Charges()
-    with broker_with_orders(b"1", b"2", b"3", b"4", b"5") as broker, charges.served() as url:
-        program = _PROGRAM
-        for written, here in (
-            ("localhost:9092", broker.bootstrap),
-            ("http://localhost:8000", url),
-            ("RetryAfter(10)", "RetryAfter(1)"),
-        ):
-            assert 1 == program.count(written)
-            program = program.replace(written, here)
-        said = _run(program, charges.last_one)
-        assert [(b"4", "permanent")] == reasons(broker)
-    offsets = [("1", 0), ("2", 1), ("2", 1), ("3", 2), ("3", 2), ("4", 3), ("5", 4)]
-    expected = [(order.encode(), f"orders/0/{offset}") for order, offset in offsets]
-    assert expected == charges.received
-    _says_what_the_readme_says(said.replace(url, "http://localhost:8000"))
-
-
-def _run(program: str, last_one: threading.Event) -> str:
-    """What the program says on stderr, from its start until SIGTERM has ended it."""
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"NO_PROXY": "127.0.0.1"},
-    ) as child:
-        try:
-            assert last_one.wait(30), "the example stands still"
-            child.send_signal(signal.SIGTERM)
-            said = child.communicate(timeout=30)[1]
-        finally:
-            child.kill()
-    assert 0 == child.returncode, said
-    return said
+    """The example does what it says, and logs what the README shows."""
+    _says_what_the_readme_says(run_example(_PROGRAM))
 
 
 def _says_what_the_readme_says(said: str) -> None:

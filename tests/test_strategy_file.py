@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
 from linear_retry.errors import StrategyError
+from linear_retry.small_file import MAX_BYTES
 from linear_retry.strategy import Strategy
-from linear_retry.strategy_file import MAX_FILE_BYTES, load, parse, schema
+from linear_retry.strategy_file import load, parse, schema
 
 READY = Path(__file__).parents[1] / "strategies"
 SCHEMA = Draft202012Validator(schema())
@@ -206,7 +207,7 @@ def test_a_file_and_code_say_the_same(delays: list[Any]) -> None:
         ("\ufeff[1]", "x.json: it begins with a byte order mark"),
         (b"[1, \xff]", "x.json: byte 4 is not UTF-8"),
         (b"[" * 60_000, "x.json: nested too deeply"),
-        (b"[1" + b", 1" * MAX_FILE_BYTES + b"]", "x.json: more than 65536 bytes"),
+        (b"[1" + b", 1" * MAX_BYTES + b"]", "x.json: more than 65536 bytes"),
         (b"5", "x.json: 5 is not an array"),
         (b"null", "x.json: null is not an array"),
         (b"{}", 'x.json: the key "delays" is missing'),
@@ -278,7 +279,7 @@ def test_every_problem_is_said_at_once() -> None:
 
 def test_a_file_at_the_limit_is_read() -> None:
     """64 KiB are allowed, one byte more is not."""
-    text = b"[1]".ljust(MAX_FILE_BYTES)
+    text = b"[1]".ljust(MAX_BYTES)
     assert Strategy([1], name="x") == parse(text, "x.json")
     assert problems_of(text + b" ")
 

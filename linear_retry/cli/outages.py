@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import typer
 
+from linear_retry import small_file
 from linear_retry.delays import DURATION_REMEDY, duration_ms, shown
-from linear_retry.strategy import NOT_TEXT
+from linear_retry.small_file import MAX_BYTES
 
-MAX_FILE_BYTES = 64 * 1024
 MAX_OUTAGES = 1000
 
 _MAX_MS = 10 * 365 * 24 * 3_600_000
@@ -33,15 +32,12 @@ def read(path: Path, problems: list[str]) -> list[int]:
 
     What is wrong is added to `problems`, one sentence each; the result is then of no use.
     """
-    where = NOT_TEXT.sub("\ufffd", os.fspath(path))
     try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)  # never all of what may be a device or a dump
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        problems.append(f"{where}: cannot be read ({reason}); {_FORM}")
+        content = small_file.read(path)
+    except ValueError as error:
+        problems.append(f"{error}; {_FORM}")
         return []
-    return parse(content, where, problems)
+    return parse(content, small_file.named(path), problems)
 
 
 def parse(content: bytes, where: str, problems: list[str]) -> list[int]:
@@ -79,8 +75,8 @@ def _text(content: bytes) -> str:
     """Raises `ValueError` with the reason why it is none."""
     if b"\0" in content:
         raise ValueError(f"byte {content.index(0)} is NUL, so it is no text")
-    if len(content) > MAX_FILE_BYTES:
-        raise ValueError(f"more than {MAX_FILE_BYTES} bytes are too many")
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES} bytes are too many")
     if content.startswith(b"\xef\xbb\xbf"):
         raise ValueError("it begins with a byte order mark; save it as UTF-8 without one")
     try:

@@ -1,0 +1,27 @@
+"""What does a file of the user's hold?"""
+
+from __future__ import annotations
+
+import os
+
+from linear_retry.strategy import NOT_TEXT
+
+MAX_BYTES = 64 * 1024
+
+
+def named(path: str | os.PathLike[str]) -> str:
+    """`path`, as it can be printed."""
+    return NOT_TEXT.sub("\ufffd", os.fspath(path))
+
+
+def read(path: str | os.PathLike[str]) -> bytes:
+    """Its content: of a longer file than `MAX_BYTES` one byte more than these.
+
+    Raises `ValueError`, which names the file and says why it cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_BYTES + 1)  # never all of what may be a device or a dump
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ValueError(f"{named(path)}: cannot be read ({reason})") from error
