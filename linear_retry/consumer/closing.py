@@ -8,6 +8,7 @@ from linear_retry.consumer.parts import Parts
 from linear_retry.events import ClientError, Revoked, Stopped
 from linear_retry.kafka import KafkaException
 
+_SEND_AGAIN_S = 0.5
 _LEFT_BEHIND: list[object] = []
 """Handles whose close did not return: freed, librdkafka would wait for them again, for ever."""
 
@@ -37,14 +38,20 @@ def close(parts: Parts, *, commit: bool, timeout_s: float) -> None:
 
 
 def _commit(parts: Parts, give_up_at_s: float) -> None:
-    """Everything stands still meanwhile: what arrives now is for the next owner."""
-    uncommitted = parts.offsets.uncommitted()
-    if not uncommitted:
+    """Everything stands still meanwhile: what arrives now is for the next owner.
+
+    Sent again while it is not acknowledged: where other members end at the same time, the group
+    refuses it until it has found its peace.
+    """
+    if not parts.offsets.uncommitted():
         return
+    send_at_s = parts.clock.now_s()
     try:
         parts.client.pause(parts.ownership.partitions)
-        parts.client.commit(uncommitted)
-        while parts.offsets.uncommitted() and parts.clock.now_s() < give_up_at_s:
+        while (left := parts.offsets.uncommitted()) and parts.clock.now_s() < give_up_at_s:
+            if parts.clock.now_s() >= send_at_s:
+                parts.client.commit(left)
+                send_at_s = parts.clock.now_s() + _SEND_AGAIN_S
             parts.client.drain(0.1)
     except KafkaException as error:
         parts.emit(ClientError(error.args[0].name(), f"at close: {error.args[0].str()}", 1))

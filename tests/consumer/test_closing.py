@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.consumer.closing import close
 from linear_retry.events import ClientError, Event, Revoked, Stopped
+from tests.consumer.group import FakeGroup
 from tests.consumer.joined_parts import Joined
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
@@ -75,9 +76,23 @@ def test_an_unanswered_commit_is_waited_for_half_the_time() -> None:
     before_s = joined.clock.now_s()
     names = _closed(joined, timeout_s=10.0)
     assert ["pause", "commit"] == names[:2]
-    assert {"poll"} == set(names[2:-1])
+    assert {"poll", "commit"} == set(names[2:-1])
     assert "close" == names[-1]
     assert 5.0 == pytest.approx(joined.clock.now_s() - before_s, abs=0.1)
+
+
+def test_a_commit_refused_in_a_rebalance_is_sent_again() -> None:
+    """Members that end one after another disturb one another: the last commit of one was refused,
+    with several seconds left, and what it had done was handled again."""
+    group = FakeGroup(partitions=1)
+    group.produce(0, 5)
+    member = group.join()
+    group.share([0])
+    group.turn(4)
+    group.fake.faults.fail_commit(KafkaError.ILLEGAL_GENERATION, 2)
+    group.leave(member)
+    assert group.all_done()
+    assert [] == group.violations()
 
 
 def test_a_refused_commit_is_told_and_does_not_keep_it_from_leaving() -> None:
