@@ -280,6 +280,7 @@ def test_what_goes_and_comes_back_waits_for_retry_at(scope: Narrow, protocol: Pr
     scene.for_s(1)
     assert [5, 5, 5] == [len(scene.attempts(number)) for number in (1, 2, 3)]
     assert 1 == len(scene.attempts(0))
+    assert [] == _said(member, events.LeakDropped)
     scene.until_s(opened_s + 11)
     assert 2 == len(scene.attempts(0))
     assert [1] == [event.failures for event in _said(member, events.ProbeFailed)]
@@ -355,6 +356,7 @@ def test_a_topic_with_nothing_held_has_one_probe(protocol: Protocol) -> None:
     _until_probed(group)
     group.turn(5)
     assert before + 1 == len(_attempts(group, stays, ("a", 2)))
+    assert [] == _said(member, events.LeakDropped)
     assert 6 == len(_attempts(group, ("b", 0), ("b", 1)))
     group.dependency.down_for = set()
     group.fake.assign(member.consumer, group.partitions)
@@ -439,6 +441,24 @@ def test_a_leak_in_one_scope(scope: Narrow, protocol: Protocol) -> None:
     leaked = [(event.topic, event.partition) for event in _said(member, events.LeakDropped)]
     assert [scene.partitions[0]] * 3 == leaked
     assert [1, 1, 5, 5] == [len(scene.attempts(number)) for number in range(4)]
+    scene.finished()
+
+
+@each_protocol
+@each_scope
+def test_a_pause_without_effect_is_repeated(scope: Narrow, protocol: Protocol) -> None:
+    """In one scope: what it delivers is dropped until then, and then nothing more comes."""
+    scene = _scene(scope, protocol, strategy=[10])
+    scene.fails(0)
+    scene.fill([1], 5)
+    member = scene.joined()
+    scene.group.turn(10)
+    scene.group.fake.faults.ignore_pause()
+    scene.fill([0], 50)
+    scene.until_open(0)
+    scene.for_s(5)
+    assert 1 == len(_said(member, events.LeakDropped))
+    assert 1 == len(scene.attempts(0))
     scene.finished()
 
 
