@@ -93,11 +93,16 @@ class Loop:
         for scope in dict.fromkeys([*self._operating.look(), *due]):
             if self._stop.asked:  # a dependency that is down may take its time to say so
                 return
-            if parts.clock.now_s() >= parts.reading.deadline_s:
-                self.read_along()  # many probes together may take too long for the group
+            self._read_along_if_late()
             yield from self._probe(scope)
         if parts.reading.ahead and not self._stop.asked:
+            self._read_along_if_late()
             yield from self._hand_over()
+
+    def _read_along_if_late(self) -> None:
+        """Probes, and what comes after them, may together take too long for the group."""
+        if self._parts.clock.now_s() >= self._parts.reading.deadline_s:
+            self.read_along()
 
     def _hand_over(self) -> Generator[Work]:
         """The read-ahead, until one fails, or the time for a poll or a probe has come."""

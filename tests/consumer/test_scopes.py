@@ -232,6 +232,35 @@ def test_many_slow_probes_due_at_once(protocol: Protocol) -> None:
     assert [] == group.violations()
 
 
+@each_protocol
+def test_a_slow_probe_and_a_slow_message_behind_it(protocol: Protocol) -> None:
+    """Between a probe and what is handed over in the same turn is a poll, where the probe was slow.
+
+    The bug: together they took longer than `max.poll.interval.ms`, and the group gave all
+    partitions to others, though neither call was slow.
+    """
+    scene = _scene("partition", protocol, strategy=[30])
+    scene.fails(0)
+    scene.fill([0], 1)
+    member = scene.joined()
+    scene.until_open(0)
+    retry_at_s = scene.group.fake.clock.now_s() + 30
+    scene.until_s(retry_at_s - 5)
+    scene.fill([1], 100)
+    scene.group.turn(4)  # a batch that is not handled within a second
+    scene.group.dependency.takes_s = 1.5
+    scene.until_s(retry_at_s)
+    scene.fails()
+    scene.group.dependency.takes_s = 200.0
+    before = len(scene.attempts())
+    scene.group.turn()
+    assert scene.partitions[:2] == [place[:2] for place in scene.attempts()[before:]]
+    assert [] == _said(member, events.HandlerTooSlow)
+    assert [] == _said(member, events.Lost)
+    scene.group.dependency.takes_s = 0.0
+    scene.finished()
+
+
 # -- partitions come and go --------------------------------------------------------------------
 
 
