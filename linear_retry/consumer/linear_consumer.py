@@ -290,6 +290,7 @@ class LinearConsumer:
 
     def _put_down(self) -> None:
         """What the user's own loop left behind: applied, before another way of running goes on."""
+        self._stop.hurried = False
         if self._attempts is not None:
             self._attempts.check_left()
             self._attempts.settle()

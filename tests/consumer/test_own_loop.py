@@ -18,6 +18,7 @@ from linear_retry import (
     events,
 )
 from linear_retry.kafka import Message
+from tests.consumer.async_life import NAME
 from tests.consumer.group import LETTERS, TOPIC, OutageError, PoisonError
 from tests.consumer.own_life import OwnLife, raising
 from tests.fake.cluster import FakeKafka
@@ -497,6 +498,30 @@ def test_a_signal_while_a_letter_is_awaited(fake: FakeKafka, number: int) -> Non
         loop()
     assert fake.clock.now_s() - begun_s < 3
     assert (1, 0) == (len(life.begun), life.committed)
+
+
+def test_run_after_ctrl_c(fake: FakeKafka) -> None:
+    """`run` waits for its letters as ever. The bug: it went on in the hurry of the interrupt, gave
+    up each letter after a second, and called the handler with the same message again and again."""
+    life = OwnLife(fake)
+
+    def act(_: Message) -> None:
+        if len(life.begun) == 6:
+            _in_s(life, 0.2, signal.SIGINT)
+
+    def refuse(_: Message) -> None:
+        life.stop_after(8)
+        raise PoisonError
+
+    with life.consumer:
+        with pytest.raises(KeyboardInterrupt):
+            life.loop(99, act)
+        fake.append(TOPIC, 0)
+        fake.append(TOPIC, 0)
+        fake.faults.delivery_s = 3.0
+        life.consumer.run(life.witness.handler(NAME, refuse))
+    assert [(0, 3), (0, 4)] == life.begun[6:]
+    assert [] == life.violations()
 
 
 def test_two_signals_in_one_poll(fake: FakeKafka) -> None:
