@@ -169,21 +169,29 @@ class Gate:
         if parts.settings.reset == "error":
             raise DataLossError(_no_place_to_begin(partition, offset if out_of_range else None))
         at_end = parts.settings.reset == "latest"
-        to = END if at_end else BEGINNING
         low, high = parts.client.watermarks(partition)
         there = high if at_end else low
         if out_of_range:
-            if at_end and high is not None:
-                to = high  # not where the end is a moment later: what comes meanwhile is not lost
             parts.emit(DataLost(*partition, offset=offset or 0, next_offset=there))
+        # Not "at the beginning", where it can be helped: assigned so twice, as an eager assignment
+        # is while others begin, librdkafka 2.16 goes back there half a second later (a late answer
+        # to its first question starts a timer that nothing stops). Nor "at the end": what comes
+        # meanwhile is not lost.
+        to = (END if at_end else BEGINNING) if there is None else there
         # With `latest`, what is committed must exist, or the next owner goes to the end once more.
         parts.offsets.reset(partition, to, anchored=out_of_range and not at_end)
-        if not out_of_range and there is not None:
-            # Not "at the beginning", where it can be helped: assigned so twice, as an eager
-            # assignment is while others begin, librdkafka 2.16 goes back there half a second
-            # later (a late answer to its first question starts a timer that nothing stops).
+        if there is not None and not self._is_anything_before(partition, offset):
+            # A seek before the first message goes there, and not to what is lost once more.
             parts.offsets.start_at(partition, there)
         self._steering.reassign(partition, keep_ahead=True)
+
+    def _is_anything_before(self, partition: Partition, missing_offset: int | None) -> bool:
+        """Whether something before the place that was lost is in memory still."""
+        next_offset = self._parts.offsets.next_offset(partition)
+        if next_offset is None:
+            return False
+        holds = self._parts.circuits.holding(partition, next_offset) is not None
+        return holds or missing_offset != next_offset
 
 
 def _no_place_to_begin(partition: Partition, offset: int | None) -> str:

@@ -1,0 +1,80 @@
+"""Where does a partition go on once retention has run past its place?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeVar, get_args
+
+import pytest
+
+from linear_retry import events
+from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member, Protocol
+
+_E = TypeVar("_E", bound=events.Event)
+Reset = Literal["earliest", "latest"]
+
+_LOW = 5
+
+
+def said(member: Member, kind: type[_E]) -> list[_E]:
+    return [event for event in member.events if isinstance(event, kind)]
+
+
+def turn_until(group: FakeGroup, done: Callable[[], object]) -> None:
+    for _ in range(300):
+        if done():
+            return
+        group.turn()
+    raise AssertionError("it never came")
+
+
+@pytest.mark.filterwarnings("ignore:auto.offset.reset=latest")
+@pytest.mark.parametrize("reset", get_args(Reset))
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+def test_lost_in_several_partitions(protocol: Protocol, reset: Reset) -> None:
+    """Each goes on where the broker says that it begins, or ends: begun anew "at the beginning",
+    which an eager assignment of another does once more, librdkafka goes back there later."""
+    group = FakeGroup(protocol=protocol, config={"auto.offset.reset": reset})
+    for topic, number in group.partitions:
+        group.produce(number, 10)
+        del group.visible[topic, number][:2]
+        group.fake.group(GROUP)[topic, number] = 2
+        group.fake.delete_records(topic, number, _LOW)
+    member = group.join()
+    group.share([0, 0, 0])
+    group.turn(40)
+    group.fake.clock.advance(0.6)
+    for _, number in group.partitions:
+        group.produce(number, 3)
+    group.finish()
+    assert [] == group.violations()
+    assert len(group.partitions) == len(said(member, events.DataLost))
+
+
+@pytest.mark.filterwarnings("ignore:auto.offset.reset=latest")
+@pytest.mark.parametrize("reset", get_args(Reset))
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+def test_another_fails_right_after_the_loss(protocol: Protocol, reset: Reset) -> None:
+    """The place that was lost is not sought again when the circuit closes: with `latest`, all that
+    had come while it was open would be passed over, and in any case be said to be lost."""
+    group = FakeGroup(protocol=protocol, partitions=2, config={"auto.offset.reset": reset})
+    lost, failing = (TOPIC, 0), (TOPIC, 1)
+    group.fake.group(GROUP).update({lost: 0, failing: 0})
+    group.produce(lost)
+    member = group.join()
+    group.share([0, 0])
+    group.turn(5)
+    group.dependency.down_for = {failing}
+    group.produce(failing, 20)
+    turn_until(group, lambda: said(member, events.CircuitOpened))
+    group.produce(lost, 10)
+    group.fake.delete_records(*lost, _LOW)
+    group.dependency.down_for = set()
+    turn_until(group, lambda: said(member, events.DataLost))
+    group.dependency.down_for = {failing}
+    turn_until(group, lambda: said(member, events.CircuitOpened)[1:])
+    group.produce(lost, 3)
+    group.dependency.down_for = set()
+    group.finish()
+    assert [] == group.violations()
+    assert 1 == len(said(member, events.DataLost))
