@@ -12,6 +12,7 @@ from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.letters import (
     Abandoned,
     Acknowledged,
+    Answer,
     Letters,
     NotSent,
     resend_delay_s,
@@ -121,17 +122,15 @@ class Applying:
         Where others have reached the limit while it could not be sent, it is held back too: all of
         them waiting for the success of another would wait for ever, so it is attempted again.
         """
-        letters, letter, policy = self._letters, held.letter, self._choices.policy
+        letters, letter = self._letters, held.letter
         if letters is None or letter is None:
             raise AssertionError("buried without a dead-letter topic: a bug; please report it")
-        if letter.reason != GIVEN_UP and policy.holds_back(self._in_a_row.count):
-            delay_s = held_back_s(policy, self._choices.dice)
-            self._hold_back(replace(held, letter=None, sends=0), delay_s)
-            return
-        self._operating.begin(held)
-        answer = letters.send(held, letter)
+        answer = self._send(held, letters, letter)
         still_ours = self._parts.ownership.epoch_of(held.partition) == held.epoch
         match answer:
+            case None:
+                delay_s = held_back_s(self._choices.policy, self._choices.dice)
+                self._hold_back(replace(held, letter=None, sends=0), delay_s)
             case Acknowledged():
                 self._in_a_row.note(letter.reason)
                 said = dead_lettered(held, letter, letters.topic)
@@ -186,6 +185,14 @@ class Applying:
                 f"transient= raised {brief(raised)} when asked about {brief(error)}: it must "
                 "answer True or False for any exception; nothing was decided about the message"
             ) from raised
+
+    def _send(self, held: Held, letters: Letters, letter: DeadLetter) -> Answer | None:
+        """None: it would be a letter too many, and is not there from an earlier sending either."""
+        is_one_too_many = self._choices.policy.holds_back(self._in_a_row.count)
+        if letter.reason != GIVEN_UP and is_one_too_many:
+            return letters.settled(held)
+        self._operating.begin(held)
+        return letters.send(held, letter)
 
     def _wait(self, held: Held, delay_s: float) -> None:
         opening = self._open(held, delay_s)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.letters import Abandoned, Acknowledged, Answer, NotSent, TooLarge
@@ -22,6 +24,8 @@ from linear_retry.kafka.transactional_producer import (
     TransactionalProducer,
     Unfinished,
 )
+
+_A = TypeVar("_A", bound=Answer | TooLarge | None)
 
 _ABORT_WITHIN_S = 1.0
 _LOOK_AGAIN_S = 0.01
@@ -86,15 +90,16 @@ class TransactionalWay:
 
         Raises what polling raises, and `FencedError`.
         """
-        answered = False
-        try:
-            answer = self._send(held, record)
-            answered = True
-        finally:
-            if not answered and self._is_sealed(held):
-                # Nobody will ask what was committed: begin anew there, whatever it is.
-                self._steering.disown([held.partition], "left in the midst of a transaction")
-        return answer
+        return self._answered(held, lambda: self._send(held, record))
+
+    def settled(self, held: Held) -> Answer | None:
+        """The group is asked where a commit of it is not known to have failed.
+
+        Raises what polling raises.
+        """
+        if not self._is_sealed(held):
+            return None
+        return self._answered(held, lambda: self._make_ready(held))
 
     def failed(self) -> None:
         """Nothing to do: what is not committed is aborted already."""
@@ -109,6 +114,18 @@ class TransactionalWay:
         self._producer.renew()
 
     # -- one transaction -------------------------------------------------------------------
+
+    def _answered(self, held: Held, act: Callable[[], _A]) -> _A:
+        """What `act` says. Left without an answer, its partition must not stay sealed for ever."""
+        abandoned = True
+        try:
+            answer = act()
+            abandoned = isinstance(answer, Abandoned)
+        finally:
+            if abandoned and self._is_sealed(held):
+                # Nobody will ask what was committed: begin anew there, whatever it is.
+                self._steering.disown([held.partition], "left in the midst of a transaction")
+        return answer
 
     def _send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
         answer = self._make_ready(held) or self._transact(held, record)

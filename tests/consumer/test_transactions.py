@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -483,6 +486,58 @@ def test_a_stop_at_the_start_is_heard() -> None:
     assert fake.clock.now_s() - begun_s < 2
 
 
+@pytest.mark.parametrize("acts", [True, False])
+def test_the_limit_is_reached_while_nobody_knows(acts: bool) -> None:
+    """A letter may be there when others fill the row: the group is asked before its message goes
+    back to the handler, or nothing of its partition would ever be committed again."""
+    group = FakeGroup(partitions=2, scope="partition", letter_limit=1)
+    group.dead_letters = replace(group.dead_letters, transactional=True)
+    group.dependency.refuses = {(0, 1), (1, 0)}
+    group.produce(0, 4)
+    member = group.join()
+    group.share([0, 0])
+    group.fake.faults.fail_transaction("commit", FENCED, acts=acts)
+    group.fake.faults.fail_transaction("init", TIMED_OUT, 100, takes_s=20.0)
+    _turn_until(member, lambda: errors(member))
+    group.fake.faults.clear()
+    group.produce(1, 1)
+    _turn_until(
+        member, lambda: any(isinstance(said, events.DeadLettered) for said in member.events)
+    )
+    group.dependency.refuses = set()
+    group.finish()
+    held_back = [said.offset for said in member.events if isinstance(said, events.LimitReached)]
+    assert ([] if acts else [1]) == held_back
+    letters, _ = group.fake.topics[LETTERS].partitions
+    assert (1 if acts else 0) == len(letters.records)
+    # One that was sent before the row was full is heard of when it is: no law is broken by that.
+    assert [] == [text for text in group.violations() if not text.endswith("in a row")]
+
+
+def test_an_interrupt_while_nobody_knows() -> None:
+    """A loop of one's own goes on after Ctrl-C: from what is committed, and it commits again."""
+    fake = _topics()
+    for _ in range(3):
+        fake.append(TOPIC, 0)
+    with (
+        _sigint_raises(),
+        consumer_on(fake, dead_letters=DeadLetters(LETTERS, transactional=True)) as consumer,
+    ):
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012  (a loop is needed for it)
+            for attempt in consumer:
+                with attempt:
+                    fake.faults.fail_transaction("commit", TIMED_OUT, 100, takes_s=0.25)
+                    fake.faults.fail_transaction("init", TIMED_OUT, 100, takes_s=0.25)
+                    fake.clock.at(1.0, lambda: signal.raise_signal(signal.SIGINT))
+                    raise ValueError
+        fake.faults.clear()
+        for attempt in consumer:
+            with attempt as message:
+                if message.offset() == 2:
+                    consumer.stop()
+    assert 3 == fake.group(GROUP)[TOPIC, 0]
+
+
 @pytest.mark.parametrize("value", [1, None, "yes", 0])
 def test_transactional_is_a_choice(value: Any) -> None:
     """True or False, nothing that merely counts as one."""
@@ -495,6 +550,15 @@ def _topics() -> FakeKafka:
     for topic in (TOPIC, LETTERS):
         fake.create_topic(topic)
     return fake
+
+
+@contextmanager
+def _sigint_raises() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _turn_until(member: Member, done: Callable[[], object]) -> None:
