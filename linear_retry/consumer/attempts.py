@@ -178,7 +178,7 @@ class Attempts:
             taken = len(work.messages) - length_hint(self._coming)
             if work.messages[taken - 1] is not last._message:
                 taken -= 1  # an interrupt came before this one was offered: nobody has handled it
-            work.handled = taken - (last.state != "done")
+            work.note(taken, in_hand=last.state != "done")
             work.error = last.error if last.state == "failed" else None
         self._last = None
 

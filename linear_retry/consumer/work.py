@@ -12,12 +12,12 @@ from linear_retry.kafka import Message
 class Work:
     """Messages that the loop hands out, to be attempted one after another until one fails.
 
-    Whoever attempts them notes what came of it, and the loop applies that: `handled` of them are
-    done; `error` is what the one after these failed with. One that was taken up and neither is not
-    done, and does not count as a failure.
+    Whoever attempts them notes what came of it, and the loop applies that: `taken` of them were
+    begun, and `handled` of these are done; `error` is what the one after these failed with. One
+    that was begun and neither is not done, and does not count as a failure.
     """
 
-    __slots__ = ("begin_by_s", "error", "handled", "messages", "number")
+    __slots__ = ("begin_by_s", "error", "handled", "messages", "number", "taken")
 
     def __init__(
         self, messages: Sequence[Message], number: int = 1, *, begin_by_s: float = math.inf
@@ -29,14 +29,20 @@ class Work:
         self.messages = messages
         self.begin_by_s = begin_by_s
         self.number = number
+        self.taken = 0
         self.handled = 0
         self.error: Exception | None = None
 
     @property
     def last_attempted(self) -> Message:
         """The one that failed or was interrupted, or the last that was done."""
-        return self.messages[min(self.handled, len(self.messages) - 1)]
+        return self.messages[max(self.taken - 1, 0)]
 
     def note_taken(self, coming: Iterator[Message], *, in_hand: bool) -> None:
-        """All but what is still `coming` was taken up; and is done, but for one `in_hand`."""
-        self.handled = len(self.messages) - length_hint(coming) - in_hand
+        """All but what is still `coming` was begun; and is done, but for one `in_hand`."""
+        self.note(len(self.messages) - length_hint(coming), in_hand=in_hand)
+
+    def note(self, taken: int, *, in_hand: bool) -> None:
+        """So many were begun; and are done, but for one `in_hand`."""
+        self.taken = taken
+        self.handled = taken - in_hand

@@ -17,7 +17,7 @@ from linear_retry import (
     Scope,
     UsageError,
 )
-from linear_retry.events import CircuitOpened, Event, Stopped
+from linear_retry.events import CircuitOpened, Event, HandlerTooSlow, Stopped
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, consumer_on
 from tests.fake.cluster import FakeKafka
@@ -253,3 +253,23 @@ def test_a_commit_that_was_refused_for_good(fake: FakeKafka) -> None:
 
         with pytest.raises(BrokerError):
             consumer.run(fail_then_handle)
+
+
+def test_too_slow_in_the_midst_of_a_batch(fake: FakeKafka) -> None:
+    """The message behind it was blamed, which nobody had attempted."""
+    for _ in range(10):
+        fake.append(TOPIC, 0)
+    slow: list[tuple[str, int, int]] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, HandlerTooSlow):
+            slow.append((event.topic, event.partition, event.offset))
+            consumer.stop()
+
+    def handler(message: Message) -> None:
+        if message.partition() == 0 and message.offset() == 3:
+            fake.clock.advance(301)
+
+    with consumer_on(fake, listeners=[listen]) as consumer:
+        consumer.run(handler)
+    assert [(TOPIC, 0, 3)] == slow
