@@ -76,7 +76,7 @@ class AsyncAttempting:
                 raise
             if self.cancelled:  # an answer to that, and no failure of the message
                 raise asyncio.CancelledError from error
-            work.error = error
+            work.note_failed(coming, error)
         finally:
             work.note_taken(coming, in_hand=self.in_hand)
             self.in_hand = False

@@ -54,7 +54,7 @@ def attempt_all(work: Work, handler: Handler, stop: StopFlag, now_s: NowS) -> No
                 break
         in_hand = False
     except Exception as error:  # noqa: BLE001  (the handler's call: whatever a user may raise)
-        work.error = error
+        work.note_failed(coming, error)
     finally:
         work.note_taken(coming, in_hand=in_hand)
 

@@ -46,3 +46,10 @@ class Work:
         """So many were begun; and are done, but for one `in_hand`."""
         self.taken = taken
         self.handled = taken - in_hand
+
+    def note_failed(self, coming: Iterator[Message], error: Exception) -> None:
+        """The last that was taken up failed with `error`; all before it are done."""
+        # In this order: an interrupt between the two would have the first message of all take the
+        # blame, though it is done.
+        self.note_taken(coming, in_hand=True)
+        self.error = error
