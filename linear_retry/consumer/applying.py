@@ -152,18 +152,22 @@ class Applying:
                 assert_never(answer)
 
     def finish(self, held: Held, outcome: events.CloseOutcome, *said: events.Event) -> None:
-        """Stored; then everything in scope goes on behind it."""
+        """Stored; then everything in scope goes on behind it. Then it is said.
+
+        A listener may end the program's loop with a `SystemExit`: what it heard must be so by then,
+        or another loop would send the letter once more.
+        """
         parts = self._parts
         if outcome == "recovered":
             self.succeeded()
         parts.offsets.done({held.partition: held.offset + 1})
-        for event in said:
-            parts.emit(event)
         scope = self._scope(held)
         if parts.circuits.get(scope) is not None:
             open_s = parts.circuits.close(scope, parts.clock.now_s())
             self._steering.release(scope)
-            parts.emit(events.CircuitClosed(scope, outcome, open_s))
+            said = (*said, events.CircuitClosed(scope, outcome, open_s))
+        for event in said:
+            parts.emit(event)
 
     def keep_house(self) -> None:
         """Once a second commit: a crash then repeats at most two seconds' work.

@@ -15,9 +15,10 @@ from linear_retry import (
     FencedError,
     LinearConsumer,
     Scope,
+    Strategy,
     UsageError,
 )
-from linear_retry.events import CircuitOpened, Event, HandlerTooSlow, Stopped
+from linear_retry.events import CircuitOpened, DeadLettered, Event, HandlerTooSlow, Stopped
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, consumer_on
 from tests.fake.cluster import FakeKafka
@@ -203,6 +204,31 @@ def test_a_raising_listener_disturbs_nothing(fake: FakeKafka) -> None:
         consumer.run(handler)
     assert 6 == len(seen)
     assert heard
+
+
+def test_a_listener_that_ends_the_program(fake: FakeKafka) -> None:
+    """What it was told is so: another `run` goes on behind the dead letter. The bug: the circuit
+    held the message still, and its letter was sent once more."""
+    told: list[Event] = []
+
+    def leave(event: Event) -> None:
+        if isinstance(event, DeadLettered):
+            told.append(event)
+            raise SystemExit
+
+    with consumer_on(fake, strategy=Strategy([1]), listeners=[leave]) as consumer:
+        seen, handler = stopping_after(consumer, 7)
+
+        def failing(message: Message) -> None:
+            handler(message)
+            if message.value() == b"0":
+                raise OutageError
+
+        with pytest.raises(SystemExit):
+            consumer.run(failing)
+        assert "closed" == consumer.circuits[Scope()].state
+        consumer.run(failing)
+    assert (2, 1) == (seen.count(b"0"), len(told))
 
 
 def test_circuits_while_open(fake: FakeKafka) -> None:
