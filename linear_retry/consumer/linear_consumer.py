@@ -195,8 +195,9 @@ class LinearConsumer:
 
         True the moment its attempt starts, which is before its outcome is known; where only its
         dead letter waits to be sent, the moment that starts. False if it is not held (any more),
-        and where the consumer does not run, is stopped or closed. A message in the handler is not
-        attempted twice: it is True or False after that, as the message is held again or not.
+        and where the consumer has not started, is stopped or closed; after a `run` that raised, and
+        between two loops of your own, the next one answers, or `close`. A message in the handler is
+        not attempted twice: it is True or False after that, as the message is held again or not.
 
         A failure counts as any, and the strategy goes on from there. Two that are asked for at
         once are one attempt. Looked at once a second or so, between two messages. Do not wait for
@@ -239,7 +240,7 @@ class LinearConsumer:
     def _ask(self, kind: RequestKind, topic: str, partition: int, offset: int) -> Future[bool]:
         self._tenure.check_process()
         place = checked_place(topic, partition, offset)
-        if self._assembly is None or self._stop.asked:
+        if self._assembly is None or not self._tenure.joined or self._stop.asked:
             return denied()
         return self._assembly.requests.ask(kind, *place)
 

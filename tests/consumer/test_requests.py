@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
-from linear_retry import LinearConsumer, Strategy, UsageError, events
+from linear_retry import BrokerError, LinearConsumer, Strategy, UsageError, events
 from linear_retry.consumer.requests import RequestKind, Requests
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope, ScopeKind
@@ -563,6 +563,16 @@ def test_a_consumer_that_does_not_run(fake: FakeKafka, method: str) -> None:
         consumer.run(handler)
         assert [False] * 3 == [answer.result(0) for answer in answers]
     assert not ask_for(TOPIC, 0, 0).result(0)
+
+
+@pytest.mark.parametrize("method", _METHODS)
+def test_a_consumer_that_could_not_start(fake: FakeKafka, method: str) -> None:
+    """It holds nothing. The bug: the answer was pending, as long as nobody closed it."""
+    fake.faults.brokers_down = True
+    consumer = consumer_on(fake)
+    with pytest.raises(BrokerError):
+        consumer.run(lambda _: None)
+    assert not getattr(consumer, method)(TOPIC, 0, 0).result(0)
 
 
 @pytest.mark.parametrize("method", _METHODS)
