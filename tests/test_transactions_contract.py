@@ -231,12 +231,13 @@ class Contract:
         client = world.producer({"transactional.id": f"writer-{next(_numbers)}"})
         early = error_of(client.begin_transaction)[0]
         client.init_transactions(20)
+        again = error_of(lambda: client.init_transactions(20))[0]
         outside = error_of(lambda: client.produce(topic, b"v"))[0]
         none = error_of(lambda: client.commit_transaction(20))[0]
         client.begin_transaction()
         twice = error_of(client.begin_transaction)[0]
         client.abort_transaction(20)
-        assert ["_STATE"] * 4 == [early, outside, none, twice]
+        assert ["_STATE"] * 5 == [early, again, outside, none, twice]
 
     def test_no_id(self, world: World) -> None:
         """A producer without a transactional.id has no transactions."""

@@ -68,6 +68,8 @@ class TransactionalProducer:
 
     def initialise(self, within_s: float) -> Step:
         """Before the first transaction of each producer: `Completed` makes it `ready`."""
+        if self.ready:
+            return Completed()  # librdkafka would refuse it
         step = self._step(lambda: self._handle().init_transactions(within_s))
         self.ready = isinstance(step, Completed)
         return step

@@ -105,6 +105,7 @@ class Transactions:
         self.failed: KafkaError | None = None
         self._fake = fake
         self._epoch: int | None = None
+        self._ready = False
         self._in_one = False
         self._fatal: KafkaError | None = None
 
@@ -120,7 +121,9 @@ class Transactions:
         def act() -> None:
             self._epoch = self._fake.transactions.initialise(self.name)
 
+        self._require(not self._ready, "init: Operation not valid in state Ready")
         self._call("init", act, timeout_s, needs_one=False)
+        self._ready = True
 
     def begin(self) -> None:
         ready = self._epoch is not None and not self._in_one

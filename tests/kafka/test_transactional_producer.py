@@ -105,6 +105,13 @@ def test_one_transaction_from_beginning_to_end() -> None:
     assert expected == scene.made[0].calls
 
 
+def test_initialised_once_more() -> None:
+    """Where a start failed behind it, the next begins with it: librdkafka would refuse that."""
+    scene = _Scene()
+    assert [Completed()] * 2 == [scene.producer.initialise(1.0) for _ in range(2)]
+    assert [("init_transactions", 1.0)] == scene.made[0].calls
+
+
 def test_it_knows_where_it_is() -> None:
     """Ready once initialised; in a transaction from its beginning to its end."""
     producer = _Scene().producer
