@@ -108,10 +108,12 @@ class Assembly:
     def close(self, *, commit: bool, timeout_s: float) -> None:
         """Bounded; see `closing`."""
         self.requests.close()
-        close(self.parts, commit=commit, timeout_s=timeout_s)
-        if self.letters is not None:
-            self.letters.close()
-        self._admin.close()
+        try:
+            close(self.parts, commit=commit, timeout_s=timeout_s)
+        finally:
+            if self.letters is not None:
+                self.letters.close()
+            self._admin.close()
 
     def _letters(self, steering: Steering) -> Letters:
         plan = self._plan

@@ -21,13 +21,25 @@ def close(parts: Parts, *, commit: bool, timeout_s: float) -> None:
     and the bare close has a thread of its own.
     """
     give_up_at_s = parts.clock.now_s() + timeout_s
-    if commit:
-        _commit(parts, give_up_at_s - timeout_s / 2)
-    parts.client.disarm()
+    try:
+        if commit:
+            _commit(parts, give_up_at_s - timeout_s / 2)
+        _say_goodbye(parts)
+    finally:
+        # Also where a Ctrl-C came, or a listener leaves with SystemExit: a member that stays behind
+        # keeps its partitions standing still for max.poll.interval.ms.
+        parts.client.disarm()
+        _leave(parts, give_up_at_s, timeout_s)
+
+
+def _say_goodbye(parts: Parts) -> None:
     partitions = parts.ownership.partitions
     if partitions:
         parts.emit(Revoked(partitions))
     parts.emit(Stopped(left_group=parts.settings.static_member is None))
+
+
+def _leave(parts: Parts, give_up_at_s: float, timeout_s: float) -> None:
     ender = threading.Thread(target=parts.client.close, name="linear_retry close", daemon=True)
     ender.start()
     ender.join(max(give_up_at_s - parts.clock.now_s(), 0.1))

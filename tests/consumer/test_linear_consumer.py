@@ -18,7 +18,7 @@ from linear_retry import (
     Strategy,
     UsageError,
 )
-from linear_retry.events import CircuitOpened, DeadLettered, Event, HandlerTooSlow, Stopped
+from linear_retry.events import CircuitOpened, DeadLettered, Event, HandlerTooSlow, Revoked, Stopped
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, consumer_on
 from tests.fake.cluster import FakeKafka
@@ -229,6 +229,32 @@ def test_a_listener_that_ends_the_program(fake: FakeKafka) -> None:
         assert "closed" == consumer.circuits[Scope()].state
         consumer.run(failing)
     assert (2, 1) == (seen.count(b"0"), len(told))
+
+
+@pytest.mark.parametrize("last", [Revoked, Stopped])
+def test_a_listener_that_ends_the_program_at_close(fake: FakeKafka, last: type[Event]) -> None:
+    """The group is left all the same. The bug: the member stayed, and where the process went on its
+    partitions stood still until the group missed its polls."""
+
+    def leave(event: Event) -> None:
+        if isinstance(event, last):
+            raise SystemExit
+
+    with pytest.raises(SystemExit), consumer_on(fake, listeners=[leave]) as consumer:
+        consumer.run(stopping_after(consumer, 6)[1])
+    assert fake.consumers[0].closed
+    assert 6 == sum(fake.group(GROUP).values())
+
+
+def test_ctrl_c_at_close(fake: FakeKafka) -> None:
+    """While the last commit is awaited: the group is left all the same."""
+    fake.faults.commit_answer_s = 60.0
+    consumer = consumer_on(fake)
+    consumer.run(stopping_after(consumer, 6)[1])
+    fake.faults.raise_in_poll(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        consumer.close()
+    assert fake.consumers[0].closed
 
 
 def test_circuits_while_open(fake: FakeKafka) -> None:
