@@ -90,8 +90,9 @@ class Circuits:
         self._open: dict[Scope, Circuit] = {}
         self._places: dict[tuple[str | None, int | None], Scope] = {}
         self._shown = {Scope(): _CLOSED}
-        self._breakers: dict[Scope, pybreaker.CircuitBreaker] = {}
-        self._states: dict[Scope, pybreaker.CircuitMemoryStorage] = {}
+        self._breakers: dict[
+            Scope, tuple[pybreaker.CircuitBreaker, pybreaker.CircuitMemoryStorage]
+        ] = {}
         self.views: Mapping[Scope, CircuitView] = MappingProxyType(self._shown.copy())
         self.breaker(Scope())
 
@@ -101,14 +102,16 @@ class Circuits:
         Never call through it: it turns KeyboardInterrupt into CircuitBreakerError.
         """
         if scope not in self._breakers:
-            self._states[scope] = pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED)
-            self._breakers[scope] = pybreaker.CircuitBreaker(
+            states = pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED)
+            made = pybreaker.CircuitBreaker(
                 fail_max=1,
                 reset_timeout=float("inf"),
-                state_storage=self._states[scope],
+                state_storage=states,
                 name=f"{self._name} {scope}",
             )
-        return self._breakers[scope]
+            # Any thread may ask, and a second one would be one that nobody drives.
+            self._breakers.setdefault(scope, (made, states))
+        return self._breakers[scope][0]
 
     # -- questions -------------------------------------------------------------------------
 
@@ -225,7 +228,7 @@ class Circuits:
         except Exception:  # noqa: BLE001  (pybreaker calls the user's listeners in there)
             self._on_listener_error()
             # pybreaker 1.4 notes its state only after its listeners have been called.
-            self._states[scope].state = state
+            self._breakers[scope][1].state = state
 
     def _show(self, scope: Scope, view: CircuitView | None) -> None:
         """Only what has changed is made anew: with narrow scopes there may be hundreds."""

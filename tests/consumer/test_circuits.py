@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -352,3 +354,31 @@ def test_only_what_is_not_closed_takes_room(steps: list[tuple[Scope, str]]) -> N
         assert expected == {open_scope for open_scope, _ in circuits}
         assert bool(expected) == bool(circuits)
         assert expected | {_ALL} == set(circuits.views)
+
+
+@pytest.fixture
+def _often_interrupted() -> Iterator[None]:
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before_s)
+
+
+@pytest.mark.usefixtures("_often_interrupted")
+def test_two_threads_ask_for_a_breaker() -> None:
+    """They get the same. The bug: one of them got a breaker that nobody ever opens, and its
+    listeners heard nothing."""
+    for _ in range(500):
+        circuits, meeting = Circuits("billing", lambda: None), threading.Barrier(2)
+        found: list[Any] = []
+
+        def ask(circuits: Circuits, meeting: threading.Barrier, found: list[Any]) -> None:
+            meeting.wait()
+            found.append(circuits.breaker(_ONE))
+
+        threads = [threading.Thread(target=ask, args=(circuits, meeting, found)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found[0] is found[1]
