@@ -156,7 +156,8 @@ class LinearConsumer:
         of your own loop open, its message is not done.
 
         Raises what the last attempt of your own loop came to, where that ends a consumer
-        (`ExhaustedError`, `PermanentError`); closed it is all the same.
+        (`ExhaustedError`, `PermanentError`, or anything else that `run` raises); closed it is all
+        the same.
         """
         if not self._stop.asked:
             self.stop()
