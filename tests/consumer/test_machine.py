@@ -183,6 +183,13 @@ class Schedule(RuleBasedStateMachine):
         self.group.fake.faults.delivery_s = delivery_s
         self.group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, times)
 
+    @rule(partition=partitions, kept=st.integers(0, 6))
+    def retention(self, partition: Partition, kept: int) -> None:
+        """All but the last few offsets go. Where nothing is committed, nobody could tell."""
+        log = self.group.fake.log_of(partition)
+        if log is not None and partition in self.group.fake.group(GROUP):
+            self.group.fake.delete_records(*partition, max(log.low, log.end - kept))
+
     # -- a quiet stretch, and the end ------------------------------------------------------
 
     @rule(owned=owners, failing=st.sets(partitions, max_size=2))
