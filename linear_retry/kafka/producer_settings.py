@@ -59,7 +59,7 @@ def transactional_config(settings: ConsumerSettings, overlay: Config) -> dict[st
 
     Without its `transactional.id`: each producer needs one of its own. Raises `ConfigurationError`
     where a transaction could last longer than a third of `max.poll.interval.ms`, or a letter longer
-    than its transaction; and for `isolation.level=read_uncommitted`.
+    than its transaction; for other brokers; and for `isolation.level=read_uncommitted`.
     """
     if str(settings.config.get("isolation.level", "read_committed")) != "read_committed":
         # A partition's next owner would not wait for what the last one has not committed yet.
@@ -68,6 +68,7 @@ def transactional_config(settings: ConsumerSettings, overlay: Config) -> dict[st
             "partition's next owner must wait for the last one's transaction, or its letter is "
             "sent twice; leave the key out"
         )
+    _refuse_another_cluster(settings, overlay)
     transaction_ms = _transaction_timeout_ms(settings, overlay)
     ours: dict[str, Any] = {"transaction.timeout.ms": transaction_ms}
     if not {"message.timeout.ms", "delivery.timeout.ms"} & overlay.keys():
@@ -84,6 +85,16 @@ def transactional_config(settings: ConsumerSettings, overlay: Config) -> dict[st
             f"transaction.timeout.ms={transaction_ms}, or its transaction would end before it"
         )
     return config
+
+
+def _refuse_another_cluster(settings: ConsumerSettings, overlay: Config) -> None:
+    for key in ("bootstrap.servers", "metadata.broker.list"):
+        if key in overlay and overlay[key] != settings.connection.get(key):
+            raise ConfigurationError(
+                f"DeadLetters config {key}={overlay[key]!r}: with transactional=True letter and "
+                "offset go in one transaction, so both are in the consumer's cluster; leave the "
+                "key out"
+            )
 
 
 def _transaction_timeout_ms(settings: ConsumerSettings, overlay: Config) -> int:

@@ -212,6 +212,8 @@ def test_the_users_timeouts_lie_over_ours() -> None:
         (2_999, {}, ("max.poll.interval.ms=2999", "transaction.timeout.ms=1000")),
         (60_000, {"transaction.timeout.ms": "soon"}, ("'soon'", "a whole number")),
         (60_000, {"message.timeout.ms": 10_001}, ("=10001", "transaction.timeout.ms=10000")),
+        (60_000, {"bootstrap.servers": "other:9092"}, ("'other:9092'", "the consumer's cluster")),
+        (60_000, {"metadata.broker.list": "other:9092"}, ("'other:9092'", "leave the key out")),
         (60_000, {"transactional.id": "mine"}, ("transactional.id='mine'", "leave the key out")),
     ],
 )
