@@ -153,7 +153,7 @@ class Reading:
 
     def tear(self) -> None:
         """Positions are not known any more: everything is to be fetched again."""
-        self.ahead.clear()
+        self.ahead = []  # not cleared: it may be in the hands of whoever attempts it
         self.torn = True
 
 
