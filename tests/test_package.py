@@ -262,7 +262,7 @@ _CATCHES = {
     ("consumer.loop", "turn", "BaseException"),
     ("consumer.reading", "_polled", "BaseException"),
     # A listener is the user's: it must not disturb the loop.
-    ("consumer.linear_consumer", "_emit", "Exception"),
+    ("consumer.listeners", "tell", "Exception"),
     # An attempt that reached nobody is taken back, and the exception goes on.
     ("consumer.linear_consumer", "_next_attempt", "BaseException"),
     # What a signal handler raises goes on once the loop is whole.

@@ -17,6 +17,7 @@ from linear_retry.consumer.awaiting import Awaiting, HandOver
 from linear_retry.consumer.checks import Transient, check_async_handler, check_handler, plan
 from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
+from linear_retry.consumer.listeners import Listeners, breaker_listener_failed
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.requests import RequestKind, checked_place, denied
 from linear_retry.consumer.signals import deferring_interrupts, stopping_on_signals
@@ -24,8 +25,7 @@ from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.tenure import Tenure
 from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.errors import LinearRetryError, UsageError
-from linear_retry.events import Event, Listener
-from linear_retry.log import log, log_listener_failure
+from linear_retry.events import Listener
 from linear_retry.scope import Scope, ScopeKind
 from linear_retry.strategy import Strategy
 
@@ -82,8 +82,8 @@ class LinearConsumer:
             close_timeout_s=close_timeout_s,
             outside=_outside or Outside(),
         )
-        self._listeners: tuple[Listener, ...] = (log, *listeners)
-        self._circuits = Circuits(self._plan.settings.group_id, _breaker_listener_failed)
+        self._listeners = Listeners(listeners)
+        self._circuits = Circuits(self._plan.settings.group_id, breaker_listener_failed)
         self._stop = StopFlag()
         self._tenure = Tenure()
         self._assembly: Assembly | None = None
@@ -260,7 +260,7 @@ class LinearConsumer:
 
     def _started(self) -> Loop:
         if self._assembly is None:
-            self._assembly = Assembly(self._plan, self._circuits, self._emit, self._stop)
+            self._assembly = Assembly(self._plan, self._circuits, self._listeners.tell, self._stop)
         if not self._tenure.joined:  # a start that raised is made good by the next use
             self._assembly.start()
             self._tenure.joined = True
@@ -320,14 +320,3 @@ class LinearConsumer:
                 timeout_s = self._plan.close_timeout_s
                 self._assembly.close(commit=self._tenure.commits, timeout_s=timeout_s)
             self._tenure.closed.set()
-
-    def _emit(self, event: Event) -> None:
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except Exception:  # noqa: BLE001  (a listener is the user's; it must not disturb us)
-                log_listener_failure(listener)
-
-
-def _breaker_listener_failed() -> None:
-    log_listener_failure("of a pybreaker")

@@ -1,0 +1,28 @@
+"""Who is told what has happened?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from linear_retry.events import Event, Listener
+from linear_retry.log import log, log_listener_failure
+
+
+class Listeners:
+    """The log, then the user's, in their order."""
+
+    def __init__(self, listeners: Iterable[Listener]) -> None:
+        self._listeners: tuple[Listener, ...] = (log, *listeners)
+
+    def tell(self, event: Event) -> None:
+        """On the owner thread, after the state is safe. One that raises is logged."""
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:  # noqa: BLE001  (a listener is the user's; it must not disturb us)
+                log_listener_failure(listener)
+
+
+def breaker_listener_failed() -> None:
+    """One of a pybreaker's, which is the user's too."""
+    log_listener_failure("of a pybreaker")
