@@ -67,6 +67,7 @@ def linear_consumer(
     *,
     delays_s: list[float] | None = None,
     dead_letters: str | None = None,
+    transactional: bool = False,
     listeners: tuple[Callable[[Event], object], ...] = (),
     outside: Outside | None = None,
 ) -> LinearConsumer:
@@ -78,12 +79,15 @@ def linear_consumer(
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
     give_up: Any = "stop" if dead_letters is None else "dead-letter"
+    letters = None
+    if dead_letters is not None:
+        letters = DeadLetters(dead_letters, {"log_level": 0}, transactional=transactional)
     return LinearConsumer(
         config,
         [topic],
         strategy=Strategy(delays_s or [1.0]),
         transient=OSError,
-        dead_letters=DeadLetters(dead_letters, {"log_level": 0}) if dead_letters else None,
+        dead_letters=letters,
         on_exhausted=give_up,
         on_permanent=give_up,
         listeners=listeners,

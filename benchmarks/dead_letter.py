@@ -16,27 +16,42 @@ from tests.real_kafka import RealKafka
 
 
 def run(kafka: RealKafka, scale: Scale) -> Result:
-    """Every message is rejected for good, one after another."""
-    count = scale.letters_each
-    topic, letters = filled_topic(kafka, count + 1), filled_topic(kafka, 0)
-    rounds = [
-        apart(letters_ms, config_of_new_group(kafka), topic, letters, count)
-        for _ in range(scale.rounds)
-    ]
-    median = tuple(percentile(took, 50) for took in rounds)
-    slowest = tuple(percentile(took, 99) for took in rounds)
-    # The first one has the producer's start in it: its connection and its idempotent id.
-    rate = tuple(1000 * (len(took) - 1) / sum(took[1:]) for took in rounds)
+    """Every message is rejected for good, one after another; without transactions and with."""
+    plain, transactional = [], []
+    for _ in range(scale.rounds):
+        plain.append(_round(kafka, scale, transactional=False))
+        transactional.append(_round(kafka, scale, transactional=True))
     return Result(
         (
-            Figure("one letter, p50", "ms", median, Target("at most", 10.0)),
-            Figure("one letter, p99", "ms", slowest),
-            Figure("one after another", "letters/s", rate, Target("at least", 100.0)),
+            *_figures("one letter", plain, Target("at most", 10.0)),
+            Figure("one after another", "letters/s", _rate(plain), Target("at least", 100.0)),
+            *_figures("one letter in a transaction", transactional),
+            Figure("transactions one after another", "letters/s", _rate(transactional)),
         )
     )
 
 
-def letters_ms(config: Config, topic: str, dead_letters: str, letters: int) -> list[float]:
+def _round(kafka: RealKafka, scale: Scale, *, transactional: bool) -> list[float]:
+    count = scale.letters_each
+    topic, letters = filled_topic(kafka, count + 1), filled_topic(kafka, 0)
+    config = config_of_new_group(kafka)
+    return apart(letters_ms, config, topic, letters, count, transactional)
+
+
+def _figures(name: str, rounds: list[list[float]], target: Target | None = None) -> list[Figure]:
+    median = tuple(percentile(took, 50) for took in rounds)
+    slowest = tuple(percentile(took, 99) for took in rounds)
+    return [Figure(f"{name}, p50", "ms", median, target), Figure(f"{name}, p99", "ms", slowest)]
+
+
+def _rate(rounds: list[list[float]]) -> tuple[float, ...]:
+    # The first one has the producer's start in it: its connection and its idempotent id.
+    return tuple(1000 * (len(took) - 1) / sum(took[1:]) for took in rounds)
+
+
+def letters_ms(
+    config: Config, topic: str, dead_letters: str, letters: int, transactional: bool
+) -> list[float]:
     """From each attempt's start to the next message's: the whole letter is in between."""
     started_s: list[float] = []
 
@@ -47,6 +62,8 @@ def letters_ms(config: Config, topic: str, dead_letters: str, letters: int) -> l
             return
         raise ValueError("rejected")
 
-    with linear_consumer(config, topic, dead_letters=dead_letters) as consumer:
+    with linear_consumer(
+        config, topic, dead_letters=dead_letters, transactional=transactional
+    ) as consumer:
         consumer.run(handle)
     return [(after_s - before_s) * 1000 for before_s, after_s in pairwise(started_s)]
