@@ -14,7 +14,7 @@ from linear_retry import small_file
 from linear_retry.delays import shown
 from linear_retry.errors import StrategyError
 from linear_retry.small_file import MAX_BYTES
-from linear_retry.strategy import NOT_TEXT, Strategy
+from linear_retry.strategy import Strategy
 
 _SETTINGS = ("delays", "jitter", "description")
 _FORMS = 'an array of delays such as [1, 5, "30s"], or {"delays": [...], "jitter": 0.1}'
@@ -35,7 +35,7 @@ def parse(text: bytes | str, where: str) -> Strategy:
     Raises `StrategyError` with everything that is wrong, and nothing else whatever `text` holds.
     Each problem is one sentence: file, path inside it, value, rule, remedy.
     """
-    where = NOT_TEXT.sub("\ufffd", where)
+    where = small_file.named(where)
     document = _document(text, where)
     is_short = not isinstance(document, dict)
     written = {"delays": document} if is_short else document

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -12,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from linear_retry.errors import StrategyError
-from linear_retry.strategy import NOT_TEXT, Strategy
+from linear_retry.small_file import named
+from linear_retry.strategy import Strategy
 
 app = typer.Typer(
     help="Check strategy files, show them, try them out.",
@@ -43,7 +43,7 @@ def check(
         elif isinstance(loaded, StrategyError):
             typer.echo(str(loaded))
         else:
-            typer.echo(f"{_shown(file)}: ok, {_totals(loaded)}")
+            typer.echo(f"{named(file)}: ok, {_totals(loaded)}")
     raise typer.Exit(1 if is_bad else 0)
 
 
@@ -109,9 +109,9 @@ def _rows(strategy: Strategy) -> Iterator[_Row]:
 
 def summary(file: Path, loaded: Strategy | StrategyError) -> dict[str, Any]:
     if isinstance(loaded, StrategyError):
-        return {"file": _shown(file), "ok": False, "problems": loaded.problems}
+        return {"file": named(file), "ok": False, "problems": loaded.problems}
     return {
-        "file": _shown(file),
+        "file": named(file),
         "ok": True,
         "problems": (),
         "name": loaded.name,
@@ -177,10 +177,6 @@ def _totals(strategy: Strategy) -> str:
 def duration_range(shortest_s: float, longest_s: float) -> str:
     shortest, longest = duration(shortest_s), duration(longest_s)
     return shortest if shortest == longest else f"{shortest} to {longest}"
-
-
-def _shown(file: Path) -> str:
-    return NOT_TEXT.sub("\ufffd", os.fspath(file))
 
 
 def echo_json(value: dict[str, Any]) -> None:
