@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -71,19 +72,36 @@ class Witness:
         """`inner`, watched."""
 
         def watched(message: Any) -> None:
-            place = (message.topic(), message.partition(), message.offset())
-            self.log.append(Begun(self.now_s(), member, place))
-            how: Literal["done", "failed", "interrupted"] = "interrupted"
-            try:
+            with self.attempting(member, message):
                 inner(message)
-                how = "done"
-            except Exception:
-                how = "failed"
-                raise
-            finally:
-                self.log.append(Ended(self.now_s(), member, place, how))
 
         return watched
+
+    def async_handler(
+        self, member: str, inner: Callable[[Any], Awaitable[object]]
+    ) -> Callable[[Any], Awaitable[None]]:
+        """`inner`, watched while it is awaited."""
+
+        async def watched(message: Any) -> None:
+            with self.attempting(member, message):
+                await inner(message)
+
+        return watched
+
+    @contextmanager
+    def attempting(self, member: str, message: Any) -> Iterator[None]:
+        """Its body is an attempt of `message`."""
+        place = (message.topic(), message.partition(), message.offset())
+        self.log.append(Begun(self.now_s(), member, place))
+        how: Literal["done", "failed", "interrupted"] = "interrupted"
+        try:
+            yield
+            how = "done"
+        except Exception:
+            how = "failed"
+            raise
+        finally:
+            self.log.append(Ended(self.now_s(), member, place, how))
 
     def away(self, member: str, since_s: float) -> None:
         """It goes on now, and could do nothing since `since_s`."""

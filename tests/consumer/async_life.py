@@ -46,22 +46,7 @@ class Life:
 
     def watched(self, act: Act) -> Act:
         """`act`, whose beginning and end are written down."""
-        log = self.witness.log
-
-        async def handle(message: Message) -> None:
-            place = (message.topic() or "", message.partition() or 0, message.offset() or 0)
-            log.append(Begun(self.fake.clock.now_s(), NAME, place))
-            how: Any = "interrupted"
-            try:
-                await act(message)
-                how = "done"
-            except Exception:
-                how = "failed"
-                raise
-            finally:
-                log.append(Ended(self.fake.clock.now_s(), NAME, place, how))
-
-        return handle
+        return self.witness.async_handler(NAME, act)
 
     async def run(self, act: Act) -> None:
         """`run_async`, watched."""

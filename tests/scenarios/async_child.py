@@ -18,7 +18,6 @@ from linear_retry import LinearConsumer, Strategy
 from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message
 from tests.guarantees import Witness
-from tests.scenarios.async_member import AsyncMember
 from tests.scenarios.child import Role
 from tests.scenarios.handlers import OutageError
 from tests.scenarios.testimony import Testimony
@@ -44,7 +43,7 @@ async def main(role: Role, own_handler: str | None) -> None:
             await _act(*step.split())
 
     with consumer:
-        await AsyncMember(role.member, consumer, witness).run(handle)
+        await consumer.run_async(witness.async_handler(role.member, handle))
     print("returned", file=sys.stderr)
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from linear_retry.kafka import Message
 from tests import dying_with_parent
 from tests.guarantees import Begun, Ended, Entry, Said, Witness, violations
 from tests.kafka_operations import wait_until
-from tests.scenarios.async_member import AsyncMember
 from tests.scenarios.child import Role
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import OutageError
@@ -54,7 +53,11 @@ class Awaited:
             listeners=[self.witness.listener(name), *options.pop("listeners", ())],
             **options,
         )
-        self.member = AsyncMember(name, self.consumer, self.witness)
+        self._name = name
+
+    async def run(self, act: Callable[[Message], Awaitable[object]]) -> None:
+        """`run_async`, watched."""
+        await self.consumer.run_async(self.witness.async_handler(self._name, act))
 
     def said(self, kind: type[events.Event]) -> list[events.Event]:
         said = [entry.event for entry in self.witness.log if isinstance(entry, Said)]
@@ -104,7 +107,7 @@ def test_a_keep_alive_session_survives_a_pause(scene: SceneFactory, others: bool
         one = aiohttp.TCPConnector(limit=1)
         async with aiohttp.ClientSession(url, connector=one) as session:
             ticking = [asyncio.create_task(tick(session))] if others else []
-            await member.member.run(handle)
+            await member.run(handle)
             for task in ticking:
                 task.cancel()
 
@@ -139,7 +142,7 @@ def test_a_timeout_while_a_circuit_is_open(scene: SceneFactory) -> None:
         loops.append(asyncio.get_running_loop())
         async with asyncio.timeout(None) as timeout:
             running = asyncio.create_task(_then(opened, timeout))
-            await member.member.run(handle)
+            await member.run(handle)
         await running
 
     with pytest.raises(TimeoutError):
@@ -168,7 +171,7 @@ def test_a_loop_that_is_blocked(scene: SceneFactory) -> None:
         if message.offset() == 2:
             member.consumer.stop()
 
-    asyncio.run(member.member.run(handle))
+    asyncio.run(member.run(handle))
     assert 1 == len(member.said(events.HandlerTooSlow))
     assert {(group.topic, 0): 3} == group.committed()
     assert [] == member.violations(finished=True)
