@@ -55,3 +55,13 @@ def topic(kafka: RealKafka) -> TopicFactory:
         return name
 
     return new
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the torture has played, with its seeds."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    lines = [text for report in reports for key, text in report.user_properties if key == "torture"]
+    if lines:
+        terminalreporter.section("torture")
+    for line in lines:
+        terminalreporter.line(str(line))

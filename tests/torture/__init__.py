@@ -1,0 +1,1 @@
+"""How much does it take to break a guarantee? `python -m tests.torture --help`."""

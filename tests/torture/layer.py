@@ -1,0 +1,118 @@
+"""What is a layer of the torture, and what comes of one?"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from typing import Protocol, TypeAlias
+
+from tests.real_kafka import RealKafka
+
+Counts: TypeAlias = Counter[str]
+"""What happened how often: `Counter({"attempts": 812, "openings": 31})`."""
+
+Broker: TypeAlias = Callable[[], RealKafka]
+"""The broker of the whole run, started when it is asked for first."""
+
+_PROCESSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A seed that broke a guarantee, and what a person needs to see why."""
+
+    seed: int
+    story: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of some seeds, or of all."""
+
+    done: int = 0
+    counts: Counts = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """`other` came of other seeds."""
+        self.done += other.done
+        self.counts.update(other.counts)
+        self.failures += other.failures
+
+
+class Layer(Protocol):
+    """One row of the matrix. `short` is its amount in `make test`, `long` in `make torture`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def short(self) -> int: ...
+
+    @property
+    def long(self) -> int: ...
+
+    def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
+        """Tallies of parts, as they come, which add up: seeds `first` to `first + amount - 1`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """Plays one seed after another, in two processes: nothing of a play may need another one.
+
+    `play` is a module's function; what it raises is the seed's failure, and its text the story.
+    """
+
+    name: str
+    unit: str
+    short: int
+    long: int
+    play: Callable[[int], Counts]
+    chunk: int = 100
+
+    def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
+        if amount == 1:  # a replay: here, where a debugger sees it
+            yield play_all(self.play, range(first, first + 1))
+            return
+        starts = range(first, first + amount, self.chunk)
+        chunks = [range(start, min(start + self.chunk, first + amount)) for start in starts]
+        # Spawned: librdkafka's threads do not survive a fork.
+        with ProcessPoolExecutor(_PROCESSES, get_context("spawn")) as pool:
+            for part in as_completed([pool.submit(play_all, self.play, chunk) for chunk in chunks]):
+                yield part.result()
+
+
+@dataclass(frozen=True, slots=True)
+class OnBroker:
+    """Plays one seed after another on the real broker, which they share."""
+
+    name: str
+    unit: str
+    short: int
+    long: int
+    play: Callable[[int, RealKafka], Counts]
+
+    def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
+        kafka = broker()
+        for seed in range(first, first + amount):
+            yield play_all(lambda each: self.play(each, kafka), range(seed, seed + 1))
+
+
+def play_all(play: Callable[[int], Counts], seeds: range) -> Tally:
+    """One after another, those that fail included."""
+    tally = Tally()
+    for seed in seeds:
+        tally.done += 1
+        try:
+            tally.counts.update(play(seed))
+        except Exception:  # noqa: BLE001  (whatever it is, it is this seed's failure)
+            tally.failures.append(Failure(seed, traceback.format_exc()))
+    return tally

@@ -1,0 +1,30 @@
+"""Does every guarantee hold in the short form of each layer?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.real_kafka import RealKafka
+from tests.torture.__main__ import how_to_replay, told
+from tests.torture.layer import Layer, Tally
+from tests.torture.layers import LAYERS
+
+
+@pytest.mark.parametrize("layer", [pytest.param(layer, id=layer.name) for layer in LAYERS])
+def test_nothing_breaks(
+    layer: Layer, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> None:
+    """No seed of the short form breaks a guarantee. What was played is told at the end."""
+
+    def broker() -> RealKafka:
+        kafka: RealKafka = request.getfixturevalue("kafka")
+        return kafka
+
+    tally = Tally()
+    for part in layer.run(0, layer.short, broker):
+        tally.add(part)
+    record_property("torture", told(layer, 0, tally))
+    if tally.failures:
+        pytest.fail(how_to_replay(layer, tally), pytrace=False)
