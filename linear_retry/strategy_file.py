@@ -17,6 +17,7 @@ from linear_retry.small_file import MAX_BYTES
 from linear_retry.strategy import Strategy
 
 _SETTINGS = ("delays", "jitter", "description")
+_PATH_START, _PATH_END = 120, 60
 _FORMS = 'an array of delays such as [1, 5, "30s"], or {"delays": [...], "jitter": 0.1}'
 
 
@@ -140,13 +141,20 @@ def _repeated_keys(document: Any, where: str) -> Iterator[str]:
                 yield f"{place}: the key {shown(key)} appears more than once; keep one of them"
             pending += [(_inside(path, key), child) for key, child in reversed(value.items())]
         elif isinstance(value, list):
-            pending += [(f"{path}[{i}]", value[i]) for i in reversed(range(len(value)))]
+            pending += [(_bounded(f"{path}[{i}]"), value[i]) for i in reversed(range(len(value)))]
 
 
 def _inside(path: str, key: str) -> str:
-    if not key.isidentifier():
-        return f"{path}[{shown(key)}]"
-    return f"{path}.{key}" if path else key
+    if not key.isidentifier() or len(key) > _PATH_END:
+        return _bounded(f"{path}[{shown(key)}]")
+    return _bounded(f"{path}.{key}" if path else key)
+
+
+def _bounded(path: str) -> str:
+    # Each child has a path of its own: below a key of 32 KB ten thousand took 320 MB.
+    if len(path) <= _PATH_START + _PATH_END:
+        return path
+    return f"{path[: _PATH_START - 3]}...{path[-_PATH_END:]}"
 
 
 def _located(problem: str, where: str, is_short: bool) -> str:

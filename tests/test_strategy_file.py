@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,30 @@ def test_a_long_value_is_cut() -> None:
     """An error shows the start of a long value, not a screenful of it."""
     (problem,) = problems_of(json.dumps(["x" * 5000]))
     assert f'x.json [0]: "{"x" * 40}"... is not a duration' in problem
+
+
+def test_a_long_key_costs_no_more_than_a_short_one() -> None:
+    """Bug: below a key of 32 KB each of 10,000 values had its own copy of it: 320 MB, 0.4 s."""
+    text = b'{"%b": [%b]}' % (b"k" * 32_000, b'{"a":1,"a":1},' * 2000 + b"0")
+    tracemalloc.start()
+    try:
+        problems = problems_of(text)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert 2002 == len(problems)
+    assert max(map(len, problems)) < 300
+    assert peak_bytes < 10_000_000
+
+
+def test_the_path_to_what_is_nested_deeply_is_cut() -> None:
+    """Of a long path its start and its end are shown: where to look, and for what."""
+    problem, _ = problems_of(b'{"delays":' * 400 + b'{"a":1,"a":1}' + b"}" * 400)
+
+    assert problem.startswith("x.json delays.delays.")
+    assert '.delays: the key "a" appears more than once' in problem
+    assert len(problem) < 300
 
 
 def test_a_file_without_a_stem_is_called_inline() -> None:
