@@ -13,11 +13,12 @@ from linear_retry.consumer.checks import plan
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.reading import partition_of
 from linear_retry.consumer.stop import StopFlag
+from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.kafka import Message
-from linear_retry.scope import Partition, ScopeKind
+from linear_retry.scope import Partition, Scope, ScopeKind
 from tests.fake.cluster import FakeKafka
 from tests.guarantees import Witness, violations
-from tests.promptness import nothing_late
+from tests.promptness import nothing_late, others_go_on
 
 TOPIC = "orders"
 OTHER_TOPIC = "refunds"
@@ -78,8 +79,8 @@ class Member:
             transient=OutageError,
             dead_letters=group.dead_letters,
             scope=group.scope,
-            on_exhausted="dead-letter",
-            on_permanent="dead-letter",
+            on_exhausted=group.on_exhausted,
+            on_permanent=group.on_permanent,
             start_timeout_s=30,
             close_timeout_s=10,
             outside=outside,
@@ -112,6 +113,10 @@ class Member:
         finally:
             self._rests_since_s = now_s()
 
+    def leave(self) -> None:
+        """A clean end."""
+        self.assembly.close(commit=True, timeout_s=10)
+
     def state_size(self) -> int:
         """Entries kept per partition, circuit or message, all owners together."""
         parts = self.assembly.parts
@@ -131,9 +136,13 @@ class FakeGroup:
         config: dict[str, Any] | None = None,
         scope: ScopeKind = "consumer",
         letter_limit: int | None = None,
+        transactional: bool = False,
+        on_exhausted: OnExhausted = "dead-letter",
+        on_permanent: OnPermanent = "dead-letter",
+        fake: FakeKafka | None = None,
     ) -> None:
         """Each of `topics` has as many `partitions`."""
-        self.fake = FakeKafka()
+        self.fake = fake or FakeKafka()
         self.topics = list(topics)
         for topic in self.topics:
             self.fake.create_topic(topic, partitions)
@@ -142,7 +151,9 @@ class FakeGroup:
         self.protocol: Protocol = protocol
         self.config = config or {}
         self.scope: ScopeKind = scope
-        self.dead_letters = DeadLetters(LETTERS, limit=letter_limit)
+        self.on_exhausted: OnExhausted = on_exhausted
+        self.on_permanent: OnPermanent = on_permanent
+        self.dead_letters = DeadLetters(LETTERS, limit=letter_limit, transactional=transactional)
         self.witness = Witness(self.fake.clock.now_s)
         self.dependency = Dependency()
         self.dependency.advance = self.fake.clock.advance
@@ -159,9 +170,13 @@ class FakeGroup:
     def join(self) -> Member:
         """A new member. It has nothing until `share` gives it something."""
         self._born += 1
-        member = Member(self, f"member-{self._born}", self.protocol)
+        member = self.member(f"member-{self._born}")
         self.members.append(member)
         return member
+
+    def member(self, name: str) -> Member:
+        """A process that is not in the list yet."""
+        return Member(self, name, self.protocol)
 
     def crash(self, member: Member) -> None:
         """SIGKILL: no close, no commit; the group finds out."""
@@ -172,7 +187,7 @@ class FakeGroup:
     def leave(self, member: Member) -> None:
         """A clean end."""
         self.members.remove(member)
-        member.assembly.close(commit=True, timeout_s=10)
+        member.leave()
 
     def share(self, owners: Iterable[int], *, after: int = 0) -> None:
         """Partition k goes to member `owners[k]`."""
@@ -207,6 +222,16 @@ class FakeGroup:
         give_up_at_s = self.fake.clock.now_s() + within_s
         while not self.all_done() and self.fake.clock.now_s() < give_up_at_s:
             self.turn()
+
+    def standing_still(self, failing: Iterable[Partition]) -> list[str]:
+        """After a stretch where only the dependency failed, for these: what stands for nothing."""
+        scopes = [Scope.of(self.scope, partition) for partition in failing]
+        others = {
+            partition: found
+            for partition, found in self.visible.items()
+            if not any(scope.covers(partition) for scope in scopes)
+        }
+        return list(others_go_on(self.witness.log, others))
 
     def violations(self, *, finished: bool = True) -> list[str]:
         found = violations(
