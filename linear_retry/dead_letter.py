@@ -142,7 +142,7 @@ class DeadLetter:
             (_EXCEPTION_TYPE, None if error is None else error.type),
             (_EXCEPTION_MESSAGE, None if error is None else error.message),
             (_EXCEPTION_STACK, None if error is None else error.stack),
-            (_ESCAPED_HEADERS, ",".join(self.escaped_headers) or None),
+            (_ESCAPED_HEADERS, ",".join(self.escaped_headers) if self.escaped_headers else None),
             (_OVERSIZED, self.oversized),
             (REPLAY_ID, self.replay_id),
             (_REPLAY_COUNT, self.replay_count),

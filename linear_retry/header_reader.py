@@ -57,9 +57,9 @@ class HeaderReader:
         return None if self._contents.get(name) is None else self.number(name)
 
     def names(self, name: str) -> tuple[str, ...]:
-        """A list with commas; empty where it is missing."""
+        """A list with commas; empty where it is missing. An empty text is one empty name."""
         text = self.optional_text(name)
-        return tuple(text.split(",")) if text else ()
+        return () if text is None else tuple(text.split(","))
 
     def _complain(self, name: str, rule: str) -> None:
         content = self._contents.get(name)

@@ -23,15 +23,18 @@ def sendable(
 
     Total: whatever the names and values are, nothing is raised and nothing is left out. A name
     that cannot be sent is escaped (`escape_name`). A value of another type than bytes or None is
-    sent as its text. Both are changes, and the header's name *as sent* is then in the second tuple.
+    sent as its text. Both are changes, and the header's name *as sent* is then in the second tuple;
+    a name with a comma is escaped there too.
     """
     kept: list[Header] = []
     changed: list[str] = []
     for name, value in headers:
         sent_name, sent_value = _sendable_name(name), _sendable_value(value)
-        kept.append((sent_name, sent_value))
         if not (isinstance(name, str) and sent_name == name and isinstance(value, bytes | None)):
+            if "," in sent_name:  # between these names stand commas in a letter
+                sent_name = escape_name(sent_name.encode())
             changed.append(sent_name)
+        kept.append((sent_name, sent_value))
     return tuple(kept), tuple(changed)
 
 
@@ -61,12 +64,21 @@ def _sendable_value(value: object) -> bytes | None:
     match value:
         case bytes() | None:
             return value
-        case bytearray() | memoryview():
+        case bytearray():
             return bytes(value)
+        case memoryview():
+            return _content(value)
         case str():
             return value.encode("utf-8", "surrogatepass")
         case _:
             return guarded(lambda: str(value), otherwise=UNREADABLE_NAME).encode("utf-8", "replace")
+
+
+def _content(view: memoryview) -> bytes:
+    try:
+        return view.tobytes()
+    except ValueError:  # its buffer was released: the content is gone
+        return UNREADABLE_NAME.encode()
 
 
 def guarded(foreign_text: Callable[[], str], *, otherwise: str) -> str:

@@ -57,7 +57,7 @@ _letters = st.builds(
     last_failure_ms=_time_ms,
     strategy=_text,
     error=st.none() | st.builds(ErrorText, _text, st.none() | _text, st.none() | _text),
-    escaped_headers=st.lists(st.from_regex("[a-z%]+", fullmatch=True), max_size=3).map(tuple),
+    escaped_headers=st.lists(st.from_regex("[a-z%]*", fullmatch=True), max_size=3).map(tuple),
     send_to=_some_text,
     retry_at_ms=st.none() | _count,
     oversized=st.none() | _text,
@@ -218,6 +218,12 @@ def test_escaped_names_are_remembered_over_lives() -> None:
     first = dead_letter(record, _DEATH)
     second = dead_letter(_replayed(first), _DEATH)
     assert (("b%FF",), ("b%FF",)) == (first.escaped_headers, second.escaped_headers)
+
+
+def test_an_empty_name_is_remembered_as_escaped() -> None:
+    """Bug: where the one changed header had an empty name, its letter named none."""
+    letter = dead_letter(replace(_record(("", b"1")), escaped_headers=("",)), _DEATH)
+    assert (("",), letter) == (letter.escaped_headers, parse(letter.headers(), b"ann", b"book"))
 
 
 def test_text_that_is_not_unicode_does_not_stop_a_letter() -> None:

@@ -63,6 +63,18 @@ def test_a_name_that_cannot_be_sent_is_escaped_and_named(name: object, sent: str
     assert (((sent, b"x"),), (sent,)) == sendable([(name, b"x")])
 
 
+def test_a_name_with_a_comma_stays_one_name_in_the_list() -> None:
+    """Bug: of a header whose value was no bytes the name "a,b" was read back as two names."""
+    assert ((("a%2Cb", b"1"), ("a,b", b"2")), ("a%2Cb",)) == sendable([("a,b", 1), ("a,b", b"2")])
+
+
+def test_a_view_of_what_is_gone_is_sent_as_unreadable() -> None:
+    """Bug: a released memoryview, which a handler may leave in a header, raised ValueError."""
+    view = memoryview(b"x")
+    view.release()
+    assert ((("a", b"*unreadable*"),), ("a",)) == sendable([("a", view)])
+
+
 @pytest.mark.parametrize("name", ["", "a", "100%", "naïve", "🦊", "retry-foo"])
 def test_a_sound_name_is_kept(name: str) -> None:
     """A name that can be sent is not touched, nor said to be."""
