@@ -88,6 +88,7 @@ _MAY_IMPORT = {
     "log": _EVERYONES,
     "kafka": {"kafka"} | _PURE | _EVERYONES,
     "consumer": {"consumer", "kafka", "log"} | _PURE | _EVERYONES,
+    "testing": {"testing", "consumer", "kafka"} | _PURE | _EVERYONES,
     # The root is what a user imports: demos show that, so they import it too.
     "": {"consumer", "strategy"} | _EVERYONES,
     "demo": {"", "demo", "consumer", "kafka", "log"} | _PURE | _EVERYONES,
@@ -165,6 +166,7 @@ _DOORS = {
     "rich": ["cli", "demo"],
     "orjson": ["cli", "demo"],
     "httpx": ["demo"],
+    "pytest": ["testing.pytest_plugin"],
 }
 
 
@@ -194,7 +196,7 @@ def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
         "import sys, linear_retry; "
         f"print(*sorted({set(unneeded)!r} & sys.modules.keys()), "
         "*(name for name in sys.modules if name.startswith(('linear_retry.cli', "
-        "'linear_retry.demo'))))"
+        "'linear_retry.demo', 'linear_retry.testing'))))"
     )
     fresh = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
@@ -252,6 +254,8 @@ def test_every_module_can_be_imported_by_itself() -> None:
 # -- where exceptions end, and where lines are written -------------------------------------------
 
 _CATCHES = {
+    # What the handler of a user's test raises is written down, and goes on.
+    ("testing.event_log", "attempting", "Exception"),
     # The handler's call: whatever a user may raise is an outcome.
     ("consumer.attempting", "attempt_all", "Exception"),
     ("consumer.async_attempting", "attempt_all", "Exception"),

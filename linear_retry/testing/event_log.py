@@ -1,0 +1,223 @@
+"""What did the members of a group do, in the order of time?"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from linear_retry.consumer.clock import NowS, SystemClock
+from linear_retry.events import Event
+from linear_retry.scope import Partition
+
+Place: TypeAlias = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An attempt begins: the message was delivered to the handler."""
+
+    at_s: float
+    member: str
+    place: Place
+
+    def __str__(self) -> str:
+        return f"{_when(self)}: {shown(self.place)} is attempted"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """It returned (`done`), raised an `Exception` (`failed`) or something else (`interrupted`)."""
+
+    at_s: float
+    member: str
+    place: Place
+    how: Literal["done", "failed", "interrupted"]
+
+    def __str__(self) -> str:
+        return f"{_when(self)}: {shown(self.place)} is {self.how}"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The consumer emitted an event."""
+
+    at_s: float
+    member: str
+    event: Event
+
+    def __str__(self) -> str:
+        return f"{_when(self)}: {self.event}"
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The broker has these next offsets. `member` is who was told so; "" is who looked it up."""
+
+    at_s: float
+    member: str
+    offsets: Mapping[Partition, int]
+
+    def __str__(self) -> str:
+        offsets = ", ".join(
+            f"{topic}[{n}]: {at}" for (topic, n), at in sorted(self.offsets.items())
+        )
+        return f"{_when(self)}: committed are {offsets or 'no offsets'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """There is a message more to read. `member` is nobody: ""."""
+
+    at_s: float
+    member: str
+    place: Place
+
+    def __str__(self) -> str:
+        return f"{self.at_s:.3f}: {shown(self.place)} is there"
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbed:
+    """Something from outside began to stand in the way, or is `over`. `member`: all, where ""."""
+
+    at_s: float
+    member: str
+    what: str
+    over: bool
+
+    def __str__(self) -> str:
+        return f"{_when(self)}: {self.what}{', over' if self.over else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """The member did nothing since `since_s`: it was another's turn, or the machine stood still."""
+
+    at_s: float
+    member: str
+    since_s: float
+
+    def __str__(self) -> str:
+        return f"{_when(self)}: away since {self.since_s:.3f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The member keeps so many `entries` of state, and `most` would be as many as it may."""
+
+    at_s: float
+    member: str
+    entries: int
+    most: int
+
+    def __str__(self) -> str:
+        return f"{_when(self)}: {self.entries} entries are kept, at most {self.most} may be"
+
+
+Entry: TypeAlias = Begun | Ended | Said | Committed | Appended | Disturbed | Away | Kept
+
+
+class EventLog:
+    """Writes down what happens, on one clock, for all members of a group.
+
+    `entries` is the log, in the order of time. Its methods may be called from any thread.
+    """
+
+    def __init__(self, now_s: NowS = SystemClock.now_s, entries: list[Entry] | None = None) -> None:
+        """`now_s`: seconds that only grow, the same clock for all members."""
+        self.now_s = now_s
+        self.entries: list[Entry] = [] if entries is None else entries
+        self._watchers: list[Callable[[Entry], object]] = []
+
+    def watch(self, watcher: Callable[[Entry], object]) -> None:
+        """Have `watcher` called with each entry from now on, by whoever writes it."""
+        self._watchers.append(watcher)
+
+    # -- for a consumer ----------------------------------------------------------------------
+
+    def listener(self, member: str) -> Callable[[Event], None]:
+        """For `listeners=` of the consumer that is called `member` here."""
+        return lambda event: self._write(Said(self.now_s(), member, event))
+
+    def handler(self, member: str, inner: Callable[[Any], object]) -> Callable[[Any], None]:
+        """`inner`, a handler, each call of which is written down."""
+
+        def watched(message: Any) -> None:
+            with self.attempting(member, message):
+                inner(message)
+
+        return watched
+
+    def async_handler(
+        self, member: str, inner: Callable[[Any], Awaitable[object]]
+    ) -> Callable[[Any], Awaitable[None]]:
+        """The same for `run_async`: until what it awaits is done."""
+
+        async def watched(message: Any) -> None:
+            with self.attempting(member, message):
+                await inner(message)
+
+        return watched
+
+    @contextmanager
+    def attempting(self, member: str, message: Any) -> Iterator[None]:
+        """Its body is an attempt of `message`: for a loop of one's own."""
+        place = (message.topic(), message.partition(), message.offset())
+        self._write(Begun(self.now_s(), member, place))
+        how: Literal["done", "failed", "interrupted"] = "interrupted"
+        try:
+            yield
+            how = "done"
+        except Exception:
+            how = "failed"
+            raise
+        finally:
+            self._write(Ended(self.now_s(), member, place, how))
+
+    # -- for who watches ---------------------------------------------------------------------
+
+    def appended(self, partition: Partition, offsets: Iterable[int]) -> None:
+        """These messages are there from now on."""
+        at_s = self.now_s()
+        for offset in offsets:
+            self._write(Appended(at_s, "", (*partition, offset)))
+
+    def committed(self, offsets: Mapping[Partition, int], member: str = "") -> None:
+        """The broker has these next offsets now."""
+        self._write(Committed(self.now_s(), member, dict(offsets)))
+
+    @contextmanager
+    def disturbing(self, what: str, member: str = "") -> Iterator[None]:
+        """During its body something stands in the way, of all members or of this one."""
+        self._write(Disturbed(self.now_s(), member, what, over=False))
+        try:
+            yield
+        finally:
+            self._write(Disturbed(self.now_s(), member, what, over=True))
+
+    def away(self, member: str, since_s: float) -> None:
+        """It goes on now, and could do nothing since `since_s`."""
+        if self.now_s() > since_s:
+            self._write(Away(self.now_s(), member, since_s))
+
+    def kept(self, member: str, entries: int, most: int) -> None:
+        """It keeps so many entries of state now: of partitions, circuits and messages."""
+        self._write(Kept(self.now_s(), member, entries, most))
+
+    def _write(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        for watcher in self._watchers:
+            watcher(entry)
+
+
+def shown(place: Place) -> str:
+    """As in all texts: `orders[0]@7`."""
+    topic, partition, offset = place
+    return f"{topic}[{partition}]@{offset}"
+
+
+def _when(entry: Entry) -> str:
+    return f"{entry.at_s:.3f}{entry.member and ' '}{entry.member}"

@@ -1,0 +1,104 @@
+"""Was a message given up too early, or too late?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from linear_retry import events
+from linear_retry.scope import Partition
+from linear_retry.testing.event_log import Ended, Entry, Place, Said, shown
+from linear_retry.testing.guarantees.done import place_of
+from linear_retry.testing.guarantees.guarantee import Guarantee
+
+
+@dataclass(slots=True)
+class _Life:
+    """A message in one ownership."""
+
+    first: Ended
+    failures: int = 0
+    held_back: int = 0
+
+
+class DeadLetteredOnlyWhenDue(Guarantee):
+    """A dead letter follows a failed attempt in the same ownership, and none comes too early.
+
+    `exhausted`: after exactly the strategy's failures plus one, and one more for each time that
+    the limit of letters in a row held it back.
+    """
+
+    def __init__(self, strategy_length: int | None) -> None:
+        """`strategy_length`: how many delays; None where the last is repeated for ever."""
+        super().__init__()
+        self._strategy_length = strategy_length
+        self._lives: dict[str, dict[Place, _Life]] = defaultdict(dict)
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case Ended(_, member, place, "failed"):
+                self._lives[member].setdefault(place, _Life(entry)).failures += 1
+            case Ended(_, member, place, "done"):
+                self._lives[member].pop(place, None)
+            case Said(_, member, events.LimitReached() as event):
+                life = self._lives[member].get(place_of(event))
+                if life is not None:
+                    life.held_back += 1
+            case Said(_, _, events.DeadLettered() as event):
+                self._letter(entry, event)
+            case Said(_, member, events.Revoked() | events.Lost() as event):
+                self._forget(member, event.partitions)
+
+    def _letter(self, said: Said, event: events.DeadLettered) -> None:
+        place = place_of(event)
+        life = self._lives[said.member].pop(place, None)
+        if life is None:
+            self._undue(said, None, place, "has a dead letter, and no attempt of it has failed")
+        elif event.failures != life.failures:
+            text = f"has a dead letter of {event.failures} failures, and {life.failures} were seen"
+            self._undue(said, life.first, place, text)
+        elif event.reason == "exhausted" and not self._is_exhausted(life):
+            text = f"was exhausted after {life.failures} failures"
+            self._undue(said, life.first, place, text)
+
+    def _is_exhausted(self, life: _Life) -> bool:
+        if self._strategy_length is None:
+            return False
+        least = self._strategy_length + 1
+        return least <= life.failures <= least + life.held_back
+
+    def _undue(self, said: Said, first: Entry | None, place: Place, what: str) -> None:
+        text = f"{shown(place)} {what}, in {said.member}"
+        self._break(text, first, said, member=said.member, partition=place[:2])
+
+    def _forget(self, member: str, partitions: Iterable[Partition]) -> None:
+        gone = {*partitions}
+        lives = self._lives[member]
+        if gone and lives:
+            self._lives[member] = {p: life for p, life in lives.items() if p[:2] not in gone}
+
+
+class LettersWithinLimit(Guarantee):
+    """No dead letter is sent after `limit` in a row without a success, but on an operator's word.
+
+    `DeadLetters(topic, limit=...)` promises it.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+        self._rows: dict[str, list[Said]] = defaultdict(list)
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case Ended(_, member, _, "done"):
+                self._rows.pop(member, None)
+            case Said(_, member, events.DeadLettered(reason="given-up")):
+                self._rows.pop(member, None)
+            case Said(_, member, events.DeadLettered() as event):
+                row = self._rows[member]
+                row.append(entry)
+                if len(row) > self._limit:
+                    text = f"{shown(place_of(event))} has letter {len(row)} in a row, in {member}"
+                    self._break(text, row[0], entry, member=member)

@@ -1,0 +1,163 @@
+"""Does something stand still that no open circuit stops?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from linear_retry import events
+from linear_retry.scope import Partition, Scope
+from linear_retry.testing.event_log import Appended, Begun, Disturbed, Ended, Entry, Said
+from linear_retry.testing.guarantees.done import done_by
+from linear_retry.testing.guarantees.guarantee import Guarantee
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A member: what it has, what its open circuits stop, and how long its handler has worked."""
+
+    owned: set[Partition] = field(default_factory=set)
+    open: set[Scope] = field(default_factory=set)
+    begun_s: float | None = None
+    _worked_s: float = 0.0
+
+    def end(self, at_s: float) -> None:
+        """The attempt in progress is over."""
+        self._worked_s, self.begun_s = self.worked_s(at_s), None
+
+    def worked_s(self, at_s: float) -> float:
+        """Until then, the attempt in progress included."""
+        return self._worked_s + (0.0 if self.begun_s is None else at_s - self.begun_s)
+
+
+@dataclass(slots=True)
+class _Wait:
+    """What one partition waits for since when; the time that its owner's handler took is not in.
+
+    `since` is None where it waits for nothing: it has no lag, no owner, or a circuit stops it.
+    """
+
+    lag: set[int] = field(default_factory=set)
+    owner: str | None = None
+    since: Entry | None = None
+    worked_s: float = 0.0
+
+
+class Alive(Guarantee):
+    """No partition with lag that no open circuit stops stands still for longer than `within_s`.
+
+    What there is to read is what the log says was `Appended`; while a partition has no owner, or
+    something from outside stands in the way (`Disturbed`), nobody is to blame, and the time that a
+    handler takes is the handler's.
+    """
+
+    def __init__(self, within_s: float = 10.0) -> None:
+        super().__init__()
+        self._within_s = within_s
+        self._readers: dict[str, _Reader] = defaultdict(_Reader)
+        self._waits: dict[Partition, _Wait] = defaultdict(_Wait)
+        self._disturbances = 0
+        self._last: Entry | None = None
+
+    def feed(self, entry: Entry) -> None:
+        self._last = entry
+        match entry:
+            case Begun(at_s, member, place):
+                self._look(entry, [place[:2]])
+                self._readers[member].begun_s = at_s
+            case Appended(_, _, place):
+                if not self._waits[place[:2]].lag:
+                    self._look(entry, [place[:2]])
+                self._waits[place[:2]].lag.add(place[2])
+                self._wait(entry, [place[:2]], anew=False)
+            case Disturbed():
+                self._look(entry, self._waits)
+                self._disturbances += -1 if entry.over else 1
+                self._wait(entry, self._waits)
+            case Ended(at_s, member):
+                self._readers[member].end(at_s)
+                self._go_on(entry)
+            case Said():
+                self._hear(entry)
+
+    def finish(self) -> None:
+        if self._last is not None:
+            self._look(self._last, self._waits)
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _go_on(self, entry: Ended | Said) -> None:
+        """What it says is done is progress, and so is an attempt that failed."""
+        moved = {entry.place[:2]} if isinstance(entry, Ended) else set()
+        for topic, number, offset in done_by(entry):
+            self._waits[topic, number].lag.discard(offset)
+            moved.add((topic, number))
+        self._look(entry, moved)
+        self._wait(entry, moved)
+
+    def _hear(self, said: Said) -> None:
+        reader, event = self._readers[said.member], said.event
+        changed: Iterable[Partition] = ()
+        match event:
+            case events.Assigned(partitions):
+                changed = partitions
+            case events.Revoked() | events.Lost():
+                changed = event.partitions
+            case events.Stopped():
+                changed = [*reader.owned]
+            case events.CircuitOpened() | events.CircuitClosed() | events.DeadLetterFailed():
+                changed = [p for p in reader.owned if event.scope.covers(p)]
+        self._look(said, changed)
+        self._apply(said, reader)
+        self._wait(said, changed)
+        self._go_on(said)
+
+    def _apply(self, said: Said, reader: _Reader) -> None:
+        match said.event:
+            case events.Assigned(partitions):
+                reader.owned |= {*partitions}
+                for partition in partitions:
+                    self._waits[partition].owner = said.member
+            case events.Revoked() | events.Lost() | events.Stopped() as event:
+                gone = reader.owned.copy()
+                gone &= gone if isinstance(event, events.Stopped) else {*event.partitions}
+                reader.owned -= gone
+                for partition in gone:
+                    if self._waits[partition].owner == said.member:
+                        self._waits[partition].owner = None
+            case events.CircuitOpened() | events.DeadLetterFailed() as event:
+                reader.open.add(event.scope)
+            case events.CircuitClosed(scope):
+                reader.open.discard(scope)
+
+    def _look(self, entry: Entry, partitions: Iterable[Partition]) -> None:
+        """Whether one of these has waited for too long by now."""
+        for partition in partitions:
+            wait = self._waits[partition]
+            if wait.since is None or wait.owner is None:
+                continue
+            worked_s = self._readers[wait.owner].worked_s(entry.at_s) - wait.worked_s
+            waited_s = entry.at_s - wait.since.at_s - worked_s
+            if waited_s > self._within_s:
+                text = (
+                    f"{partition[0]}[{partition[1]}] stood still for {waited_s:.3f} s in "
+                    f"{wait.owner}, which no open circuit stopped; {min(wait.lag)} is not done"
+                )
+                self._break(text, wait.since, entry, member=wait.owner, partition=partition)
+
+    def _wait(self, entry: Entry, partitions: Iterable[Partition], *, anew: bool = True) -> None:
+        """From now on these wait for the next thing, if there is one to wait for."""
+        for partition in partitions:
+            wait = self._waits[partition]
+            if not self._is_due(partition, wait):
+                wait.since = None
+            elif anew or wait.since is None:
+                assert wait.owner is not None
+                reader = self._readers[wait.owner]
+                wait.since, wait.worked_s = entry, reader.worked_s(entry.at_s)
+
+    def _is_due(self, partition: Partition, wait: _Wait) -> bool:
+        if wait.owner is None or not wait.lag or self._disturbances:
+            return False
+        return not any(scope.covers(partition) for scope in self._readers[wait.owner].open)

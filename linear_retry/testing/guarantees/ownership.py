@@ -1,0 +1,49 @@
+"""Was something attempted or committed that another member may own?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from linear_retry import events
+from linear_retry.scope import Partition
+from linear_retry.testing.event_log import Begun, Committed, Entry, Said, shown
+from linear_retry.testing.guarantees.guarantee import Guarantee
+
+
+class OnlyWhileOwned(Guarantee):
+    """A member attempts messages only of partitions that it was given and that nobody took back.
+
+    What it was told is committed (`Committed` with its name) is of partitions that it was given
+    once: an answer may come after the partition has gone.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._owned: dict[str, set[Partition]] = defaultdict(set)
+        self._given: dict[str, set[Partition]] = defaultdict(set)
+        self._gone: dict[tuple[str, Partition], Said] = {}
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case Begun(_, member, place):
+                if place[:2] not in self._owned[member]:
+                    self._foreign(entry, f"{shown(place)} was attempted", place[:2])
+            case Said(_, member, events.Assigned(partitions)):
+                self._owned[member] |= {*partitions}
+                self._given[member] |= {*partitions}
+            case Said(_, member, events.Revoked() | events.Lost() as event):
+                self._take(entry, {*event.partitions})
+            case Said(_, member, events.Stopped()):
+                self._take(entry, {*self._owned[member]})
+            case Committed(_, str(member), offsets) if member:
+                for partition in offsets.keys() - self._given[member]:
+                    self._foreign(entry, f"an offset of {partition} was committed", partition)
+
+    def _take(self, said: Said, partitions: set[Partition]) -> None:
+        self._owned[said.member] -= partitions
+        self._gone.update(dict.fromkeys(((said.member, p) for p in partitions), said))
+
+    def _foreign(self, entry: Begun | Committed, what: str, partition: Partition) -> None:
+        first = self._gone.get((entry.member, partition))
+        text = f"{what} by {entry.member}, which does not own it"
+        self._break(text, first, entry, member=entry.member, partition=partition)

@@ -1,0 +1,88 @@
+"""Was something attempted while its circuit was open?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from linear_retry import events
+from linear_retry.scope import Partition, Scope
+from linear_retry.testing.event_log import Begun, Entry, Place, Said, shown
+from linear_retry.testing.guarantees.done import place_of
+from linear_retry.testing.guarantees.guarantee import Guarantee
+
+_EVENT_BEHIND_S = 0.05
+"""An event is told after its wait was computed; who hears it adds the delay to a later time."""
+
+
+@dataclass(slots=True)
+class _Open:
+    said: Said
+    held: Place | None
+    retry_at_s: float
+    buried: bool = False
+
+
+class NothingWhileOpen(Guarantee):
+    """Between opening and closing nothing in scope is attempted but the held message.
+
+    Or, where that was revoked, one probe at `retry_at`. Where the held message's letter could not
+    be sent, not even that: it is the sending that is tried again. A circuit opens only when closed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: dict[str, dict[Scope, _Open]] = defaultdict(dict)
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case Begun(_, member):
+                for scope, item in self._open[member].items():
+                    if scope.covers(entry.place[:2]):
+                        self._begun(entry, item)
+            case Said(
+                _,
+                _,
+                events.CircuitOpened() | events.ProbeFailed() | events.LimitReached() as event,
+            ):
+                self._opened(entry, event)
+            case Said(at_s, member, events.DeadLetterFailed() as event):
+                retry_at_s = at_s + event.delay_s
+                self._open[member][event.scope] = _Open(entry, place_of(event), retry_at_s, True)
+            case Said(_, member, events.CircuitClosed(scope)):
+                self._open[member].pop(scope, None)
+            case Said(_, member, events.Revoked() | events.Lost() as event):
+                self._take(member, event.partitions)
+
+    def _opened(
+        self, said: Said, event: events.CircuitOpened | events.ProbeFailed | events.LimitReached
+    ) -> None:
+        before = self._open[said.member].get(event.scope)
+        opens = isinstance(event, events.CircuitOpened)
+        if opens == (before is not None):
+            text = f"the circuit of {event.scope} {'opened' if opens else 'stayed open'}, though "
+            text += "it was open" if opens else "it was not"
+            first = before.said if before else None
+            self._break(text, first, said, member=said.member)
+        retry_at_s = said.at_s + event.delay_s
+        self._open[said.member][event.scope] = _Open(said, place_of(event), retry_at_s)
+
+    def _begun(self, entry: Begun, item: _Open) -> None:
+        place = shown(entry.place)
+        if item.held is None and entry.at_s >= item.retry_at_s - _EVENT_BEHIND_S:
+            item.held = entry.place  # the one probe, after a revoke
+        elif item.held != entry.place:
+            held = "a message that was revoked" if item.held is None else shown(item.held)
+            self._while_open(entry, item, f"{place} was attempted while the circuit of {held}")
+        elif item.buried:
+            self._while_open(entry, item, f"{place} was attempted while the circuit of its letter")
+
+    def _while_open(self, entry: Begun, item: _Open, text: str) -> None:
+        self._break(f"{text} was open in {entry.member}", item.said, entry, member=entry.member)
+
+    def _take(self, member: str, partitions: Iterable[Partition]) -> None:
+        gone = {*partitions}
+        for item in self._open[member].values():
+            if item.held and item.held[:2] in gone:
+                item.held, item.buried = None, False

@@ -1,0 +1,144 @@
+"""Was an attempt made before its time, or long after it?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from linear_retry import events
+from linear_retry.scope import Scope
+from linear_retry.testing.event_log import Away, Begun, Ended, Entry, Place, Said, shown
+from linear_retry.testing.guarantees.done import place_of
+from linear_retry.testing.guarantees.guarantee import Guarantee
+
+_CLOCK_GRAIN_S = 1e-6
+_OTHERS_BEFORE = 1
+"""So many other messages may be begun after `retry_at`: a circuit that is always due must not
+stop what is outside its scope."""
+
+
+class NothingEarly(Guarantee):
+    """Attempt k + 1 begins at or after the end of attempt k plus its delay.
+
+    Or when an operator says so (`RetriedNow`): that one attempt.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended: dict[tuple[str, Place], Ended] = {}
+        self._not_before: dict[tuple[str, Place], tuple[float, Ended]] = {}
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case Ended(_, member, place):
+                self._ended[member, place] = entry
+            case Begun(_, member, place) if self._not_before:
+                self._begun(entry)
+            case Said(
+                _,
+                member,
+                events.CircuitOpened() | events.ProbeFailed() | events.LimitReached() as event,
+            ):
+                self._wait(member, place_of(event), event.delay_s)
+            case Said(_, member, events.RetriedNow() as event):
+                self._not_before.pop((member, place_of(event)), None)
+            case Said(_, member, events.Revoked() | events.Lost() as event):
+                for key in [k for k in self._not_before if k[0] == member]:
+                    if key[1][:2] in event.partitions:
+                        del self._not_before[key]
+
+    def _wait(self, member: str, place: Place, delay_s: float) -> None:
+        ended = self._ended.get((member, place))
+        if ended is not None:
+            self._not_before[member, place] = ended.at_s + delay_s, ended
+
+    def _begun(self, entry: Begun) -> None:
+        not_before = self._not_before.pop((entry.member, entry.place), None)
+        if not_before is None:
+            return
+        early_s = not_before[0] - entry.at_s
+        if early_s > _CLOCK_GRAIN_S:
+            text = f"{shown(entry.place)} was attempted {early_s:.6f} s early by {entry.member}"
+            self._break(text, not_before[1], entry, member=entry.member, partition=entry.place[:2])
+
+
+@dataclass(slots=True)
+class _Open:
+    """A circuit, and what its member did since `retry_at`. `held` None: any message probes it."""
+
+    said: Said | Begun
+    held: Place | None
+    retry_at_s: float
+    idle_s: float = 0.0
+    others: int = 0
+
+
+class NothingLate(Guarantee):
+    """A probe begins `late_s` after `retry_at` at the latest, and what was in progress.
+
+    In progress are the handler's calls, for this and for other circuits, and the sending of
+    letters: one thread does it all. For a clock on which nothing else takes time, a virtual one.
+    """
+
+    def __init__(self, late_s: float = 0.02) -> None:
+        super().__init__()
+        self._late_s = late_s
+        self._open: dict[str, dict[Scope, _Open]] = defaultdict(dict)
+        self._before_s: dict[str, float] = {}
+
+    def feed(self, entry: Entry) -> None:
+        member = entry.member
+        before_s = self._before_s.get(member, entry.at_s)
+        match entry:
+            case Begun(at_s):
+                self._idle(member, before_s, at_s)
+                self._begun(entry)
+            case Away(_, _, since_s):
+                self._idle(member, before_s, since_s)
+            case Said():
+                self._hear(entry)
+        self._before_s[member] = entry.at_s
+
+    def _begun(self, entry: Begun) -> None:
+        open_now = self._open[entry.member]
+        probed = _probed(open_now, entry.place)
+        if probed is None:
+            for item in open_now.values():
+                item.others += entry.at_s > item.retry_at_s + _CLOCK_GRAIN_S
+            return
+        item, open_now[probed] = open_now[probed], _Open(entry, entry.place, float("inf"))
+        if item.held is not None and item.idle_s > self._late_s:
+            self._late(item, entry, f"is {item.idle_s:.3f} s late")
+        if item.held is not None and item.others > _OTHERS_BEFORE:
+            others = f"had to wait for {item.others} others that were begun after retry_at"
+            self._late(item, entry, others)
+
+    def _late(self, item: _Open, entry: Begun, what: str) -> None:
+        text = f"the probe of {shown(entry.place)} by {entry.member} {what}"
+        self._break(text, item.said, entry, member=entry.member)
+
+    def _hear(self, said: Said) -> None:
+        open_now, event = self._open[said.member], said.event
+        match event:
+            case events.CircuitOpened() | events.ProbeFailed() | events.LimitReached():
+                retry_at_s = said.at_s + event.delay_s
+                open_now[event.scope] = _Open(said, place_of(event), retry_at_s)
+            case events.DeadLetterFailed():  # its probe is the sending, whose begin nobody sees
+                open_now[event.scope] = _Open(said, place_of(event), float("inf"))
+            case events.CircuitClosed():
+                open_now.pop(event.scope, None)
+            case events.Revoked() | events.Lost():
+                for item in open_now.values():
+                    if item.held is not None and item.held[:2] in event.partitions:
+                        item.held, item.retry_at_s = None, float("inf")
+
+    def _idle(self, member: str, from_s: float, to_s: float) -> None:
+        for item in self._open[member].values():
+            item.idle_s += max(to_s - max(from_s, item.retry_at_s), 0.0)
+
+
+def _probed(open_now: dict[Scope, _Open], place: Place) -> Scope | None:
+    for scope, item in open_now.items():
+        if scope.covers(place[:2]) and item.held in (None, place):
+            return scope
+    return None

@@ -1,0 +1,29 @@
+"""When has a test seen enough?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from linear_retry.scope import Partition
+from linear_retry.testing.event_log import Entry, EventLog, Place
+from linear_retry.testing.guarantees.done import done_by
+
+
+def when_done(
+    log: EventLog, visible: Mapping[Partition, Iterable[int]], then: Callable[[], object]
+) -> None:
+    """Call `then`, once, when all of `visible` is done: handled, dead-lettered, skipped.
+
+    For `consumer.stop`. Called by whoever writes the entry: in the handler's thread.
+    """
+    left: set[Place] = {
+        (*partition, offset) for partition, found in visible.items() for offset in found
+    }
+
+    def watch(entry: Entry) -> None:
+        if left:
+            left.difference_update(done_by(entry))
+            if not left:
+                then()
+
+    log.watch(watch)
