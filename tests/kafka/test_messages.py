@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Sequence
 from operator import methodcaller
-from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, cimpl
+from confluent_kafka import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,10 +15,8 @@ from linear_retry.errors import DeadLetterError
 from linear_retry.header_text import Header, sendable
 from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.kafka.messages import foreign_group, have_no_headers, make_safe, read
+from tests.kafka.pipe import Pipe, RawProducer
 
-_TOPIC, _HEADERS, _END = 1, 10, 0  # rd_kafka_vtype_t
-_PRODUCER = 0  # rd_kafka_type_t
-_QUIET = {"log_level": 0}
 _CREATE_TIME = 1
 
 _name = st.text() | st.text(st.characters(categories=["Cs", "L", "Cc"])) | st.binary()
@@ -34,95 +30,21 @@ def broker() -> Iterator[EmbeddedKafka]:
         yield broker
 
 
-class _Pipe:
-    """A producer and a consumer of one topic with one partition."""
-
-    def __init__(self, broker: EmbeddedKafka) -> None:
-        self.topic, bootstrap = f"t{uuid4().hex}", broker.bootstrap
-        broker.create_topic(self.topic, 1)
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **_QUIET})
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": self.topic,
-                "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": 5,
-                **_QUIET,
-            }
-        )
-        self._consumer.subscribe([self.topic])
-
-    def through(self, headers: list[tuple[str, bytes | None]]) -> Message:
-        self._producer.produce(self.topic, b"book", key=b"ann", headers=headers)  # type: ignore[arg-type]  # a list of less is one to read
-        self._producer.flush(10)
-        return self.received()
-
-    def received(self) -> Message:
-        message = self._consumer.poll(10)
-        assert message is not None
-        assert message.error() is None
-        return message
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
 @pytest.fixture(scope="module")
-def pipe(broker: EmbeddedKafka) -> Iterator[_Pipe]:
-    pipe = _Pipe(broker)
+def pipe(broker: EmbeddedKafka) -> Iterator[Pipe]:
+    pipe = Pipe(broker)
     yield pipe
     pipe.close()
 
 
-class _RawProducer:
-    """librdkafka without confluent-kafka, which cannot send a name that is not UTF-8."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._lib = ctypes.CDLL(cimpl.__file__)
-        pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
-        for name, result, arguments in (
-            ("rd_kafka_conf_new", pointer, []),
-            ("rd_kafka_conf_set", ctypes.c_int, [pointer, text, text, text, size]),
-            ("rd_kafka_new", pointer, [ctypes.c_int, pointer, text, size]),
-            ("rd_kafka_headers_new", pointer, [size]),
-            ("rd_kafka_header_add", ctypes.c_int, [pointer, text, size, text, size]),
-            ("rd_kafka_flush", ctypes.c_int, [pointer, ctypes.c_int]),
-            ("rd_kafka_destroy", None, [pointer]),
-        ):
-            function = getattr(self._lib, name)
-            function.restype, function.argtypes = result, arguments
-        config = self._lib.rd_kafka_conf_new()
-        for key, value in ((b"bootstrap.servers", bootstrap.encode()), (b"log_level", b"0")):
-            assert 0 == self._lib.rd_kafka_conf_set(config, key, value, None, 0)
-        self._handle = self._lib.rd_kafka_new(_PRODUCER, config, None, 0)
-
-    def send(self, topic: str, headers: list[tuple[bytes, bytes]]) -> None:
-        raw = self._lib.rd_kafka_headers_new(len(headers))
-        for name, value in headers:
-            self._lib.rd_kafka_header_add(raw, name, len(name), value, len(value))
-        code = self._lib.rd_kafka_producev(
-            ctypes.c_void_p(self._handle),
-            ctypes.c_int(_TOPIC),
-            ctypes.c_char_p(topic.encode()),
-            ctypes.c_int(_HEADERS),
-            ctypes.c_void_p(raw),
-            ctypes.c_int(_END),
-        )
-        assert code == 0
-        assert 0 == self._lib.rd_kafka_flush(self._handle, 10_000)
-
-    def close(self) -> None:
-        self._lib.rd_kafka_destroy(self._handle)
-
-
 @pytest.fixture(scope="module")
-def raw(broker: EmbeddedKafka) -> Iterator[_RawProducer]:
-    producer = _RawProducer(broker.bootstrap)
+def raw(broker: EmbeddedKafka) -> Iterator[RawProducer]:
+    producer = RawProducer(broker.bootstrap)
     yield producer
     producer.close()
 
 
-def _poisoned(raw: _RawProducer, pipe: _Pipe, *headers: tuple[bytes, bytes]) -> Message:
+def _poisoned(raw: RawProducer, pipe: Pipe, *headers: tuple[bytes, bytes]) -> Message:
     raw.send(pipe.topic, list(headers))
     return pipe.received()
 
@@ -132,7 +54,7 @@ def _poisoned(raw: _RawProducer, pipe: _Pipe, *headers: tuple[bytes, bytes]) -> 
 )
 @given(headers=_headers)
 def test_what_is_sendable_arrives_as_it_was_sent(
-    pipe: _Pipe, headers: list[tuple[object, object]]
+    pipe: Pipe, headers: list[tuple[object, object]]
 ) -> None:
     """Any headers, made sendable, go through a producer and a consumer without any change."""
     kept, _ = sendable(headers)
@@ -140,7 +62,7 @@ def test_what_is_sendable_arrives_as_it_was_sent(
     assert (kept, ()) == (record.headers, record.escaped_headers)
 
 
-def test_a_message_is_read(pipe: _Pipe) -> None:
+def test_a_message_is_read(pipe: Pipe) -> None:
     """Coordinates, time, key, value and headers of a message are in its record, in order."""
     headers: list[Header] = [("b", b"1"), ("a", b"\xff\0"), ("b", None), ("", b"")]
     message = pipe.through(headers)
@@ -158,27 +80,27 @@ def test_a_message_without_a_time_has_minus_one() -> None:
     assert -1 == read(_message(timestamp=(0, 0))).timestamp_ms
 
 
-def test_no_headers_are_none(pipe: _Pipe) -> None:
+def test_no_headers_are_none(pipe: Pipe) -> None:
     """A message without headers has none, and belongs to no foreign group."""
     message = _message(headers=None)
     assert (None, ()) == (foreign_group(message, "g"), read(message).headers)
 
 
-def test_one_name_that_is_not_utf8_costs_nothing(raw: _RawProducer, pipe: _Pipe) -> None:
+def test_one_name_that_is_not_utf8_costs_nothing(raw: RawProducer, pipe: Pipe) -> None:
     """Where one name is not UTF-8 it is escaped and named, and all other headers are kept."""
     record = read(_poisoned(raw, pipe, (b"a", b"1"), (b"b\xff", b"2"), (b"c", b"3")))
     assert (("a", b"1"), ("b%FF", b"2"), ("c", b"3")) == record.headers
     assert ("b%FF",) == record.escaped_headers
 
 
-def test_of_several_such_names_the_values_stay(raw: _RawProducer, pipe: _Pipe) -> None:
+def test_of_several_such_names_the_values_stay(raw: RawProducer, pipe: Pipe) -> None:
     """Where more names are not UTF-8, their values and all other headers are kept, in order."""
     record = read(_poisoned(raw, pipe, (b"\xfe", b"1"), (b"b", b"2"), (b"\xff", b"3")))
     assert (("*unreadable*", b"1"), ("b", b"2"), ("*unreadable*", b"3")) == record.headers
     assert ("*unreadable*", "*unreadable*") == record.escaped_headers
 
 
-def test_reading_again_gives_the_same(raw: _RawProducer, pipe: _Pipe) -> None:
+def test_reading_again_gives_the_same(raw: RawProducer, pipe: Pipe) -> None:
     """What was escaped is known on every reading, and not escaped twice."""
     message = _poisoned(raw, pipe, (b"b\xff%", b"2"))
     assert foreign_group(message, "g") is None
@@ -187,7 +109,7 @@ def test_reading_again_gives_the_same(raw: _RawProducer, pipe: _Pipe) -> None:
 
 
 @pytest.mark.parametrize("bad_at", [(), (0,), (2,), (4,), (0, 4), (1, 2, 3)])
-def test_one_look_for_a_batch(raw: _RawProducer, pipe: _Pipe, bad_at: tuple[int, ...]) -> None:
+def test_one_look_for_a_batch(raw: RawProducer, pipe: Pipe, bad_at: tuple[int, ...]) -> None:
     """Looking at a batch's headers raises nothing, then or later, and leaves sound ones behind."""
     batch = [
         _poisoned(raw, pipe, (b"b\xff", b"2")) if at in bad_at else pipe.through([])
@@ -201,12 +123,12 @@ def test_one_look_for_a_batch(raw: _RawProducer, pipe: _Pipe, bad_at: tuple[int,
     assert names != {"*unreadable*"} or len(bad_at) > 1
 
 
-def test_a_batch_with_headers(pipe: _Pipe) -> None:
+def test_a_batch_with_headers(pipe: Pipe) -> None:
     """One message with a header is enough to look at each."""
     assert not have_no_headers([pipe.through([]), pipe.through([("a", b"1")])])
 
 
-def test_the_handler_gets_sound_headers(raw: _RawProducer, pipe: _Pipe) -> None:
+def test_the_handler_gets_sound_headers(raw: RawProducer, pipe: Pipe) -> None:
     """After us, a handler's own `headers()` is a list that can be looked at and sent."""
     message = _poisoned(raw, pipe, (b"a", b"1"), (b"b\xff", b"2"))
     make_safe(message)
@@ -215,7 +137,7 @@ def test_the_handler_gets_sound_headers(raw: _RawProducer, pipe: _Pipe) -> None:
     assert read(pipe.through(list(read(message).headers))).headers == read(message).headers
 
 
-def test_a_handler_that_swallowed_the_error_does_no_harm(raw: _RawProducer, pipe: _Pipe) -> None:
+def test_a_handler_that_swallowed_the_error_does_no_harm(raw: RawProducer, pipe: Pipe) -> None:
     """The list with a null pointer, which a first `headers()` leaves behind, is read safely."""
     message = _poisoned(raw, pipe, (b"a", b"1"), (b"b\xff", b"2"))
     with pytest.raises(SystemError):
@@ -224,7 +146,7 @@ def test_a_handler_that_swallowed_the_error_does_no_harm(raw: _RawProducer, pipe
     assert (("a", b"1"), ("*unreadable*", b"2")) == record.headers
 
 
-def test_the_error_does_not_leak_from_a_hot_line(raw: _RawProducer, pipe: _Pipe) -> None:
+def test_the_error_does_not_leak_from_a_hot_line(raw: RawProducer, pipe: Pipe) -> None:
     """Bug: in a hot loop CPython let the client's exception out at some later line."""
     sound = [_message(headers=[("a", b"1")]) for _ in range(200)]
     messages = [*sound, _poisoned(raw, pipe, (b"\xff", b"1")), *sound]
@@ -232,7 +154,7 @@ def test_the_error_does_not_leak_from_a_hot_line(raw: _RawProducer, pipe: _Pipe)
     assert [*["a"] * 200, "%FF", *["a"] * 200] == names
 
 
-def test_a_letter_of_any_message_can_be_sent(raw: _RawProducer, pipe: _Pipe) -> None:
+def test_a_letter_of_any_message_can_be_sent(raw: RawProducer, pipe: Pipe) -> None:
     """The letter of a message with unreadable names goes through Kafka and says so."""
     record = read(_poisoned(raw, pipe, (b"\xff", b"1"), (b"\xff\0", b"2")))
     letter = dead_letter(record, Death("g", "exhausted", 1, 1, 1, "s@1"))

@@ -1,0 +1,132 @@
+"""Do any headers at all break the reading of messages, or the letters that are made of them?"""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linear_retry.dead_letter import HEADER_NAMES, DeadLetter, dead_letter
+from linear_retry.header_text import UNREADABLE_NAME
+from tests.torture.drawing import fuzz_one_input
+from tests.torture.header_laws import Pairs, any_death, check, check_sent, record_of
+from tests.torture.layer import Counts
+
+CORPUS = Path(__file__).parent / "corpus" / "headers"
+
+_DRAWN_BYTES = 4000
+_OWN = tuple(sorted(HEADER_NAMES))
+_NAMES: tuple[Any, ...] = (
+    *("", "a", "a,b", ",", "100%", "%FF", "naïve", "🦊", "retry-foo", "Retry-Id", "retry-id "),
+    *("\ud800", "\udfff", "a\0b", "\0", "\x1b[31m", "\n", "n" * 2000, UNREADABLE_NAME),
+    *(b"a", b"\xff", b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80", b"\0", b"a,\xff", None, 7, ("t",)),
+)
+_VALUES: tuple[Any, ...] = (
+    *(None, b"", b"1", b"0", b"-1", b"-0", b"007", b"+1", b" 1", b"1_0", b"1.0", b"1e3", b"NaN"),
+    *(b"9223372036854775807", b"9223372036854775808", b"2147483647", b"2147483648", b"9" * 5000),
+    *("١".encode(), b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\0", b"a,b", b",", b"x" * 70_000),
+    *(b"orders", b"billing", b"dead-letter", b"retry", b"2", b"\xef\xbb\xbf1", b"1\n"),
+)
+_FOREIGN_VALUES: tuple[Any, ...] = (
+    "text",
+    "\ud800",
+    7,
+    10**4000,
+    1.5,
+    float("nan"),
+    bytearray(b"x"),
+)
+
+
+def play_garbled(dice: random.Random) -> Counts:
+    """Headers out of the drawer of nasty ones, or of a letter, changed a little."""
+    check(_garbled(dice), dice)
+    return Counter({"garbled headers": 1})
+
+
+def play_drawn(dice: random.Random) -> Counts:
+    """Headers that Hypothesis draws."""
+    fuzz_one_input(_drawn, dice.randbytes(_DRAWN_BYTES))
+    return Counter({"drawn headers": 1})
+
+
+_name = st.text(st.characters(exclude_categories=())) | st.binary() | st.sampled_from(_OWN)
+_value = st.none() | st.binary() | st.text(st.characters(exclude_categories=())) | st.integers()
+
+
+@settings(database=None)
+@given(st.lists(st.tuples(_name, _value), max_size=6), st.integers())
+def _drawn(pairs: Pairs, number: int) -> None:
+    check(pairs, random.Random(number))
+
+
+def play_sent(dice: random.Random) -> Counts:
+    """Headers as bytes that librdkafka has sent and given back, and the letter made of them."""
+    count = dice.choice((1, 1, 2, 3, 8))
+    pairs = [(_wire_name(dice), dice.choice(_VALUES)) for _ in range(count)]
+    check_sent(pairs)
+    return Counter({"headers sent by librdkafka": 1})
+
+
+@cache
+def corpus() -> dict[str, Pairs]:
+    """By name: each file is a list of pairs, as Python writes it."""
+    return {
+        path.name: ast.literal_eval(path.read_text("utf-8")) for path in sorted(CORPUS.glob("*"))
+    }
+
+
+@cache
+def _mixed_in() -> list[Pairs]:
+    return [pairs for pairs in corpus().values() if len(repr(pairs)) < 5000]
+
+
+# -- what is tried -----------------------------------------------------------------------------
+
+
+def _garbled(dice: random.Random) -> Pairs:
+    pairs: Pairs = []
+    if dice.random() < 0.5:
+        pairs += _letter(dice).headers()
+    if dice.random() < 0.2:
+        pairs += dice.choice(_mixed_in())
+    for _ in range(dice.choice((0, 1, 1, 2, 3, 6))):
+        _change(pairs, dice)
+    return pairs
+
+
+def _change(pairs: Pairs, dice: random.Random) -> None:
+    at = dice.randrange(len(pairs)) if pairs else 0
+    value = dice.choice(_VALUES if dice.random() < 0.8 else _FOREIGN_VALUES)
+    name = dice.choice(_OWN) if dice.random() < 0.5 else dice.choice(_NAMES)
+    match dice.randrange(6):
+        case 0 if pairs:
+            del pairs[at]
+        case 1 if pairs:
+            pairs[at] = (pairs[at][0], value)
+        case 2 if pairs:
+            pairs.insert(dice.randint(0, len(pairs)), pairs[at])
+        case 3 if pairs:
+            pairs[at] = (pairs[at][0], dice.randbytes(dice.randrange(6)))
+        case _:
+            pairs.insert(at, (name, value))
+
+
+def _letter(dice: random.Random) -> DeadLetter:
+    letter = dead_letter(record_of((("trace", b"1"),)), any_death(dice))
+    again = dice.choice((None, "r-1", ""))
+    return letter if again is None else replace(letter, replay_id=again, replay_count=1)
+
+
+def _wire_name(dice: random.Random) -> bytes:
+    name = dice.choice((*_NAMES, *_OWN))
+    if isinstance(name, str):
+        return name.encode("utf-8", "surrogatepass")
+    return name if isinstance(name, bytes) else dice.randbytes(3)

@@ -1,0 +1,219 @@
+"""What holds for headers, whoever has written them?"""
+
+from __future__ import annotations
+
+import atexit
+import random
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeAlias
+
+from confluent_kafka import KafkaException, Message, Producer
+
+from linear_retry.dead_letter import (
+    HEADER_NAMES,
+    REPLAY_ID,
+    DeadLetter,
+    Death,
+    Record,
+    dead_letter,
+    parse,
+)
+from linear_retry.error_text import describe
+from linear_retry.errors import DeadLetterError
+from linear_retry.header_text import UNREADABLE_NAME, Header, escape_name, sendable
+from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.kafka.messages import foreign_group, have_no_headers, read
+from linear_retry.oversized import forms
+from tests.kafka.pipe import Pipe, RawProducer
+
+Pairs: TypeAlias = list[tuple[Any, Any]]
+
+_LONGEST_REFUSAL = 10_000
+_LAST_GENERATION = 2**31 - 1
+_MADE_BY_HANDLERS: tuple[Callable[[Pairs], Any], ...] = (
+    list,
+    tuple,
+    lambda pairs: {name: value for name, value in pairs if isinstance(name, str | bytes)},
+    lambda pairs: [list(pair) for pair in pairs],
+    lambda pairs: [*pairs, "no pair", ("a",), ("a", b"1", b"2"), None, 5, []],
+    lambda pairs: dict(enumerate(pairs)),
+    lambda _: "text",
+    lambda _: 7,
+)
+
+
+def check(pairs: Pairs, dice: random.Random) -> None:
+    """Every law that needs no broker, for headers of any names and values."""
+    kept = _are_sendable(pairs)
+    message = Message(topic="orders", partition=0, offset=7)
+    put = dice.choice(_MADE_BY_HANDLERS)(pairs) if dice.random() < 0.3 else pairs
+    message.set_headers(put)
+    first = _is_read(message)
+    if put is pairs:
+        assert kept == first.headers
+    assert first == read(message), "read again it is another"
+    _lives(first, dice)
+    _is_understood_or_refused(first.headers)
+
+
+def check_sent(pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
+    """Sent as bytes by librdkafka, they come back, and so does the letter made of them."""
+    raw, pipe = _wire()
+    raw.send(pipe.topic, pairs)
+    record = _is_read(pipe.received())
+    assert _as_they_come(pairs) == record.headers
+    letter = dead_letter(record, Death("billing", "exhausted", 1, 1, 1, "s@1"))
+    sent = tuple(letter.headers())
+    back = _is_read(pipe.through(list(sent)))
+    assert (sent, ()) == (back.headers, back.escaped_headers)
+    assert letter == parse(back.headers, letter.key, letter.value)
+
+
+def _as_they_come(pairs: Sequence[tuple[bytes, bytes | None]]) -> tuple[Header, ...]:
+    """The client cuts a name at a NUL; of several that are not UTF-8 it gives none."""
+    names: list[str | None] = []
+    unreadable: list[bytes] = []
+    for name, _ in pairs:
+        cut = name.split(b"\0")[0]
+        try:
+            names.append(cut.decode())
+        except UnicodeDecodeError:
+            names.append(None)
+            unreadable.append(cut)
+    stands_for = escape_name(unreadable[0]) if len(unreadable) == 1 else UNREADABLE_NAME
+    values = [value for _, value in pairs]
+    return tuple(
+        (stands_for if name is None else name, value)
+        for name, value in zip(names, values, strict=True)
+    )
+
+
+def _are_sendable(pairs: Pairs) -> tuple[Header, ...]:
+    kept, changed = sendable(pairs)
+    assert len(pairs) == len(kept)
+    for (name, value), (sent_name, sent_value) in zip(pairs, kept, strict=True):
+        assert "\0" not in sent_name
+        assert sent_name == sent_name.encode().decode()
+        assert sent_value is None or type(sent_value) is bytes
+        if sent_name not in changed:
+            assert (name, value) == (sent_name, sent_value)
+    assert (kept, ()) == sendable(kept), "made sendable twice it is another"
+    _can_be_produced(kept)
+    return kept
+
+
+def _is_read(message: Message) -> Record:
+    have_no_headers([message])
+    foreign_group(message, "billing")
+    return read(message)
+
+
+def _lives(record: Record, dice: random.Random) -> None:
+    """It dies, is replayed, dies again: one identity, and headers that never pile up."""
+    letter = _dies(record, dice)
+    if letter.generation == _LAST_GENERATION:
+        return  # the next would begin a new life
+    replayed = replace(letter, replay_id="r-1", replay_count=1)
+    again = _dies(record_of(replayed.headers(), offset=70), dice)
+    assert (letter.retry_id, letter.destination) == (again.retry_id, again.destination)
+    assert letter.original_offset == again.original_offset
+    assert letter.original_headers == again.original_headers
+    assert letter.generation + 1 == again.generation
+    names = [name for name, _ in letter.original_headers]
+    assert all(name in again.escaped_headers for name in letter.escaped_headers if name in names)
+
+
+def _dies(record: Record, dice: random.Random) -> DeadLetter:
+    letter = dead_letter(record, any_death(dice))
+    users = [header for header in record.headers if header[0] not in HEADER_NAMES]
+    for form in forms(letter, record, references=True):
+        headers = form.headers()
+        ours = [name for name, _ in headers if name in HEADER_NAMES]
+        assert len(ours) == len(set(ours)), ours
+        assert form == parse(headers, form.key, form.value), "it is not read back as it was"
+    assert users == letter.headers()[: len(users)]
+    _can_be_produced(letter.headers())
+    return letter
+
+
+def _is_understood_or_refused(headers: Sequence[Header]) -> None:
+    """As a letter of whoever has written it."""
+    letter, refusal = _parsed(headers)
+    if letter is None:
+        assert refusal.startswith("not a dead letter: "), refusal
+        assert len(refusal) < _LONGEST_REFUSAL
+        return
+    assert letter == parse(letter.headers(), b"ann", None)
+    assert (letter.replay_id is not None) == any(
+        name == REPLAY_ID and value is not None for name, value in dict(headers).items()
+    )
+
+
+def _parsed(headers: Sequence[Header]) -> tuple[DeadLetter | None, str]:
+    try:
+        return parse(headers, b"ann", None), ""
+    except DeadLetterError as error:
+        return None, str(error)
+
+
+def _can_be_produced(headers: Iterable[Header]) -> None:
+    """librdkafka takes it, or says that it is too large; it is never sent from here."""
+    producer, refusals = _unconnected(), []
+    try:
+        producer.produce("orders", b"book", headers=list(headers))
+    except KafkaException as error:
+        refusals.append(error.args[0].name())
+    assert refusals in ([], ["MSG_SIZE_TOO_LARGE"])
+    producer.purge()
+    producer.poll(0)
+
+
+@cache
+def _unconnected() -> Any:
+    return Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "linger.ms": 60_000})
+
+
+@cache
+def _wire() -> tuple[RawProducer, Pipe]:
+    """One broker for all that this process sends."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    broker = stack.enter_context(EmbeddedKafka())
+    pipe, raw = Pipe(broker), RawProducer(broker.bootstrap)
+    stack.callback(pipe.close)
+    stack.callback(raw.close)
+    return raw, pipe
+
+
+# -- of which death ----------------------------------------------------------------------------
+
+
+def record_of(headers: Iterable[Header], escaped: tuple[str, ...] = (), offset: int = 7) -> Record:
+    return Record("orders", 0, offset, -1, b"ann", b"book", tuple(headers), escaped)
+
+
+class _HostileError(Exception):
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+
+def any_death(dice: random.Random) -> Death:
+    errors = (
+        None,
+        _HostileError(),
+        ValueError("\ud800" * 2000),
+        ExceptionGroup("g", [OSError("\0")]),
+    )
+    error = dice.choice(errors)
+    return Death(
+        group_id=dice.choice(("billing", "b\udcffg", "🦊/", "b,i")),
+        reason=dice.choice(("exhausted", "permanent", "given-up")),
+        failures=dice.choice((0, 1, 1001)),
+        first_failure_ms=dice.choice((0, -1, 1_700_000_000_000)),
+        last_failure_ms=1_700_000_009_000,
+        strategy=dice.choice(("s@1", "n\udcffight@0", "")),
+        error=None if error is None else describe(error),
+    )
