@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
     ConfigEntry,
     ConfigResource,
@@ -32,15 +32,22 @@ class FakeAdmin:
         self._fake = fake
 
     def list_offsets(
-        self, topic_partition_offsets: Mapping[TopicPartition, OffsetSpec], **_: Any
+        self,
+        topic_partition_offsets: Mapping[TopicPartition, OffsetSpec],
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        **_: Any,
     ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
+        committed_only = isolation_level == IsolationLevel.READ_COMMITTED
+
         def answer(item: TopicPartition) -> ListOffsetsResultInfo:
             log = self._fake.log_of((item.topic, item.partition))
             if log is None:
                 known = item.topic in self._fake.topics
                 raise _refused(known)
             earliest = topic_partition_offsets[item] == OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the client has no types for it
-            return ListOffsetsResultInfo(log.low if earliest else log.end, -1, -1)
+            end = log.stable_end if committed_only else log.end
+            return ListOffsetsResultInfo(log.low if earliest else end, -1, -1)
 
         self._fake.note("admin", "list_offsets", tuple(map(str, topic_partition_offsets)))
         return self._answers(topic_partition_offsets, answer)

@@ -23,6 +23,7 @@ class VirtualClock:
         self._limit_s = self._now_s + limit_s
         self._started_utc_ms = 1_767_225_600_000
         self._suspended_s = 0.0
+        self._stepped_ms = 0
         self._actions: list[tuple[float, int, Callable[[], object]]] = []
         self._scheduled = 0
 
@@ -35,7 +36,9 @@ class VirtualClock:
         return self._suspended_s
 
     def utc_ms(self) -> int:
-        return self._started_utc_ms + round((self._now_s - self._started_s) * 1000)
+        return (
+            self._started_utc_ms + round((self._now_s - self._started_s) * 1000) + self._stepped_ms
+        )
 
     # -- what tests do ------------------------------------------------------------------------
 
@@ -51,10 +54,20 @@ class VirtualClock:
         while self._now_s < until_s:
             self.wait(until_s)
 
-    def suspend(self, seconds: float) -> None:
-        """The machine sleeps: nothing runs until it wakes up."""
-        self._suspended_s += seconds
-        self._move_to(self._now_s + seconds)
+    def suspend(self, seconds: float, *, seen: bool = True) -> None:
+        """The machine sleeps: nothing runs until it wakes up.
+
+        Not `seen`: its clock stood still meanwhile, as CLOCK_MONOTONIC does; the wall's went on.
+        """
+        if seen:
+            self._suspended_s += seconds
+            self._move_to(self._now_s + seconds)
+        else:
+            self.step_wall(seconds)
+
+    def step_wall(self, seconds: float) -> None:
+        """Somebody sets the time of day, forward or back. No waiting may depend on it."""
+        self._stepped_ms += round(seconds * 1000)
 
     def wait(self, deadline_s: float) -> None:
         """Move to the next scheduled action or to `deadline_s`, whichever is first, and run it."""

@@ -85,7 +85,15 @@ class FakeKafka:
         return self.topics[name]
 
     def delete_topic(self, name: str) -> None:
+        """Those who are subscribed to it hear of it, and have its partitions until a rebalance."""
         del self.topics[name]
+        error = KafkaError(
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+            f"Subscribed topic not available: {name}: Broker: Unknown topic or partition",
+        )
+        for consumer, topics in self._subscriptions.items():
+            if name in topics:
+                consumer.fail(error)
 
     def add_partitions(self, topic: str, count: int) -> None:
         """`count` more. Nobody has them until they are assigned."""
@@ -127,7 +135,10 @@ class FakeKafka:
 
         `after` so many more messages at most, so in the middle of a `consume` if it is to be.
         """
-        consumer.membership.retarget(partitions, after)
+        wanted = tuple(partitions)
+        consumer.membership.retarget(wanted, after)
+        for other in self._others(consumer):
+            other.membership.taken_by_others.update(wanted)
 
     def revoke(self, consumer: FakeConsumer, *, after: int = 0) -> None:
         """Everything is taken in good order, and nothing given until the next `assign`."""
@@ -139,10 +150,20 @@ class FakeKafka:
         With `faults.lost_as_revoked` it is told of a revoke (librdkafka #5604).
         """
         told: Kind = "revoke" if self.faults.lost_as_revoked else "lost"
+        given = (item for other in self._others(consumer) for item in other.membership.target)
+        consumer.membership.taken_by_others = set(given)
         consumer.membership.withdraw("lost", after, told=told)
 
-    def fence(self, consumer: FakeConsumer) -> None:
-        consumer.fence()
+    def call_back_empty(self, consumer: FakeConsumer, kind: Kind = "revoke") -> None:
+        """A rebalance that changes nothing calls back with no partition at all.
+
+        With an eager assignment only a member that has nothing sees that.
+        """
+        consumer.membership.change_nothing(kind)
+
+    def fence(self, consumer: FakeConsumer, *, rejoins: bool = False) -> None:
+        """`rejoins`: its client, polled on, is given what it had (measured)."""
+        consumer.fence(rejoins=rejoins)
 
     def move_on(self, consumer: FakeConsumer) -> None:
         """Others came or went: the group has a new generation, and this member is not called."""
@@ -163,17 +184,19 @@ class FakeKafka:
 
     def is_free(self, partitions: Iterable[Partition], consumer: FakeConsumer) -> bool:
         """Whether no other member that the group counts on still has one of them."""
-        others = [
+        return not any(
+            other.has(partition)
+            for other in self._others(consumer)
+            if not other.membership.is_lost()
+            for partition in partitions
+        )
+
+    def _others(self, consumer: FakeConsumer) -> list[FakeConsumer]:
+        return [
             other
             for other in self.consumers
             if other is not consumer and other.group == consumer.group and not other.closed
         ]
-        return not any(
-            other.has(partition)
-            for other in others
-            if not other.membership.is_lost()
-            for partition in partitions
-        )
 
     # -- the clients tell and ask -------------------------------------------------------------
 
@@ -208,28 +231,48 @@ class FakeKafka:
 
         The member hears of the error first, and of the loss in a later poll (measured).
         """
-        others = [one for one in self.consumers if one is not consumer and not one.closed]
-        given = {item for one in others for item in one.membership.target}
+        given = {item for one in self._others(consumer) for item in one.membership.target}
         again = [item for item in consumer.membership.target if item not in given]
         self.lose(consumer, after=1)
         self.assign(consumer, again)
 
-    def store(self, group: str, items: list[TopicPartition]) -> KafkaError | None:
-        """Commit. Not fenced per partition: a member may commit what is another's (FAILURES)."""
+    def store(
+        self, group: str, items: list[TopicPartition]
+    ) -> tuple[KafkaError | None, list[TopicPartition]]:
+        """Commit. Not fenced per partition: a member may commit what is another's (measured).
+
+        Returns what is answered: for all, and for each.
+        """
         offsets = {(item.topic, item.partition): item.offset for item in items if item.offset >= 0}
         if not offsets:
-            return KafkaError(KafkaError._NO_OFFSET, "Commit failed: Local: No offset stored")
+            return KafkaError(
+                KafkaError._NO_OFFSET, "Commit failed: Local: No offset stored"
+            ), items
         if self.faults.brokers_down:
-            return KafkaError(KafkaError._TRANSPORT, "Commit failed: Local: Broker transport")
-        error = self.faults.takes_commit_error()
-        if error is not None:
-            return error
+            text = "Commit failed: Local: Broker transport"
+            return KafkaError(KafkaError._TRANSPORT, text), items
+        fault = self.faults.takes_commit_fault()
+        if fault is not None and not fault.lands:
+            return fault.error, items
         if any(self.log_of(partition) is None for partition in offsets):
             code = KafkaError.UNKNOWN_TOPIC_OR_PART
-            return KafkaError(code, "Commit failed: Broker: Unknown topic or partition")
-        self.group(group).update(offsets)
-        self.transactions.overtake(group, offsets)
-        return None
+            text = "Commit failed: Broker: Unknown topic or partition"
+            return KafkaError(code, text), items
+        answers = [_answered(item, self.faults) for item in items]
+        done = {
+            (item.topic, item.partition): item.offset
+            for item in answers
+            if item.error is None and item.offset >= 0
+        }
+        self.group(group).update(done)
+        self.transactions.overtake(group, done)
+        return (fault.error if fault else None), answers
+
+    def wait_for_brokers(self, at_most_s: float) -> None:
+        """While they are down, and no longer than that."""
+        give_up_at_s = self.clock.now_s() + at_most_s
+        while self.faults.brokers_down and self.clock.now_s() < give_up_at_s:
+            self.clock.wait(give_up_at_s)
 
     def require_brokers(self, timeout_s: float | None) -> None:
         """Where they are down: the timeout passes, then the refusal."""
@@ -270,3 +313,18 @@ class FakeKafka:
             self._idle = 0
         if self._idle > self._idle_polls:
             raise NothingCanHappenError(f"{self._idle_polls} polls in a row brought nothing")
+
+
+class _Refused(TopicPartition):
+    """One partition of an answered commit, with an error of its own."""
+
+    error: Any = None
+
+
+def _answered(item: TopicPartition, faults: Faults) -> TopicPartition:
+    error = faults.takes_partition_commit_error((item.topic, item.partition))
+    if error is None:
+        return item
+    refused = _Refused(item.topic, item.partition, item.offset)
+    refused.error = error
+    return refused

@@ -81,14 +81,20 @@ class FakeConsumer:
         if callback is not None:
             self._polling.answers.append(partial(callback, error))
 
-    def fence(self) -> None:
-        """Another member has this one's `group.instance.id`. `.fatal()` is False, as measured."""
+    def fence(self, *, rejoins: bool) -> None:
+        """Another member has this one's `group.instance.id`. `.fatal()` is False, as measured.
+
+        `rejoins`: polled on, it is given what it had.
+        """
         self._fatal = KafkaError(KafkaError._FATAL, _FENCED)
         self.report(self._fatal)
         self.fail(self._fatal)
+        had = self.membership.target
         self._fetching.assigned.clear()
         self.membership.changes.clear()
         self.membership.target = ()
+        if rejoins:
+            self.membership.retarget(had, 1)
 
     def subscribe(
         self,
@@ -120,6 +126,11 @@ class FakeConsumer:
         if self.closed:
             return
         self._fake.note(self.name, "close", ())
+        faults = self._fake.faults
+        if faults.close_hangs is not None:
+            faults.close_hangs.wait()
+        if faults.close_takes_s:
+            self._fake.clock.advance(faults.close_takes_s)
         self._land_commits()
         self._polling.answer()
         self._polling.guard(partial(self.membership.leave, self))
@@ -199,10 +210,11 @@ class FakeConsumer:
             self._commit_later(items)
             return None
         self._land_commits()
-        error = self._store(items)
+        self._fake.wait_for_brokers(self._fake.faults.commit_blocks_s)
+        error, answers = self._store(items)
         if error is not None:
             raise KafkaException(error)
-        return items
+        return answers
 
     def committed(
         self, partitions: list[TopicPartition], timeout: float | None = None
@@ -223,14 +235,20 @@ class FakeConsumer:
             return None
         return f"{self.name}-{self.membership.lives}"
 
-    def _fenced_off(self) -> KafkaError | None:
+    def _fenced_off(self, items: list[TopicPartition]) -> KafkaError | None:
         """A member that the group counts out is refused, whatever its client has told it."""
         if not self.membership.is_lost():
             return None
+        keys = [(item.topic, item.partition) for item in items]
+        untaken = self.membership.taken_by_others.isdisjoint(keys)
+        if self._fake.faults.zombies_commit and untaken:
+            return None
         return KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "Commit failed: Broker: Unknown member")
 
-    def _store(self, items: list[TopicPartition]) -> KafkaError | None:
-        return self._fatal or self._fenced_off() or self._fake.store(self.group, items)
+    def _store(self, items: list[TopicPartition]) -> tuple[KafkaError | None, list[TopicPartition]]:
+        """What the commit is answered with: for all, and for each."""
+        error = self._fatal or self._fenced_off(items)
+        return (error, items) if error is not None else self._fake.store(self.group, items)
 
     def _land_commits(self) -> None:
         """One connection: what was sent before arrives before."""
@@ -238,7 +256,7 @@ class FakeConsumer:
             self._landing.popleft()()
 
     def _commit_later(self, items: list[TopicPartition]) -> None:
-        landed: list[KafkaError | None] = []
+        landed: list[tuple[KafkaError | None, list[TopicPartition]]] = []
 
         def land() -> None:
             landed.append(self._store(items))
@@ -248,14 +266,16 @@ class FakeConsumer:
                 self._landing.popleft()()
             callback = self._config.get("on_commit")
             if callback is not None:
-                self._polling.answers.append(partial(callback, landed[0], items))
+                self._polling.answers.append(partial(callback, *landed[0]))
 
         self._landing.append(land)
         if not self._fake.faults.commits_land_late:
             self._landing.pop()
             land()
-        self._fake.clock.at(self._fake.faults.commit_answer_s, answer)
-        self._fake.clock.run_due()
+        after_s = self._fake.faults.commit_answer_s
+        if after_s is not None:
+            self._fake.clock.at(after_s, answer)
+            self._fake.clock.run_due()
 
     # -- the cluster --------------------------------------------------------------------------
 
@@ -271,6 +291,9 @@ class FakeConsumer:
     ) -> tuple[int, int]:
         self._enter("get_watermark_offsets", _shown([partition]))
         self._fake.require_brokers(timeout)
+        if self._fake.faults.takes_silent_watermarks():
+            self._fake.clock.advance(timeout or 60.0)
+            raise refusal(KafkaError._TIMED_OUT, "Failed to get watermark offsets: Timed out")
         log = self._fake.log_of((partition.topic, partition.partition))
         if log is None:
             raise refusal(KafkaError._UNKNOWN_PARTITION, "Failed to query watermark offsets")
@@ -280,6 +303,9 @@ class FakeConsumer:
         if self.closed:
             raise RuntimeError("Consumer closed")
         self._fake.note(self.name, call, arguments)
+        injected = self._fake.faults.takes_call_error(call)
+        if injected is not None:
+            raise injected
 
 
 def _is_incremental(config: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -17,6 +17,7 @@ from confluent_kafka import (
 from linear_retry.scope import Partition
 from tests.fake.clock import VirtualClock
 from tests.fake.faults import Faults
+from tests.fake.messages import error_message, message
 from tests.fake.topic import PartitionLog, Record
 
 _ASKS_AGAIN_S = 0.5
@@ -33,6 +34,7 @@ class Fetch:
     """One assigned partition. `start` may be logical, `next_offset` is None until it is resolved.
 
     `position` is what `position()` says: -1001 until something was delivered from `start`.
+    `before_seek` is where it was.
     """
 
     start: int
@@ -43,6 +45,7 @@ class Fetch:
     stopped: bool = False
     dead: bool = False
     ready_at_s: float = 0.0
+    before_seek: int | None = None
 
 
 class Fetching:
@@ -74,13 +77,18 @@ class Fetching:
         self._paused: set[Partition] = set()
         self._known_topics: set[str] = set()
         self._asked: set[Partition] = set()
+        self._deaf: set[Partition] = set()
+        self._removed: dict[Partition, int] = {}
+        self._jumped: set[tuple[Partition, int, int]] = set()
         self._turn = 0
 
     # -- commands -----------------------------------------------------------------------------
 
     def begin(self, partition: Partition, start: int) -> None:
         self._known_topics.add(partition[0])
-        self.assigned[partition] = Fetch(start, dead=self._faults.takes_death(partition))
+        dead = self._faults.takes_death(partition)
+        self.assigned[partition] = Fetch(start, dead=dead, ready_at_s=self._first_at_s())
+        self._deaf.discard(partition)
         if start in _LOGICAL and partition in self._asked:
             self._clock.at(_ASKS_AGAIN_S, lambda: self._ask_again(partition, start))
 
@@ -98,14 +106,26 @@ class Fetching:
             fetch.next_offset = log.low if start == OFFSET_BEGINNING else log.end
 
     def pause(self, partition: Partition) -> None:
-        if partition[0] in self._known_topics:
-            self._paused.add(partition)
-            self._may_die(partition)
+        if partition[0] not in self._known_topics:
+            return
+        self._paused.add(partition)
+        fetch = self.assigned.get(partition)
+        if fetch is None:
+            return
+        untouched = fetch.first_after == "assign" and partition not in self._deaf
+        if untouched and self._faults.takes_race(partition):
+            self._deaf.add(partition)
+        else:
+            self._deaf.discard(partition)
+        if self._faults.pause_loses_seek and fetch.first_after == "seek":
+            fetch.next_offset = fetch.before_seek
+        self._may_die(partition)
 
     def resume(self, partition: Partition) -> None:
         if partition not in self._paused:
             return
         self._paused.discard(partition)
+        self._deaf.discard(partition)
         self._may_die(partition)
         fetch = self.assigned.get(partition)
         if fetch is not None:
@@ -118,14 +138,26 @@ class Fetching:
         if fetch is None:
             known = partition[0] in self._known_topics
             return KafkaError._STATE if known else KafkaError._UNKNOWN_PARTITION
+        if fetch.first_after == "assign" and self._faults.takes_early_seek(partition):
+            return KafkaError._STATE
         # After a failed offset reset only an assignment starts it again (measured).
         return KafkaError._STATE if fetch.stopped else None
 
     def seek(self, partition: Partition, offset: int) -> None:
         # A seek after a resume fetches at once: the lateness of the resume is not carried over.
         self._may_die(partition)
-        dead = self.assigned[partition].dead
-        self.assigned[partition] = Fetch(offset, first_after="seek", dead=dead)
+        before = self.assigned[partition]
+        self.assigned[partition] = Fetch(
+            offset,
+            first_after="seek",
+            dead=before.dead,
+            ready_at_s=self._first_at_s(),
+            before_seek=before.next_offset,
+        )
+
+    def _first_at_s(self) -> float:
+        late_s = self._faults.late_fetch_s
+        return self._clock.now_s() + late_s if late_s else 0.0
 
     def _may_die(self, partition: Partition) -> None:
         fetch = self.assigned.get(partition)
@@ -139,10 +171,10 @@ class Fetching:
         partitions = list(self.assigned)
         for step in range(len(partitions)):
             index = (self._turn + step) % len(partitions)
-            message = self._take_from(partitions[index])
-            if message is not None:
+            found = self._take_from(partitions[index])
+            if found is not None:
                 self._turn = index + 1
-                return message
+                return found
         return None
 
     def ready_at_s(self) -> float | None:
@@ -155,17 +187,20 @@ class Fetching:
 
     def _take_from(self, partition: Partition) -> Message | None:
         fetch = self.assigned[partition]
-        leaks = partition in self._paused and self._faults.has_leak(partition)
         if fetch.dead:
             fetch.position = OFFSET_INVALID
             return None
-        if fetch.stopped or (partition in self._paused and not leaks):
+        paused = partition in self._paused and partition not in self._deaf
+        leaks = paused and self._faults.has_leak(partition)
+        if fetch.stopped or (paused and not leaks):
             return None
         log = self._log_of(partition)
         if log is None or fetch.ready_at_s > self._clock.now_s():
             return None
         if fetch.position > 0 and self._faults.takes_echo(partition):
-            return _error(partition, KafkaError._AUTO_OFFSET_RESET, _NONE_COMMITTED, None)
+            removed = self._removed.get(partition)
+            text = _NONE_COMMITTED if removed is None else _OUT_OF_RANGE
+            return error_message(partition, KafkaError._AUTO_OFFSET_RESET, text, removed)
         stored = fetch.next_offset is None and fetch.start < OFFSET_BEGINNING
         if stored and self._undecided(partition):
             return None  # where to begin is asked for until an open transaction has ended
@@ -189,7 +224,7 @@ class Fetching:
         fetch.position = record.offset + 1
         fetch.first_after = None
         fetch.eof_told = False
-        return _message(partition, record)
+        return message(partition, record, spoilt=self._faults.takes_spoilt_headers(partition))
 
     def _misplaced(self, partition: Partition, fetch: Fetch, log: PartitionLog) -> Record | None:
         after, next_offset = fetch.first_after, fetch.next_offset
@@ -200,7 +235,11 @@ class Fetching:
         if after == "seek" and self._faults.takes_stale(partition):
             return log.before(next_offset)
         target = self._faults.takes_jump(partition)
-        return None if target is None else log.at_or_after(max(target, next_offset))
+        record = None if target is None else log.at_or_after(max(target, next_offset))
+        if record is None or (jump := (partition, next_offset, record.offset)) in self._jumped:
+            return None
+        self._jumped.add(jump)
+        return record
 
     def _eof(self, partition: Partition, fetch: Fetch, log: PartitionLog) -> Message | None:
         if fetch.next_offset != log.stable_end:
@@ -214,7 +253,7 @@ class Fetching:
             f"Fetch from broker 1 reached end of partition at offset {log.stable_end} "
             f"(HighwaterMark {log.end})"
         )
-        return _error(partition, KafkaError._PARTITION_EOF, text, log.stable_end)
+        return error_message(partition, KafkaError._PARTITION_EOF, text, log.stable_end)
 
     def _settle_start(
         self, partition: Partition, fetch: Fetch, log: PartitionLog
@@ -225,6 +264,8 @@ class Fetching:
             if start is None:
                 return self._reset_to(partition, fetch, log, None, _NONE_COMMITTED)
             fetch.next_offset = start
+        if fetch.next_offset < log.low:
+            self._removed[partition] = fetch.next_offset
         if not log.low <= fetch.next_offset <= log.end:
             return self._reset_to(partition, fetch, log, fetch.next_offset, _OUT_OF_RANGE)
         return None
@@ -242,32 +283,6 @@ class Fetching:
         if self._reset == "error":
             fetch.stopped = True
             fetch.position = OFFSET_INVALID
-            return _error(partition, KafkaError._AUTO_OFFSET_RESET, text, offset)
+            return error_message(partition, KafkaError._AUTO_OFFSET_RESET, text, offset)
         fetch.next_offset = log.low if self._reset in ("earliest", "beginning") else log.end
         return None
-
-
-def _message(partition: Partition, record: Record) -> Message:
-    return Message(
-        topic=partition[0],
-        partition=partition[1],
-        offset=record.offset,
-        key=record.key,
-        value=record.value,
-        # librdkafka has none where the list is empty (measured).
-        headers=list(record.headers) if record.headers else None,
-        timestamp=(1, record.timestamp_ms),
-        leader_epoch=0,
-    )
-
-
-def _error(partition: Partition, code: int, text: str, offset: int | None) -> Message:
-    # Without the argument `offset()` is None: so librdkafka says that nothing is committed.
-    place: dict[str, Any] = {} if offset is None else {"offset": offset}
-    return Message(
-        topic=partition[0],
-        partition=partition[1],
-        value=text.encode(),
-        error=KafkaError(code, text),
-        **place,
-    )

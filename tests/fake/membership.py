@@ -46,11 +46,13 @@ class Membership:
     """The assignment of one member: changed by its callbacks, or for them where they did not.
 
     `target` is the group's view: what this member has when all `changes` are served.
+    `taken_by_others`: what the group has given to others since it counted this member out.
     """
 
     def __init__(self, fetching: Fetching, *, incremental: bool) -> None:
         self.incremental = incremental
         self.target: tuple[Partition, ...] = ()
+        self.taken_by_others: set[Partition] = set()
         self.changes: deque[Change] = deque()
         self.callbacks: dict[Kind, Callback | None] = {}
         self.generation = 0
@@ -88,6 +90,11 @@ class Membership:
         if held:
             self.changes.append(Change(kind, held, after, told))
         self.target = ()
+
+    def change_nothing(self, kind: Kind) -> None:
+        """A rebalance of no partition. With an eager assignment only where there is nothing."""
+        if self.incremental or not (self._fetching.assigned or self.changes):
+            self.changes.append(Change(kind, ()))
 
     def is_lost(self) -> bool:
         """The group counts this member out, and the member does not know yet."""

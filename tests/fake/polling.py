@@ -46,6 +46,8 @@ class Polling:
         clock = self._fake.clock
         deadline_s = _deadline_s(clock.now_s(), timeout)
         self._leave_if_too_late()
+        if self._fake.faults.brokers_down and self._fake.faults.errors_per_poll:
+            self._complain(self._fake.faults.errors_per_poll)
         taken: list[_Taken] = []
         while True:
             clock.run_due()
@@ -65,7 +67,7 @@ class Polling:
     def _serve_and_take(self, count: int, taken: list[_Taken]) -> None:
         """Callbacks and messages in turn, until there is nothing or `count` is reached."""
         while len(taken) < count:
-            if self._serve():
+            if self._serve() and not self._fake.faults.outdated_stay:
                 self._drop_outdated(taken)
             message = self._next()
             changes = self._membership.changes
@@ -87,6 +89,12 @@ class Polling:
 
     def _note(self, call: str, arguments: object) -> None:
         self._fake.note(self._consumer.name, call, arguments)
+
+    def _complain(self, times: int) -> None:
+        """The brokers are gone: `error_cb` hears of each attempt to connect."""
+        for number in range(times):
+            code = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)[number % 2]
+            self._consumer.report(KafkaError(code, "1/1 brokers are down"))
 
     def fail(self, error: KafkaError) -> None:
         """The next call returns this error as a message."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -184,10 +185,18 @@ class Transactions:
         if fault is None or fault.acts:
             act()
         if fault is not None:
+            if fault.lands_s is not None:
+                self._fake.clock.at(fault.lands_s, lambda: self._land(act))
             if fault.error.fatal():
                 self._fatal = fault.error
             self._fake.clock.advance(fault.takes_s)
             raise KafkaException(fault.error)
+
+    def _land(self, act: Callable[[], None]) -> None:
+        """The request arrives late: the broker knows producer and epoch, and asks for no more."""
+        if not self.is_fenced:
+            with suppress(KafkaException):  # nobody waits for the answer
+                act()
 
     def _require_epoch(self) -> None:
         if self.is_fenced:
