@@ -14,7 +14,7 @@ CloseOutcome: TypeAlias = Literal["recovered", "dead-lettered", "skipped", "drop
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The group gave these partitions to this member."""
+    """The group gave these partitions to this member, or what it gave up (`Lost`) is its still."""
 
     partitions: tuple[Partition, ...]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from linear_retry.consumer.parts import Parts
-from linear_retry.events import Lost, PartitionRevived
+from linear_retry.events import Assigned, Lost, PartitionRevived
 from linear_retry.kafka import KafkaError, KafkaException
 from linear_retry.scope import Partition, Scope
 
@@ -120,6 +120,8 @@ class Steering:
             if partition in assigned:
                 self._parts.ownership.take([partition], self._parts.clock.now_s())
                 self._parts.offsets.begin([partition])
+                # Who follows the events must not take it for another's: `Lost` was said of it.
+                self._parts.emit(Assigned((partition,)))
                 self.revive(partition, "given up, and still assigned")
 
     def forget(self, partitions: Iterable[Partition]) -> None:
