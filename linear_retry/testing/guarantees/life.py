@@ -89,11 +89,13 @@ class Alive(Guarantee):
 
     def _go_on(self, entry: Ended | Said) -> None:
         """What it says is done is progress, and so is an attempt that failed."""
-        moved = {entry.place[:2]} if isinstance(entry, Ended) else set()
-        for topic, number, offset in done_by(entry):
-            self._waits[topic, number].lag.discard(offset)
-            moved.add((topic, number))
+        done = [*done_by(entry)]
+        moved = {place[:2] for place in done}
+        if isinstance(entry, Ended):
+            moved.add(entry.place[:2])
         self._look(entry, moved)
+        for place in done:
+            self._waits[place[:2]].lag.discard(place[2])
         self._wait(entry, moved)
 
     def _hear(self, said: Said) -> None:
@@ -145,6 +147,7 @@ class Alive(Guarantee):
                     f"{wait.owner}, which no open circuit stopped; {min(wait.lag)} is not done"
                 )
                 self._break(text, wait.since, entry, member=wait.owner, partition=partition)
+                wait.since = None  # said once, until something moves
 
     def _wait(self, entry: Entry, partitions: Iterable[Partition], *, anew: bool = True) -> None:
         """From now on these wait for the next thing, if there is one to wait for."""

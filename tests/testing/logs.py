@@ -1,0 +1,118 @@
+"""Logs of a group, written by hand: one member, one circuit for all it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from linear_retry import events
+from linear_retry.scope import Partition, Scope
+from linear_retry.testing import Appended, Begun, Committed, Ended, Entry, Guarantee, Said
+from linear_retry.testing import all_guarantees as all_of
+
+P0, P1 = ("orders", 0), ("orders", 1)
+VISIBLE = {P0: range(3), P1: range(2)}
+STRATEGY_LENGTH = 2
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def guarantees(limit: int | None = None) -> list[Guarantee]:
+    """All, for these logs."""
+    return all_of(VISIBLE, strategy_length=STRATEGY_LENGTH, limit=limit)
+
+
+def appended(at_s: float = 0.0) -> list[Entry]:
+    """All that is visible."""
+    return [
+        Appended(at_s, "", (*partition, offset))
+        for partition, offsets in VISIBLE.items()
+        for offset in offsets
+    ]
+
+
+def said(at_s: float, event: events.Event, member: str = "one") -> Said:
+    return Said(at_s, member, event)
+
+
+def assigned(at_s: float, *partitions: Partition, member: str = "one") -> Said:
+    return said(at_s, events.Assigned(partitions or (P0, P1)), member)
+
+
+def revoked(at_s: float, *partitions: Partition, member: str = "one") -> Said:
+    return said(at_s, events.Revoked(partitions or (P0, P1)), member)
+
+
+def stopped(at_s: float, member: str = "one") -> Said:
+    return said(at_s, events.Stopped(left_group=True), member)
+
+
+def begun(at_s: float, offset: int, partition: Partition = P0, member: str = "one") -> Begun:
+    return Begun(at_s, member, (*partition, offset))
+
+
+def attempt(
+    at_s: float,
+    offset: int,
+    partition: Partition = P0,
+    how: Literal["done", "failed", "interrupted"] = "done",
+    member: str = "one",
+) -> list[Entry]:
+    """That takes no time."""
+    place = (*partition, offset)
+    return [Begun(at_s, member, place), Ended(at_s, member, place, how)]
+
+
+def opened(at_s: float, offset: int, delay_s: float = 1.0, failures: int = 1) -> Said:
+    """By the first failure of a message of the first partition."""
+    return said(
+        at_s,
+        events.CircuitOpened(Scope(), *P0, offset, "down", failures, delay_s, _NOW),
+    )
+
+
+def stays_open(at_s: float, offset: int, failures: int, delay_s: float = 1.0) -> Said:
+    """By another failure."""
+    return said(at_s, events.ProbeFailed(Scope(), *P0, offset, "down", failures, delay_s, _NOW))
+
+
+def unsent(at_s: float, offset: int, delay_s: float = 1.0) -> Said:
+    """Its letter could not be sent."""
+    return said(
+        at_s, events.DeadLetterFailed(Scope(), *P0, offset, "dlq", "down", 1, delay_s, _NOW)
+    )
+
+
+def closed(at_s: float) -> Said:
+    return said(at_s, events.CircuitClosed(Scope(), "recovered", 1.0))
+
+
+def letter(
+    at_s: float, offset: int, failures: int, partition: Partition = P0, reason: str = "exhausted"
+) -> Said:
+    """Acknowledged."""
+    retry_id = f"group/{offset}"
+    return said(
+        at_s,
+        events.DeadLettered(*partition, offset, "dlq", retry_id, 1, reason, "down", failures, ()),
+    )
+
+
+def committed(at_s: float, first: int, second: int, member: str = "") -> Committed:
+    """Next offsets of both partitions."""
+    return Committed(at_s, member, {P0: first, P1: second})
+
+
+def life(*middle: Sequence[Entry] | Entry, begin_s: float = 0.0, end_s: float = 5.0) -> list[Entry]:
+    """All is there, assigned; then `middle`; then all is committed, and the member goes."""
+    inner = [
+        entry for part in middle for entry in ([part] if not isinstance(part, Sequence) else part)
+    ]
+    return [
+        *appended(begin_s),
+        assigned(begin_s),
+        *inner,
+        committed(end_s, 3, 2),
+        revoked(end_s),
+        stopped(end_s),
+    ]

@@ -1,0 +1,415 @@
+"""Does each guarantee see what breaks it, and only that?"""
+
+from __future__ import annotations
+
+import pytest
+
+from linear_retry import events
+from linear_retry.testing import (
+    Away,
+    Committed,
+    Disturbed,
+    Entry,
+    Kept,
+    LettersWithinLimit,
+    NothingLate,
+    NothingWhileOpen,
+    broken,
+)
+from tests.testing.logs import (
+    P0,
+    P1,
+    appended,
+    assigned,
+    attempt,
+    begun,
+    closed,
+    committed,
+    guarantees,
+    letter,
+    life,
+    opened,
+    revoked,
+    said,
+    stays_open,
+    stopped,
+    unsent,
+)
+
+BOTH = (attempt(1, 0, P1), attempt(1, 1, P1))
+"""The second partition's two messages."""
+
+_RETRIED = [*attempt(1, 0, how="failed"), opened(1, 0), *attempt(2, 0), closed(2)]
+_EXHAUSTED = [
+    *attempt(1, 0, how="failed"),
+    opened(1, 0),
+    *attempt(2, 0, how="failed"),
+    stays_open(2, 0, 2),
+    *attempt(3, 0, how="failed"),
+    letter(3, 0, 3),
+    closed(3),
+]
+
+HOLD = {
+    "nothing happens": [],
+    "all are done": life(attempt(1, 0), attempt(1, 1), attempt(1, 2), *BOTH),
+    "one is retried": life(_RETRIED, attempt(2, 1), attempt(2, 2), *BOTH),
+    "one is exhausted": life(_EXHAUSTED, attempt(3, 1), attempt(3, 2), *BOTH),
+    "one is permanent": life(
+        attempt(1, 0, how="failed"),
+        letter(1, 0, 1, reason="permanent"),
+        attempt(1, 1),
+        attempt(1, 2),
+        *BOTH,
+    ),
+    "its letter has to wait": life(
+        attempt(1, 0, how="failed"),
+        unsent(1, 0),
+        letter(2, 0, 1, reason="permanent"),
+        closed(2),
+        attempt(2, 1),
+        attempt(2, 2),
+        *BOTH,
+    ),
+    "a held one is revoked, and another probes": life(
+        attempt(1, 0, how="failed"),
+        opened(1, 0, 10),
+        revoked(2, P0),
+        attempt(11, 0, P1),
+        closed(11),
+        attempt(11, 1, P1),
+        assigned(11, P0),
+        attempt(11, 0),
+        attempt(11, 1),
+        attempt(11, 2),
+        end_s=12,
+    ),
+    "an operator wants it at once": life(
+        attempt(1, 0, how="failed"),
+        opened(1, 0, 10),
+        said(2, events.RetriedNow(opened(1, 0).event.scope, *P0, 0, 1, 9.0)),  # type: ignore[union-attr]  # a CircuitOpened
+        attempt(2, 0),
+        closed(2),
+        attempt(2, 1),
+        attempt(2, 2),
+        *BOTH,
+    ),
+    "handled twice, as it went and came back": life(
+        attempt(1, 0),
+        revoked(1),
+        assigned(1),
+        attempt(1, 0),
+        attempt(1, 1),
+        attempt(1, 2),
+        *BOTH,
+    ),
+    "handled twice, as a member crashed": [
+        *life(attempt(1, 0))[:-3],
+        assigned(2, member="two"),
+        *attempt(2, 0, member="two"),
+        *attempt(2, 1, member="two"),
+        *attempt(2, 2, member="two"),
+        *attempt(2, 0, P1, member="two"),
+        *attempt(2, 1, P1, member="two"),
+        committed(3, 3, 2),
+        stopped(3, "two"),
+    ],
+    "retention was faster, and it was said": life(said(1, events.DataLost(*P0, 0, 3)), *BOTH),
+    "a handler takes its time": life(
+        begun(1, 0),
+        attempt(60, 0)[1:],
+        attempt(61, 1),
+        attempt(61, 2),
+        attempt(62, 0, P1),
+        attempt(62, 1, P1),
+        end_s=70,
+    ),
+    "the broker is down for long": life(
+        Disturbed(0, "", "broker down", over=False),
+        Disturbed(60, "", "broker down", over=True),
+        attempt(61, 0),
+        attempt(61, 1),
+        attempt(61, 2),
+        attempt(61, 0, P1),
+        attempt(61, 1, P1),
+        end_s=62,
+    ),
+    "state is kept in bounds": life(
+        attempt(1, 0), attempt(1, 1), attempt(1, 2), *BOTH, Kept(2, "one", 3, 3)
+    ),
+}
+
+BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
+    "overtaken": (
+        "InOrder",
+        life(attempt(1, 0), attempt(1, 2), attempt(1, 1), *BOTH),
+        [6, 7, 8],
+        "orders[0]@2 was attempted before 1 was done",
+    ),
+    "never attempted": (
+        "NothingLost",
+        [*life(attempt(1, 0), attempt(1, 1), *BOTH)[:-3], committed(5, 2, 2), stopped(5)],
+        [14],
+        "orders[0]: never done: [2] (1 in all)",
+    ),
+    "never committed": (
+        "NothingLost",
+        [*life(attempt(1, 0), attempt(1, 1), attempt(1, 2), *BOTH)[:-3], committed(5, 2, 2)],
+        [16],
+        "orders[0]: done up to 2, committed up to 2",
+    ),
+    "early": (
+        "NothingEarly",
+        life(
+            attempt(1, 0, how="failed"),
+            opened(1, 0),
+            attempt(1.5, 0),
+            closed(2),
+            attempt(2, 1),
+            attempt(2, 2),
+            *BOTH,
+        ),
+        [7, 8, 9],
+        "orders[0]@0 was attempted 0.500000 s early by one",
+    ),
+    "another while open": (
+        "NothingWhileOpen",
+        life(
+            attempt(1, 0, how="failed"),
+            opened(1, 0),
+            attempt(1.5, 0, P1),
+            attempt(2, 0),
+            closed(2),
+            attempt(2, 1),
+            attempt(2, 2),
+            attempt(2, 1, P1),
+        ),
+        [8, 9],
+        "orders[1]@0 was attempted while the circuit of orders[0]@0 was open in one",
+    ),
+    "attempted though only its letter is to be sent": (
+        "NothingWhileOpen",
+        life(
+            attempt(1, 0, how="failed"),
+            unsent(1, 0),
+            attempt(2, 0, how="failed"),
+            letter(2, 0, 2, reason="permanent"),
+            closed(2),
+            attempt(2, 1),
+            attempt(2, 2),
+            *BOTH,
+        ),
+        [8, 9],
+        "orders[0]@0 was attempted while the circuit of its letter was open in one",
+    ),
+    "opened twice": (
+        "NothingWhileOpen",
+        life(
+            attempt(1, 0, how="failed"),
+            opened(1, 0),
+            opened(1, 0),
+            attempt(2, 0),
+            closed(2),
+            attempt(2, 1),
+            attempt(2, 2),
+            *BOTH,
+        ),
+        [8, 9],
+        "the circuit of consumer opened, though it was open",
+    ),
+    "committed too early": (
+        "CommittedOnlyDone",
+        life(attempt(1, 0), committed(1, 2, 0), attempt(1, 1), attempt(1, 2), *BOTH),
+        [7, 8],
+        "orders[0] is committed up to 2, 1 is not done",
+    ),
+    "committed backwards": (
+        "CommittedOnlyDone",
+        life(
+            attempt(1, 0),
+            attempt(1, 1),
+            Committed(1, "one", {P0: 2}),
+            Committed(2, "one", {P0: 1}),
+            attempt(2, 2),
+            *BOTH,
+        ),
+        [10, 11],
+        "orders[0] was committed up to 2, then up to 1",
+    ),
+    "attempted though revoked": (
+        "OnlyWhileOwned",
+        life(attempt(1, 0), revoked(1, P0), attempt(1, 1), assigned(1, P0), attempt(1, 2), *BOTH),
+        [8, 9],
+        "orders[0]@1 was attempted by one, which does not own it",
+    ),
+    "attempted though another's": (
+        "OnlyWhileOwned",
+        life(attempt(1, 0, member="two"), attempt(1, 1), attempt(1, 2), *BOTH),
+        [6],
+        "orders[0]@0 was attempted by two, which does not own it",
+    ),
+    "committed though another's": (
+        "OnlyWhileOwned",
+        life(attempt(1, 0), Committed(1, "two", {P0: 1}), attempt(1, 1), attempt(1, 2), *BOTH),
+        [8],
+        "an offset of ('orders', 0) was committed by two, which does not own it",
+    ),
+    "handled twice": (
+        "BoundedDuplicates",
+        life(attempt(1, 0), attempt(1, 1), attempt(1, 0), attempt(1, 2), *BOTH),
+        [7, 8, 9, 10],
+        "orders[0]@0 was attempted again, though done in this ownership by one",
+    ),
+    "attempted again after its letter": (
+        "BoundedDuplicates",
+        life(
+            attempt(1, 0, how="failed"),
+            letter(1, 0, 1, reason="permanent"),
+            attempt(1, 0),
+            attempt(1, 1),
+            attempt(1, 2),
+            *BOTH,
+        ),
+        [8, 9],
+        "orders[0]@0 was attempted again, though done in this ownership by one",
+    ),
+    "stands still": (
+        "Alive",
+        life(
+            attempt(1, 0),
+            attempt(1, 1),
+            *BOTH,
+            attempt(20, 2),
+            end_s=20,
+        ),
+        [9, 14],
+        "orders[0] stood still for 19.000 s in one, which no open circuit stopped; 2 is not done",
+    ),
+    "dead-lettered too early": (
+        "DeadLetteredOnlyWhenDue",
+        life(
+            attempt(1, 0, how="failed"),
+            opened(1, 0),
+            attempt(2, 0, how="failed"),
+            letter(2, 0, 2),
+            closed(2),
+            attempt(2, 1),
+            attempt(2, 2),
+            *BOTH,
+        ),
+        [7, 8, 9, 10, 11],
+        "orders[0]@0 was exhausted after 2 failures, in one",
+    ),
+    "dead-lettered without a failure": (
+        "DeadLetteredOnlyWhenDue",
+        life(letter(1, 0, 1, reason="permanent"), attempt(1, 1), attempt(1, 2), *BOTH),
+        [6],
+        "orders[0]@0 has a dead letter, and no attempt of it has failed, in one",
+    ),
+    "failures miscounted": (
+        "DeadLetteredOnlyWhenDue",
+        life(
+            attempt(1, 0, how="failed"),
+            letter(1, 0, 2, reason="permanent"),
+            attempt(1, 1),
+            attempt(1, 2),
+            *BOTH,
+        ),
+        [7, 8],
+        "orders[0]@0 has a dead letter of 2 failures, and 1 were seen, in one",
+    ),
+    "more and more state": (
+        "BoundedState",
+        life(attempt(1, 0), attempt(1, 1), attempt(1, 2), *BOTH, Kept(2, "one", 4, 3)),
+        [16],
+        "one keeps 4 entries, at most 3 may be",
+    ),
+}
+
+
+@pytest.mark.parametrize("log", [pytest.param(log, id=name) for name, log in HOLD.items()])
+def test_what_may_happen_breaks_nothing(log: list[Entry]) -> None:
+    """Every guarantee holds where the consumer does as it should, whatever happens to it."""
+    chosen = guarantees() if log else guarantees()[2:]
+    assert [] == list(map(str, broken(log, chosen)))
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "log", "shown", "text"),
+    [pytest.param(*case, id=name) for name, case in BROKEN.items()],
+)
+def test_what_breaks_one_breaks_only_that(
+    guarantee: str, log: list[Entry], shown: list[int], text: str
+) -> None:
+    """The violation names its guarantee, and shows no more of the log than it needs."""
+    (violation,) = broken(log, guarantees())
+    assert (guarantee, text) == (violation.guarantee, violation.text)
+    assert [log[index] for index in shown] == list(violation.stretch)
+
+
+def test_letters_in_a_row_are_counted() -> None:
+    """One more than the limit without a success between them is one too many."""
+    letters = [
+        entry
+        for at_s in (1, 2, 3)
+        for entry in [
+            *attempt(at_s, at_s - 1, how="failed"),
+            letter(at_s, at_s - 1, 1, reason="permanent"),
+        ]
+    ]
+    log = life(letters, *BOTH)
+    assert [] == broken(log, guarantees(limit=3))
+    (violation,) = broken(log, guarantees(limit=2))
+    assert "LettersWithinLimit" == violation.guarantee
+    assert (log[8], log[14]) == (violation.stretch[0], violation.stretch[-1])
+
+
+def test_a_success_or_an_operator_ends_the_row() -> None:
+    """What comes after is the first again."""
+    row: list[Entry] = [letter(1, 0, 1), letter(1, 1, 1, reason="given-up"), letter(1, 2, 1)]
+    assert [] == broken(row, [LettersWithinLimit(1)])
+    row = [letter(1, 0, 1), *attempt(1, 1), letter(1, 2, 1)]
+    assert [] == broken(row, [LettersWithinLimit(1)])
+
+
+@pytest.mark.parametrize(
+    ("log", "late"),
+    [
+        ([opened(0, 0), begun(1.01, 0)], 0),
+        ([opened(0, 0), begun(1.04, 0)], 1),
+        ([opened(0, 0), begun(0.5, 0, P1), *attempt(9, 0, P1)[1:], begun(9, 0)], 0),
+        ([opened(0, 0), begun(0.5, 0, P1), *attempt(9, 0, P1)[1:], begun(9.5, 0)], 1),
+        ([opened(0, 0), Away(9, "one", 0.5), begun(9, 0)], 0),
+        ([opened(0, 0), Away(9, "one", 1.5), begun(9, 0)], 1),
+        ([opened(0, 0), revoked(0.5, P0), begun(9, 0)], 0),
+        ([unsent(0, 0), begun(9, 0)], 0),
+    ],
+)
+def test_a_late_probe_is_seen(log: list[Entry], late: int) -> None:
+    """Late is what the member had time for; a call in progress, a member that is not there, a
+    letter's sending, and a held message that is gone excuse."""
+    assert late == len(broken(log, [NothingLate()]))
+
+
+def test_a_violation_is_a_text_to_read() -> None:
+    """The guarantee, the sentence, and one line for each entry of the stretch."""
+    log = [*attempt(1, 0, how="failed"), opened(1, 0), begun(1.5, 0, P1)]
+    (violation,) = broken(log, [NothingWhileOpen()])
+    first, *lines = str(violation).splitlines()
+    assert (
+        "NothingWhileOpen: orders[1]@0 was attempted while the circuit of orders[0]@0 was open in "
+        "one" == first
+    )
+    assert ["1.000 one: CircuitOpened", "1.500 one: orders[1]@0 is attempted"] == [
+        lines[0].strip()[:24],
+        lines[1].strip(),
+    ]
+
+
+def test_a_long_stretch_is_cut_in_the_middle() -> None:
+    """Thirty lines are shown: how it began, and how it ended."""
+    log = [*appended(), assigned(0), *[Committed(1, "", {P0: 0})] * 90, begun(1, 1), stopped(2)]
+    (violation,) = broken([opened(0, 0), *log], [NothingWhileOpen()])
+    lines = str(violation).splitlines()
+    assert 1 + 30 + 1 == len(lines)
+    assert "entries more" in lines[16]
