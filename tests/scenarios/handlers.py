@@ -14,9 +14,9 @@ from linear_retry.kafka import Message
 Script: TypeAlias = Mapping[str, Sequence[str]]
 """Place, as `partition@offset`, to what each attempt of it does; afterwards it succeeds.
 
-`outage` and `poison` raise. `kill` is SIGKILL. `gate PATH` returns once there is such a file,
-`gate PATH poison` raises then. `hang PATH` never returns, and makes such a file once SIGINT acts as
-it does by default.
+`outage` and `poison` raise. `kill` is SIGKILL. `wait SECONDS` returns after so long. `gate PATH`
+returns once there is such a file, `gate PATH poison` raises then. `hang PATH` never returns, and
+makes such a file once SIGINT acts as it does by default.
 """
 
 _LOOKS_S = 0.005
@@ -75,5 +75,7 @@ def _act(step: str, place: str) -> None:
             while not Path(path).exists():
                 waiting.wait(_LOOKS_S)
             _act(" ".join(then) or "done", place)
+        case ["wait", seconds]:
+            waiting.wait(float(seconds))
         case _:
             raise AssertionError(f"the script says {step!r}")

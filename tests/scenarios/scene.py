@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from linear_retry import LinearConsumer, Strategy, events
 from linear_retry.consumer.clock import SystemClock
@@ -239,16 +239,26 @@ class Member:
             consumer.run(self._handler)
 
 
+class Life(Protocol):
+    """What a process is to do, and where it leaves its testimony."""
+
+    @property
+    def testimony(self) -> str: ...
+
+    def to_json(self) -> str: ...
+
+
 class Process:
     """A consumer in a process of its own, which does not outlive this one."""
 
-    def __init__(self, role: Role, errors: Path) -> None:
+    def __init__(self, role: Life, errors: Path, module: str = "tests.scenarios.child") -> None:
+        """`module` is run with the role as its argument."""
         self._role, self._errors = role, errors
-        module = (sys.executable, "-m", "tests.scenarios.child", role.to_json())
+        command = (sys.executable, "-m", module, role.to_json())
         guard = (sys.executable, "-I", "-S", dying_with_parent.__file__)
         with errors.open("wb") as file:
             self._process = subprocess.Popen(
-                [*guard, str(os.getpid()), *module],
+                [*guard, str(os.getpid()), *command],
                 cwd=CHECKOUT,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -262,6 +272,10 @@ class Process:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait(_END_S)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
 
     def exit_code(self, within_s: float = _END_S) -> int:
         """Once it has ended; a signal's is negative."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Protocol, TypeAlias
@@ -92,18 +92,28 @@ class Seeded:
 
 @dataclass(frozen=True, slots=True)
 class OnBroker:
-    """Plays one seed after another on the real broker, which they share."""
+    """Plays seeds on the real broker, which they share, some at once: most of a play is waiting."""
 
     name: str
     unit: str
     short: int
     long: int
     play: Callable[[int, RealKafka], Counts]
+    at_once: int = 1
 
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
         kafka = broker()
-        for seed in range(first, first + amount):
-            yield play_all(lambda each: self.play(each, kafka), range(seed, seed + 1))
+
+        def one(seed: int) -> Tally:
+            return play_all(lambda each: self.play(each, kafka), range(seed, seed + 1))
+
+        with ThreadPoolExecutor(self.at_once, self.name) as pool:
+            plays = [pool.submit(one, seed) for seed in range(first, first + amount)]
+            try:
+                for part in as_completed(plays):
+                    yield part.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
 
 
 def play_all(play: Callable[[int], Counts], seeds: range) -> Tally:

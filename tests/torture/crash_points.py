@@ -1,0 +1,111 @@
+"""What if a member is killed at any point of its life?"""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from linear_retry.consumer.clock import SystemClock
+from linear_retry.scope import ScopeKind
+from tests.real_kafka import RealKafka
+from tests.scenarios.protocols import PROTOCOLS
+from tests.torture.layer import Counts, OnBroker
+from tests.torture.points import POINTS, Point
+from tests.torture.struck_scene import StruckScene, struck_scene
+
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """What a seed stands for."""
+
+    number: int
+    point: Point
+    protocol: str
+    scope: ScopeKind
+    static: bool
+    dice: random.Random
+
+    @property
+    def config(self) -> dict[str, Any]:
+        name = {"group.instance.id": "static"} if self.static else {}
+        return {**PROTOCOLS[self.protocol], **name}
+
+    @property
+    def heirs_config(self) -> dict[str, Any]:
+        """In KIP-848 groups a name stays taken until the session of the dead has ended."""
+        new_name = self.static and self.protocol == "consumer"
+        return {"group.instance.id": "another"} if new_name else {}
+
+
+def cast(seed: int) -> Cast:
+    """Points go round; with each round protocol and scope are others."""
+    lap, number = divmod(seed, len(POINTS))
+    point, dice = POINTS[number], random.Random(seed)
+    protocol = list(PROTOCOLS)[(lap + number) % len(PROTOCOLS)]
+    scope = point.plot.scopes[(lap // len(PROTOCOLS) + number) % len(point.plot.scopes)]
+    alone = point.plot.company == "nobody"
+    return Cast(number, point, protocol, scope, alone and dice.random() < 0.25, dice)
+
+
+def play(seed: int, kafka: RealKafka) -> Counts:
+    """One is killed at its point, another goes on: the guarantees hold over both lives."""
+    now_s, given = SystemClock().now_s, cast(seed)
+    with struck_scene(kafka, given.point, scope=given.scope, config=given.config) as scene:
+        first = scene.strike(given.dice)
+        others = scene.company(first)
+        scene.wait_until_struck(first)
+        code = first.exit_code()
+        killed_s = now_s()
+        assert code == -signal.SIGKILL, f"exit code {code}\n{scene.tell()}"
+        others = others or [scene.heir("second", **given.heirs_config)]
+        scene.produce_for_the_heirs()
+        scene.wait_until_all_is_done()
+        for other in others:
+            other.stop()
+        scene.presume_letters(killed_s)
+        broken = [*scene.violations(), *letters_amiss(scene), *repeated_too_much(scene)]
+        assert not broken, "\n".join([*broken, scene.tell()])
+        twice = sum(count - 1 for count in scene.letters_found().values())
+        handled = Counter(scene.handled())
+        return Counter(
+            {
+                "points struck": 1,
+                f"in {given.protocol} groups": 1,
+                f"in scope {given.scope}": 1,
+                "static members": int(given.static),
+                "attempts": len(scene.attempts()),
+                "handled twice": sum(count > 1 for count in handled.values()),
+                "letters twice": twice,
+            }
+        )
+
+
+CRASH_POINTS = OnBroker("crash-points", "kills", len(POINTS), 50 * len(POINTS), play, _AT_ONCE)
+
+
+def letters_amiss(scene: StruckScene) -> list[str]:
+    """Each is there once; a plain one once more where it was struck before it was committed."""
+    found = scene.letters_found()
+    most = 2 if scene.point.again and not scene.plot.transactional else 1
+    ids = {letter.retry_id for letter in scene.dead_letters()}
+    return [
+        *(f"no letter for {place}" for place in scene.plot.refused - set(found)),
+        *(f"{count} letters for {place}" for place, count in found.items() if count > most),
+        *(["letters of one message differ in their id"] if len(ids) > len(found) else []),
+    ]
+
+
+def repeated_too_much(scene: StruckScene) -> list[str]:
+    """Whoever goes on begins behind everything of which the dead one knew that it is committed."""
+    known = scene.acknowledged()
+    return [
+        f"{part}@{offset} was known to be committed, and is attempted again by the {heir} one"
+        for heir in ("second", "other")
+        for _, part, offset in scene.attempts(heir)
+        if offset < known.get(part, 0)
+    ]

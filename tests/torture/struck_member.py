@@ -1,0 +1,102 @@
+"""One life of a member that is struck at a moment of it: run as a script, with a `Role` in JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
+from linear_retry.consumer.assembly import Outside
+from linear_retry.consumer.clock import SystemClock
+from linear_retry.kafka import Message
+from tests.guarantees import Witness
+from tests.scenarios.handlers import OutageError, Script, Scripted
+from tests.scenarios.testimony import Testimony
+from tests.torture.moments import Blow, Moments, StruckConsumer, StruckProducer, stores_watched
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What the process is to do.
+
+    It ends after the place, `partition@offset`, or at the kind of event, `stops_at`. `handler_s` is
+    how long each call of the handler takes.
+    """
+
+    member: str
+    testimony: str
+    config: dict[str, Any]
+    topic: str
+    letters: str
+    letters_config: dict[str, Any]
+    transactional: bool
+    strategy: list[float]
+    blow: dict[str, Any]
+    script: Script = field(default_factory=dict)
+    stops_at: str = ""
+    handler_s: float = 0.0
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def main(role: Role) -> None:
+    moments = Moments(Blow(**role.blow))
+    # The machine's clock since boot: the same for all processes, so their logs can be merged.
+    witness = Witness(SystemClock().now_s, Testimony(Path(role.testimony)))
+    outside = Outside(
+        consumer=lambda config: StruckConsumer(config, moments),
+        producer=lambda config: StruckProducer(config, moments),
+    )
+
+    def hear(event: Event) -> None:
+        if type(event).__name__ == role.stops_at:
+            consumer.stop()
+        moments.hear(event)
+
+    with (
+        stores_watched(moments),
+        LinearConsumer(
+            role.config,
+            [role.topic],
+            strategy=Strategy(role.strategy),
+            transient=OutageError,
+            dead_letters=DeadLetters(
+                role.letters, role.letters_config, transactional=role.transactional
+            ),
+            listeners=[witness.listener(role.member), hear],
+            _outside=outside,
+            **role.options,
+        ) as consumer,
+    ):
+        scripted = Scripted(role.script)
+
+        def act(message: Message) -> None:
+            moments.come(f"in {moments.handling(message)}")
+            time.sleep(role.handler_s)
+            scripted(message)
+
+        witnessed = witness.handler(role.member, act)
+
+        def handle(message: Message) -> None:
+            what = moments.handling(message)
+            try:
+                witnessed(message)
+            except Exception:
+                moments.come(f"after the failure of {what}")
+                raise
+            if f"{message.partition()}@{message.offset()}" == role.stops_at:
+                consumer.stop()
+            moments.come(f"after {what}")
+
+        consumer.run(handle)
+        moments.leaving = True
+
+
+if __name__ == "__main__":
+    main(Role(**json.loads(sys.argv[1])))

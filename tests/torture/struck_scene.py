@@ -1,0 +1,261 @@
+"""Who is struck, who goes on, and what must be so in the end?"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import signal
+import tempfile
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs export too little
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from linear_retry import DeadLetters
+from linear_retry.events import DeadLettered
+from linear_retry.scope import Partition, ScopeKind
+from tests.guarantees import Entry, Said, done_places
+from tests.kafka_operations import KafkaOperations, wait_until
+from tests.scenarios.handlers import Scripted
+from tests.scenarios.scene import Member, Process, Scene
+from tests.torture.moments import Blow
+from tests.torture.points import Point
+from tests.torture.struck_member import Role
+
+SESSION_MS = 2000
+TRANSACTION_MS = 2000
+PARTITIONS = 2
+
+
+class StruckScene(Scene):
+    """A member that is struck at a point of its life, and a group that has to go on."""
+
+    def __init__(
+        self,
+        kafka: KafkaOperations,
+        directory: Path,
+        point: Point,
+        *,
+        scope: ScopeKind,
+        config: dict[str, Any],
+        name: str,
+    ) -> None:
+        """`name` is that of its topic. The topics are made, and filled."""
+        plot = point.plot
+        letters = f"{name}.dlq"
+        super().__init__(kafka, name, letters, directory, strategy=plot.strategy, config=config)
+        self.point, self.plot, self.scope = point, plot, scope
+        self._files = directory
+        self._seen: dict[Partition, set[int]] = {}
+        self._presumed: list[Said] = []
+        kafka.create_topic(name, PARTITIONS)
+        kafka.create_topic(letters, PARTITIONS)
+        shorten_session(kafka, self.group)
+        for partition in range(PARTITIONS):
+            self.produce(plot.messages, partition)
+        self.visible()
+
+    # -- who takes part ----------------------------------------------------------------------
+
+    def strike(self, dice: random.Random, by: int | None = signal.SIGKILL, **more: Any) -> Process:
+        """A process that is struck by this signal, or stands still, at the scene's point.
+
+        `more` are keys for librdkafka.
+        """
+        blow = Blow(
+            self.point.moment,
+            str(self.struck),
+            str(self.go),
+            nth=dice.randint(1, self.point.times),
+            signal=by,
+            into_commit_s=dice.uniform(0.0, 0.02),
+        )
+        role = Role(
+            member="first",
+            testimony=str(self._files / "first.testimony"),
+            config=self.config("first", **self.plot.config, **more),
+            topic=self.topic,
+            letters=self.letters,
+            letters_config=self.letters_config,
+            transactional=self.plot.transactional,
+            strategy=self.strategy,
+            blow=asdict(blow),
+            script=self.plot.script,
+            stops_at=self.plot.stops_at,
+            handler_s=self.plot.handler_s,
+            options={"scope": self.scope},
+        )
+        process = Process(role, self._files / "first.stderr", "tests.torture.struck_member")
+        self._processes.append(process)
+        return process
+
+    def wait_until_struck(self, process: Process) -> None:
+        """It has come to its point."""
+        wait_until(
+            lambda: self.struck.exists() or process.has_ended,
+            "it comes to its point",
+            60.0,
+            detail=self.tell,
+        )
+        assert self.struck.exists(), f"it ended before it came to its point\n{self.tell()}"
+
+    def heir(self, name: str, **more: Any) -> Member:
+        """Someone to whom nothing bad happens, but what can never be handled by anyone."""
+        script = {f"{part}@{offset}": ["poison"] * 9 for part, offset in self.plot.refused}
+        letters = DeadLetters(
+            self.letters, self.letters_config, transactional=self.plot.transactional
+        )
+        options = {"dead_letters": letters, "scope": self.scope, "config": more}
+        return self.join(name, Scripted(script), **options)
+
+    def company(self, process: Process) -> list[Member]:
+        """Who comes, and may go again, while the first one comes to its point."""
+        if self.plot.company == "nobody":
+            return []
+
+        def heard(kind: str, member: str) -> bool:
+            said = [entry for entry in self.log() if isinstance(entry, Said)]
+            kinds = [type(one.event).__name__ for one in said if one.member == member]
+            return kind in kinds or self.struck.exists()
+
+        wait_until(lambda: heard(self.plot.comes_at, "first"), "they may come", detail=self.story)
+        other = self.heir("other")
+        if self.plot.company == "joins":
+            return [other]
+        wait_until(lambda: heard("Assigned", "other"), "they may go", detail=self.story)
+        other.stop()
+        return []
+
+    def produce_for_the_heirs(self) -> None:
+        """More comes after the blow: who was struck may have done all that there was."""
+        for partition in range(PARTITIONS):
+            self.produce(1, partition)
+
+    # -- what is there -----------------------------------------------------------------------
+
+    @property
+    def struck(self) -> Path:
+        return self._files / "struck"
+
+    @property
+    def go(self) -> Path:
+        return self._files / "go"
+
+    @property
+    def letters_config(self) -> dict[str, Any]:
+        """Of the producers. A transaction of the dead must not last for long."""
+        return {"transaction.timeout.ms": TRANSACTION_MS} if self.plot.transactional else {}
+
+    def acknowledged(self) -> dict[int, int]:
+        """Partition to the offset that the first one, when struck, knew to be committed."""
+        return {part: offset for _, part, offset in json.loads(self.struck.read_text())}
+
+    def visible(self) -> dict[Partition, list[int]]:
+        """The offsets that a reader finds, or found before retention."""
+        for partition, found in super().visible().items():
+            self._seen.setdefault(partition, set()).update(found)
+        return {partition: sorted(found) for partition, found in self._seen.items()}
+
+    def log(self) -> list[Entry]:
+        """Of what all have said, with what `presume_letters` knows better."""
+        entries = [entry for entry in super().log() if not self._is_late(entry)]
+        return sorted([*entries, *self._presumed], key=lambda entry: entry.at_s)
+
+    def presume_letters(self, struck_s: float) -> None:
+        """What a transaction brought is there, though the first one did not live to say so.
+
+        Or said so only when it was awake again.
+        """
+        if not self.plot.transactional:
+            return
+        known = _letters_told(self.log(), struck_s)
+        for letter in self.dead_letters():
+            if letter.retry_id not in known:
+                place = (self.topic, letter.original_partition, letter.original_offset)
+                event = DeadLettered(
+                    *place, self.letters, letter.retry_id, 1, letter.reason, "", 1, ()
+                )
+                self._presumed.append(Said(struck_s, "first", event))
+
+    def _is_late(self, entry: Entry) -> bool:
+        presumed = _letters_told(list(self._presumed), math.inf)
+        return (
+            isinstance(entry, Said)
+            and entry.member == "first"
+            and isinstance(entry.event, DeadLettered)
+            and entry.event.retry_id in presumed
+        )
+
+    def letters_found(self) -> Counter[tuple[int, int]]:
+        """How often each message is in the dead-letter topic, for a `read_committed` reader."""
+        return Counter(
+            (letter.original_partition, letter.original_offset) for letter in self.dead_letters()
+        )
+
+    def wait_until_all_is_done(self, within_s: float = 60.0) -> None:
+        """Until all that can be handled is handled: what cannot has been buried by then.
+
+        Of some letters nobody may know: whoever sent it was struck.
+        """
+        wanted = {(*p, offset) for p, found in self.visible().items() for offset in found}
+        wanted -= {(self.topic, *place) for place in self.plot.refused}
+        wait_until(
+            lambda: wanted <= done_places(self.log()), "all is done", within_s, detail=self.tell
+        )
+
+    def tell(self) -> str:
+        """For a person who has to find out why."""
+        return (
+            f"{self.point.moment} of {self.plot}, scope {self.scope}, {self.config('first')}\n"
+            f"{self.story()}"
+        )
+
+
+@contextmanager
+def struck_scene(kafka: KafkaOperations, point: Point, **options: Any) -> Iterator[StruckScene]:
+    """Nobody takes part in it any longer afterwards, and its topics are gone."""
+    name = f"struck-{uuid.uuid4().hex[:12]}"
+    with tempfile.TemporaryDirectory() as directory:
+        scene = StruckScene(kafka, Path(directory), point, name=name, **options)
+        try:
+            yield scene
+        finally:
+            scene.end()
+        for topic in (scene.topic, scene.letters):
+            kafka.delete_topic(topic)
+
+
+def _letters_told(log: list[Entry], struck_s: float) -> set[str]:
+    """The ids of letters of which the first one told in time, or others at all."""
+    return {
+        entry.event.retry_id
+        for entry in log
+        if isinstance(entry, Said)
+        and isinstance(entry.event, DeadLettered)
+        and (entry.member != "first" or entry.at_s <= struck_s)
+    }
+
+
+def shorten_session(kafka: KafkaOperations, group: str) -> None:
+    """In KIP-848 groups it is the broker's, and a dead member's partitions wait for its end."""
+    entry = ConfigEntry(
+        "consumer.session.timeout.ms",
+        str(SESSION_MS),
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    admin = AdminClient(kafka.client_settings())
+    for answer in admin.incremental_alter_configs([resource]).values():
+        answer.result(20)
