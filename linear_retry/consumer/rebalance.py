@@ -40,8 +40,10 @@ class Rebalance:
         parts.ownership.take(partitions, parts.clock.now_s())
         parts.offsets.begin(partitions)
         parts.reading.start_small()
-        self._steering.settle(partitions)
-        parts.emit(Assigned(tuple(partitions)))
+        try:
+            self._steering.settle(partitions)
+        finally:
+            parts.emit(Assigned(tuple(partitions)))
 
     def revoked(self, partitions: list[Partition]) -> None:
         """Commit what is done, then drop the state: the next owner starts the strategy anew.

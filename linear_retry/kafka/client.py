@@ -261,11 +261,15 @@ class Client:
     def _on_assign(self, _: object, partitions: list[TopicPartition]) -> None:
         # Assign first: a pause before it is silently ignored (60,000 messages let through).
         # As given: asking for committed offsets here timed out under an open transaction.
-        if not self.restarts_all:
-            self._consumer.incremental_assign(partitions)
-        else:
-            self._consumer.assign(partitions)
-        self._tidings.assigned([_key(item) for item in partitions])
+        try:
+            if not self.restarts_all:
+                self._consumer.incremental_assign(partitions)
+            else:
+                self._consumer.assign(partitions)
+        finally:
+            # Also where a signal's handler has raised in there: confluent_kafka assigns what its
+            # callback has not, and what is not known to be ours would be dropped for ever.
+            self._tidings.assigned([_key(item) for item in partitions])
         if self._transactional:
             # Here, and not right before it is used: that of a living member would be accepted for
             # a partition that is another's by then.

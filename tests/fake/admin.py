@@ -23,9 +23,10 @@ _TIMEOUT_S = 5.0
 
 
 class FakeAdmin:
-    """Answers come after `faults.admin_answer_s` of virtual time; with None, never.
+    """Answers come after `faults.admin_answer_s` of virtual time.
 
-    With the brokers down the answer is that none came, after `_TIMEOUT_S`.
+    With None, or the brokers down, the answer is that none came, after `_TIMEOUT_S`: librdkafka
+    leaves no question open.
     """
 
     def __init__(self, fake: FakeKafka) -> None:
@@ -87,9 +88,9 @@ class FakeAdmin:
                 future.set_exception(KafkaException(error))
 
         after_s = self._fake.faults.admin_answer_s
-        if self._fake.faults.brokers_down:
+        if self._fake.faults.brokers_down or after_s is None:
             self._fake.clock.at(_TIMEOUT_S, give_up)
-        elif after_s is not None:
+        else:
             self._fake.clock.at(after_s, settle)
             self._fake.clock.run_due()
         return futures

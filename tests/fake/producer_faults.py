@@ -35,7 +35,7 @@ class ProducerFaults:
     delivery_s: float = 0.0
     """How long a record takes; longer than its timeout is ambiguous: reported so, and there."""
     admin_answer_s: float | None = 0.0
-    """How long the admin client's answers take; None: they never come."""
+    """How long the admin client's answers take; None: no broker answers in time."""
     _deliveries: deque[DeliveryFault] = field(default_factory=deque)
     _produces: deque[BaseException] = field(default_factory=deque)
     _breaks: deque[KafkaError] = field(default_factory=deque)

@@ -1,0 +1,319 @@
+"""Does the loop stand it when librdkafka pauses, seeks and delivers as it should not?"""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from linear_retry import events
+from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Protocol
+from tests.consumer.misbehaving import (
+    LONGER_THAN_PATIENCE_S,
+    P0,
+    P1,
+    all_protocols,
+    ends_well,
+    nothing_was_dead,
+    open_circuit,
+    reading,
+    said,
+    until,
+)
+from tests.guarantees import Begun
+
+REFUSED = KafkaException(KafkaError(KafkaError._STATE, "Local: Erroneous state"))
+
+
+def begun(group: FakeGroup) -> list[tuple[float, tuple[str, int, int]]]:
+    return [(entry.at_s, entry.place) for entry in group.witness.log if isinstance(entry, Begun)]
+
+
+# -- pause and resume --------------------------------------------------------------------------
+
+
+@all_protocols
+def test_a_pause_right_after_the_assign_is_lost(protocol: Protocol) -> None:
+    """What is assigned while a circuit is open, and paused in vain, is dropped and paused again."""
+    group = open_circuit(protocol)
+    first = group.members[0]
+    group.join()
+    group.share([0, 1])
+    until(group, lambda: said(group.members[1], events.Assigned))
+    group.produce(1, 50)
+    group.fake.faults.race(P1)
+    group.share([0, 0])
+    until(group, lambda: said(first, events.LeakDropped))
+    assert {1} == {event.partition for event in said(first, events.LeakDropped)}
+    ends_well(group)
+
+
+@all_protocols
+def test_a_paused_partition_leaks_again_and_again(protocol: Protocol) -> None:
+    """Each message is dropped, whatever the pause said, and comes again in its order."""
+    group = open_circuit(protocol)
+    group.fake.faults.leak(P0, 3)
+    group.fake.faults.leak(P1, 3)
+    until(group, lambda: len(said(group.members[0], events.LeakDropped)) >= 6)
+    ends_well(group)
+
+
+@all_protocols
+def test_the_pause_flag_survives_a_revoke(protocol: Protocol) -> None:
+    """What went away paused and comes back is resumed (confluent-kafka-go #193)."""
+    group = open_circuit(protocol)
+    first, _ = group.members[0], group.join()
+    group.share([1, 1])
+    until(group, lambda: said(first, events.Revoked))
+    group.dependency.down_for = set()
+    group.fake.clock.advance(10)
+    group.turn(2)
+    group.share([0, 0])
+    ends_well(group)
+    nothing_was_dead(first)
+
+
+@all_protocols
+@pytest.mark.parametrize("call", ["pause", "resume"])
+def test_a_call_is_refused(protocol: Protocol, call: str) -> None:
+    """A pause or resume that librdkafka refuses is made for each partition by itself."""
+    group = open_circuit(protocol) if call == "resume" else reading(protocol)
+    group.fake.faults.raise_in_call(call, REFUSED)
+    group.dependency.down_for = {P0}
+    group.turn(5)
+    ends_well(group)
+    nothing_was_dead(group.members[0])
+
+
+@all_protocols
+def test_new_partitions_while_open(protocol: Protocol) -> None:
+    """They are assigned and not paused by librdkafka: nothing of them is attempted before."""
+    group = open_circuit(protocol)
+    group.fake.add_partitions(TOPIC, 1)
+    group.visible[TOPIC, 2] = []
+    group.produce(2, 5)
+    group.share([0, 0, 0])
+    group.turn(5)
+    assert [] == [place for _, place in begun(group) if place[1] == 2]
+    ends_well(group)
+
+
+@all_protocols
+def test_a_late_resume(protocol: Protocol) -> None:
+    """Sought after the resume, the next message comes at once: a resume alone takes a second."""
+    group = open_circuit(protocol)
+    group.fake.faults.late_resume_s = 0.8
+    group.dependency.down_for = set()
+    until(group, lambda: said(group.members[0], events.CircuitClosed))
+    closed_s = group.fake.clock.now_s()
+    group.turn(2)
+    assert closed_s == begun(group)[-1][0]
+    ends_well(group)
+
+
+# -- seek --------------------------------------------------------------------------------------
+
+
+@all_protocols
+def test_a_pause_undoes_a_seek(protocol: Protocol) -> None:
+    """So the pause comes first, and each seek holds (librdkafka #3471)."""
+    group = reading(protocol, strategy=[1, 1, 1])
+    group.fake.faults.pause_loses_seek = True
+    for _ in range(3):
+        group.dependency.down = True
+        group.turn(6)
+        group.dependency.down = False
+        group.turn(6)
+    ends_well(group)
+    assert [] == said(group.members[0], events.DataLost)
+
+
+@all_protocols
+@pytest.mark.parametrize(
+    "code", [KafkaError._STATE, KafkaError._TIMED_OUT, KafkaError._UNKNOWN_PARTITION]
+)
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_seek_fails_as_the_circuit_opens(protocol: Protocol, code: int, times: int) -> None:
+    """It is not passed over: the partition begins anew, still paused, or is given up."""
+    group = reading(protocol)
+    group.dependency.down = True
+    group.turn()
+    group.fake.faults.fail_seek(code, times)
+    group.turn(5)
+    group.dependency.down = False
+    group.finish()
+    assert [] == group.violations()
+
+
+@all_protocols
+def test_seeks_fail_right_after_an_assign(protocol: Protocol) -> None:
+    """700 of 9,000 right after a rebalance did (librdkafka #2190, #5345): it begins anew there."""
+    group = reading(protocol)
+    for partition in (P0, P1):
+        group.fake.faults.refuse_early_seek(partition, 3)
+    group.fake.faults.fail_seek(KafkaError._STATE)
+    group.dependency.down = True
+    until(group, lambda: said(group.members[0], events.CircuitOpened))
+    ends_well(group)
+
+
+# -- what comes --------------------------------------------------------------------------------
+
+
+@all_protocols
+def test_the_first_message_is_a_later_one(protocol: Protocol) -> None:
+    """It is not believed: sought again, what was left out comes."""
+    group = open_circuit(protocol)
+    group.fake.faults.jump(P0, 6)
+    group.fake.faults.jump(P1, 6)
+    ends_well(group)
+
+
+@all_protocols
+def test_the_first_message_is_the_one_before(protocol: Protocol) -> None:
+    """It is done already, and dropped."""
+    group = open_circuit(protocol)
+    group.fake.faults.stale(P0)
+    group.fake.faults.stale(P1)
+    ends_well(group)
+
+
+@all_protocols
+def test_markers_at_the_end(protocol: Protocol) -> None:
+    """The broker's end stays above what is read, for ever: a partition at its end is not dead."""
+    group = reading(protocol)
+    group.fake.topics[TOPIC].partitions[0].mark(3)
+    group.fake.topics[TOPIC].partitions[1].append(b"open", None, None, 0, pending=True)
+    group.finish()
+    group.share([0, 0])
+    for _ in range(60):
+        group.turn()
+    assert group.fake.clock.now_s() > 1_000 + 2 * LONGER_THAN_PATIENCE_S
+    nothing_was_dead(group.members[0])
+    assert [] == group.violations()
+
+
+@all_protocols
+def test_gaps_everywhere(protocol: Protocol) -> None:
+    """Offsets that nobody can read, before a message that fails, and at which all is begun."""
+    group = open_circuit(protocol)
+    for number in range(6):
+        group.produce(number % 2, 1, gap=number)
+    group.join()
+    group.share([1, 0])
+    ends_well(group)
+
+
+@all_protocols
+def test_a_slow_broker(protocol: Protocol) -> None:
+    """The first message takes longer than the watchdog's patience: it waits longer each time."""
+    group = open_circuit(protocol)
+    group.fake.faults.late_fetch_s = LONGER_THAN_PATIENCE_S
+    ends_well(group)
+
+
+@all_protocols
+def test_a_watchdog_without_an_answer(protocol: Protocol) -> None:
+    """As long as the broker does not say how far it has got, nothing is taken for dead."""
+    group = open_circuit(protocol)
+    group.fake.faults.admin_answer_s = None
+    group.fake.faults.kill(P1)
+    group.dependency.down_for = set()
+    group.turn(60)
+    nothing_was_dead(group.members[0])
+    group.fake.faults.admin_answer_s = 3.0
+    group.share([0, 0])
+    ends_well(group)
+
+
+@all_protocols
+def test_a_first_offset_that_is_not_decided(protocol: Protocol) -> None:
+    """A dead owner's transaction may commit more: it is waited for, and nothing done twice."""
+    group = FakeGroup(protocol=protocol, partitions=1)
+    group.produce(0, 4)
+    group.fake.group(GROUP)[P0] = 0
+    group.visible[P0].remove(0)
+    group.visible[P0].remove(1)
+    offsets = [TopicPartition(*P0, 2)]
+    group.fake.transactions.initialise("dead")
+    group.fake.transactions.add_offsets("dead", GROUP, offsets, 14.5)
+    group.join()
+    group.share([0])
+    group.turn(10)
+    assert [] == begun(group)
+    group.fake.transactions.end("dead", commit=True)
+    ends_well(group)
+    assert (TOPIC, 0, 2) == begun(group)[0][1]
+
+
+@all_protocols
+def test_headers_that_end_the_process(protocol: Protocol) -> None:
+    """A name that is not UTF-8: the letter has it escaped, and says so."""
+    group = reading(protocol)
+    group.dependency.refuses = {(0, 1)}
+    group.fake.faults.spoil_headers(P0)
+    ends_well(group)
+    (letter,) = group.fake.topics[LETTERS].partitions[0].records
+    headers = dict(letter.headers or ())
+    assert (b"value", b"spoilt%FF") == (headers["spoilt%FF"], headers["retry-escaped-headers"])
+
+
+# -- retention ---------------------------------------------------------------------------------
+
+
+@all_protocols
+def test_the_end_is_not_known_when_something_is_lost(protocol: Protocol) -> None:
+    """The broker does not say where it begins: it goes on at the beginning, wherever that is."""
+    group = open_circuit(protocol)
+    group.fake.faults.silence_watermarks(2)
+    group.fake.delete_records(*P1, 5)
+    del group.visible[P1][1:5]
+    ends_well(group)
+    (lost,) = said(group.members[0], events.DataLost)
+    assert (1, None) == (lost.offset, lost.next_offset)
+
+
+@all_protocols
+def test_what_is_out_of_range_is_told_again(protocol: Protocol) -> None:
+    """When the partition reads on already: nothing is begun anew, and nothing said twice."""
+    group = open_circuit(protocol)
+    group.fake.delete_records(*P1, 5)
+    group.dependency.down_for = set()
+    until(group, lambda: (TOPIC, 1, 6) in [place for _, place in begun(group)])
+    group.fake.faults.echo(P1)
+    group.produce(1, 5)
+    ends_well(group)
+    assert 1 == len(said(group.members[0], events.DataLost))
+
+
+# -- exceptions --------------------------------------------------------------------------------
+
+
+@all_protocols
+def test_an_exception_out_of_poll(protocol: Protocol) -> None:
+    """What the poll had taken is gone with it: everything is sought again."""
+    group = reading(protocol)
+    for _ in range(4):
+        group.fake.faults.raise_in_poll(RuntimeError("in poll"))
+        with pytest.raises(RuntimeError, match="in poll"):
+            group.turn()
+        group.turn()
+    ends_well(group)
+
+
+@all_protocols
+@pytest.mark.parametrize("call", ["pause", "resume", "assign", "unassign"])
+def test_an_interrupt_inside_a_callback(protocol: Protocol, call: str) -> None:
+    """A signal's handler raises in there: it comes out of the poll, and nothing is lost.
+
+    The bug: raised in `assign`, the partitions were librdkafka's and not known to be ours, and all
+    that came of them was dropped until the next rebalance.
+    """
+    group = open_circuit(protocol)
+    if protocol != "eager" and call.endswith("assign"):
+        call = f"incremental_{call}"
+    group.join()
+    group.fake.faults.raise_in_call(call, KeyboardInterrupt())
+    group.share([1, 0])
+    with pytest.raises(KeyboardInterrupt):
+        group.turn(20)
+    ends_well(group)
