@@ -1,36 +1,21 @@
-"""Where does a demo or a test get a broker from, without installing one?"""
+"""Where does a demo or a test get a broker from, without installing one, and its troubles?"""
 
 from __future__ import annotations
 
-import ctypes
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
 
-from confluent_kafka import KafkaError, cimpl
+from linear_retry.errors import UsageError
+from linear_retry.kafka import contents
+from linear_retry.kafka.mock_cluster import API_KEYS, MockCluster, RequestKind
+from linear_retry.scope import Partition
 
-from linear_retry.errors import BrokerError, ConfigurationError, UsageError
-
-_PRODUCER = 0  # rd_kafka_type_t
-_ERROR_TEXT_BYTES = 512
-
-_POINTER = ctypes.c_void_p
-_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
-    "rd_kafka_conf_new": (_POINTER, []),
-    "rd_kafka_conf_set": (
-        ctypes.c_int,
-        [_POINTER, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t],
-    ),
-    "rd_kafka_new": (_POINTER, [ctypes.c_int, _POINTER, ctypes.c_char_p, ctypes.c_size_t]),
-    "rd_kafka_destroy": (None, [_POINTER]),
-    "rd_kafka_handle_mock_cluster": (_POINTER, [_POINTER]),
-    "rd_kafka_mock_cluster_bootstraps": (ctypes.c_char_p, [_POINTER]),
-    "rd_kafka_mock_set_controller_id": (ctypes.c_int, [_POINTER, ctypes.c_int32]),
-    "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, [_POINTER, ctypes.c_int32]),
-    "rd_kafka_mock_topic_create": (
-        ctypes.c_int,
-        [_POINTER, ctypes.c_char_p, ctypes.c_int, ctypes.c_int],
-    ),
-}
+_ALL = -1
+_MANY_ERRORS = 10_000
+_NO_ERROR = 0
+_NAMES = {number: name for name, number in API_KEYS.items()}
 
 
 class EmbeddedKafka:
@@ -40,41 +25,178 @@ class EmbeddedKafka:
     about 5 MB of each partition, and the oldest go first. A topic that a producer or an admin
     client asks for comes into being with four partitions.
 
-    What it cannot do, and a real broker can: fence a producer, abort a transaction (everything is
-    visible to everyone), compact, delete by retention, answer admin calls (create topics, describe
-    configurations: refused at once as unsupported).
+    Its faults are methods. What lasts is a context manager (`with kafka.down(2):`), what happens at
+    once is a plain call (`kafka.move_leader("orders", 0, 2)`). Brokers are numbered from 1.
 
     Raises `BrokerError` where the cluster cannot be made, `ConfigurationError` where this build of
-    confluent-kafka hides librdkafka's functions (on Windows).
+    confluent-kafka does not show librdkafka's functions (on Windows, or before 2.16).
     """
 
-    def __init__(self, *, brokers: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        session_timeout_ms: int = 30_000,
+        heartbeat_interval_ms: int = 3_000,
+    ) -> None:
+        """The times are for members with `group.protocol=consumer`, who take them from the broker;
+        others say their own.
+        """
         self._brokers = brokers
-        self._library: ctypes.CDLL | None = None
-        self._handle: int | None = None
+        self._session_timeout_ms = session_timeout_ms
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._running: MockCluster | None = None
 
     @property
     def bootstrap(self) -> str:
         """The addresses of all brokers, for `bootstrap.servers`."""
-        addresses: bytes = self._lib.rd_kafka_mock_cluster_bootstraps(self._cluster)
+        addresses: bytes = self._cluster.ask("cluster_bootstraps")
         return addresses.decode()
 
-    def create_topic(self, name: str, partitions: int) -> None:
+    # -- topics and groups -------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
         """Make a topic; raises `BrokerError` where there is one of this name."""
-        code = self._lib.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1)
-        if code:
-            reason = KafkaError(code).str()
-            raise BrokerError(f"embedded broker: cannot create topic {name!r}: {reason}")
+        self._cluster.do(f"create topic {name!r}", "topic_create", name.encode(), partitions, 1)
+
+    def produce(self, topic: str, values: Iterable[bytes | str | None], partition: int = 0) -> None:
+        """Write messages; returns once all are acknowledged, raises `BrokerError` if one is not."""
+        contents.produce(self.bootstrap, topic, values, partition)
+
+    def offsets(self, topic: str) -> dict[Partition, list[int]]:
+        """The offsets that a reader finds now, of every partition. Raises `BrokerError`."""
+        return contents.visible_offsets(self.bootstrap, topic)
+
+    def committed(self, group_id: str, topic: str) -> dict[Partition, int]:
+        """What the group has committed, of the partitions where it has. Raises `BrokerError`."""
+        return contents.committed_offsets(self.bootstrap, group_id, topic)
+
+    # -- faults that last --------------------------------------------------------------------
+
+    @contextmanager
+    def down(self, broker: int | None = None) -> Iterator[None]:
+        """One broker, or all, cannot be reached. Leaders and coordinators stay where they are."""
+        number = self._number(broker)
+        self._cluster.do("stop a broker", "broker_set_down", number)
+        try:
+            yield
+        finally:
+            self._cluster.do("start a broker", "broker_set_up", number)
+
+    @contextmanager
+    def slow(self, rtt_ms: int, broker: int | None = None) -> Iterator[None]:
+        """Every answer of one broker, or of all, is so late."""
+        number = self._number(broker)
+        self._cluster.do("slow a broker down", "broker_set_rtt", number, rtt_ms)
+        try:
+            yield
+        finally:
+            self._cluster.do("speed a broker up", "broker_set_rtt", number, 0)
+
+    @contextmanager
+    def failing(self, kind: RequestKind, error: int) -> Iterator[None]:
+        """Every request of this kind is answered with this error (`KafkaError.NOT_COORDINATOR`).
+
+        `KafkaError._TRANSPORT` closes the connection instead. Errors of `fail` that nobody has
+        met when it ends are dropped too.
+        """
+        self._cluster.push_errors(kind, [error] * _MANY_ERRORS)
+        try:
+            yield
+        finally:
+            self.clear_errors(kind)
+
+    @contextmanager
+    def topic_failing(self, topic: str, error: int) -> Iterator[None]:
+        """Who asks for the topic's metadata is told this error."""
+        self._cluster.ask("topic_set_error", topic.encode(), error)
+        try:
+            yield
+        finally:
+            self._cluster.ask("topic_set_error", topic.encode(), _NO_ERROR)
+
+    # -- faults that happen ------------------------------------------------------------------
+
+    def fail(
+        self, kind: RequestKind, *errors: int, broker: int | None = None, after_ms: int = 0
+    ) -> None:
+        """The next requests of this kind are answered with one of these errors each.
+
+        At this broker only, where it is given; then each answer comes `after_ms` late, and an error
+        of 0 is a late answer without one. What one broker's requests have not met stays until they
+        do: librdkafka has no way to take it back.
+        """
+        if broker is not None:
+            self._cluster.push_broker_errors(kind, list(errors), self._number(broker), after_ms)
+        elif after_ms:
+            raise UsageError("embedded broker: after_ms is for one broker: give its number")
+        else:
+            self._cluster.push_errors(kind, list(errors))
+
+    def clear_errors(self, kind: RequestKind | None = None) -> None:
+        """Drop what was said by `fail` to all brokers and has not been met: of one kind, or all."""
+        for name in API_KEYS if kind is None else (kind,):
+            self._cluster.ask("clear_request_errors", API_KEYS[name])
+
+    def move_leader(self, topic: str, partition: int, broker: int) -> None:
+        """This broker leads the partition from now on; clients find out by being refused.
+
+        There is no way to leave it without one: librdkafka's mock would crash at the next request.
+        """
+        self._cluster.do(
+            f"move {topic}[{partition}] to broker {broker}",
+            "partition_set_leader",
+            topic.encode(),
+            partition,
+            self._number(broker),
+        )
+
+    def move_group_coordinator(self, group_id: str, broker: int) -> None:
+        """This broker coordinates the group from now on. Its members and offsets move along."""
+        self._move_coordinator("group", group_id, broker)
+
+    def move_transaction_coordinator(self, transactional_id: str, broker: int) -> None:
+        """This broker coordinates the producer's transactions from now on."""
+        self._move_coordinator("transaction", transactional_id, broker)
+
+    def move_controller(self, broker: int) -> None:
+        """This broker is the one for admin calls; 1 is at the start."""
+        self._cluster.ask("set_controller_id", self._number(broker))
+
+    def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
+        """What retention does: everything before this offset is gone, at once."""
+        self._cluster.do(
+            f"delete {topic}[{partition}] before {before_offset}",
+            "partition_delete_records",
+            topic.encode(),
+            partition,
+            before_offset,
+        )
+
+    # -- what was asked ----------------------------------------------------------------------
+
+    @contextmanager
+    def counting(self) -> Iterator[Callable[[], Counter[tuple[int, str]]]]:
+        """Within it, what it gives returns how often each broker was asked for each kind."""
+        self._cluster.ask("start_request_tracking")
+        try:
+            yield self._requests
+        finally:
+            self._cluster.ask("stop_request_tracking")
+            self._cluster.ask("clear_requests")
+
+    # ----------------------------------------------------------------------------------------
 
     def __enter__(self) -> EmbeddedKafka:
-        if self._handle is not None:
+        if self._running is not None:
             raise UsageError("embedded broker: it runs already")
-        self._library = _librdkafka()
-        self._handle = _new_handle(self._library, self._brokers)
+        cluster = self._running = MockCluster(self._brokers)
         # Without a controller admin calls wait for one until they time out.
-        self._library.rd_kafka_mock_set_controller_id(self._cluster, 1)
+        cluster.ask("set_controller_id", 1)
         # A new group would otherwise wait 3 s for more members.
-        self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 0)
+        cluster.ask("group_initial_rebalance_delay_ms", 0)
+        cluster.ask("set_group_consumer_session_timeout_ms", self._session_timeout_ms)
+        cluster.ask("set_group_consumer_heartbeat_interval_ms", self._heartbeat_interval_ms)
         return self
 
     def __exit__(
@@ -83,51 +205,33 @@ class EmbeddedKafka:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        library, handle = self._lib, self._handle
-        self._library = self._handle = None
-        library.rd_kafka_destroy(handle)  # takes the cluster and its threads along
+        cluster, self._running = self._cluster, None
+        cluster.close()
 
     @property
-    def _lib(self) -> ctypes.CDLL:
+    def _cluster(self) -> MockCluster:
         # A pointer to a cluster that is gone would crash the process: hence an error of Python's.
-        if self._library is None:
+        if self._running is None:
             raise UsageError("embedded broker: it runs only inside its `with` block")
-        return self._library
+        return self._running
 
-    @property
-    def _cluster(self) -> int:
-        cluster: int = self._lib.rd_kafka_handle_mock_cluster(self._handle)
-        return cluster
+    def _move_coordinator(self, kind: str, key: str, broker: int) -> None:
+        self._cluster.do(
+            f"move the coordinator of {key!r}",
+            "coordinator_set",
+            kind.encode(),
+            key.encode(),
+            self._number(broker),
+        )
 
-
-def _librdkafka() -> ctypes.CDLL:
-    """The librdkafka that confluent-kafka is linked with, its functions given their types.
-
-    A Producer of confluent-kafka can start a mock cluster, but does not hand out the pointer that
-    creating a topic needs. Looking the functions up in the extension module finds those of the
-    very library that it has loaded, wherever that lies.
-    """
-    library = ctypes.CDLL(cimpl.__file__)
-    for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(library, name, None)
-        if function is None:
-            raise ConfigurationError(
-                f"embedded broker: this build of confluent-kafka does not show {name}; "
-                "use a real broker (`--bootstrap HOST:PORT`)"
+    def _number(self, broker: int | None) -> int:
+        if broker is not None and not 1 <= broker <= self._brokers:
+            raise UsageError(
+                f"embedded broker: there is no broker {broker}: they are 1 to {self._brokers}"
             )
-        function.restype, function.argtypes = result, arguments
-    return library
+        return _ALL if broker is None else broker
 
-
-def _new_handle(library: ctypes.CDLL, brokers: int) -> int:
-    settings = library.rd_kafka_conf_new()
-    # log_level 3 (errors): a notice on stderr at each start would stand in the demo's picture.
-    for key, value in (("test.mock.num.brokers", str(brokers)), ("log_level", "3")):
-        text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
-        if library.rd_kafka_conf_set(settings, key.encode(), value.encode(), text, len(text)):
-            raise BrokerError(f"embedded broker: {text.value.decode()}")
-    text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
-    handle: int | None = library.rd_kafka_new(_PRODUCER, settings, text, len(text))
-    if handle is None:
-        raise BrokerError(f"embedded broker: {text.value.decode()}")
-    return handle
+    def _requests(self) -> Counter[tuple[int, str]]:
+        return Counter(
+            (broker, _NAMES.get(number, str(number))) for broker, number in self._cluster.requests()
+        )

@@ -1,0 +1,177 @@
+"""How are librdkafka's mock brokers reached, which confluent-kafka does not show?"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Literal, TypeAlias, get_args
+
+from confluent_kafka import KafkaError, __version__, cimpl
+
+from linear_retry.errors import BrokerError, ConfigurationError
+
+RequestKind: TypeAlias = Literal[
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "ApiVersions",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "TxnOffsetCommit",
+    "ConsumerGroupHeartbeat",
+]
+"""What clients ask of brokers, in Kafka's words: those requests that the mock brokers answer."""
+
+_NUMBERS = (0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 18, 22, 23, 24, 25, 26, 28, 68)
+API_KEYS: dict[str, int] = dict(zip(get_args(RequestKind), _NUMBERS, strict=True))
+"""The number of each kind in Kafka's protocol."""
+
+_PRODUCER = 0  # rd_kafka_type_t
+_ERROR_TEXT_BYTES = 512
+
+_POINTER = ctypes.c_void_p
+_TEXT = ctypes.c_char_p
+_INT16, _INT32, _INT64 = ctypes.c_int16, ctypes.c_int32, ctypes.c_int64
+_CODE = ctypes.c_int  # rd_kafka_resp_err_t
+
+_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "rd_kafka_conf_new": (_POINTER, []),
+    "rd_kafka_conf_set": (ctypes.c_int, [_POINTER, _TEXT, _TEXT, _TEXT, ctypes.c_size_t]),
+    "rd_kafka_conf_destroy": (None, [_POINTER]),
+    "rd_kafka_new": (_POINTER, [ctypes.c_int, _POINTER, _TEXT, ctypes.c_size_t]),
+    "rd_kafka_destroy": (None, [_POINTER]),
+    "rd_kafka_handle_mock_cluster": (_POINTER, [_POINTER]),
+    "rd_kafka_mock_cluster_bootstraps": (_TEXT, [_POINTER]),
+    "rd_kafka_mock_topic_create": (_CODE, [_POINTER, _TEXT, ctypes.c_int, ctypes.c_int]),
+    "rd_kafka_mock_topic_set_error": (None, [_POINTER, _TEXT, _CODE]),
+    "rd_kafka_mock_partition_delete_records": (_CODE, [_POINTER, _TEXT, _INT32, _INT64]),
+    "rd_kafka_mock_partition_set_leader": (_CODE, [_POINTER, _TEXT, _INT32, _INT32]),
+    "rd_kafka_mock_coordinator_set": (_CODE, [_POINTER, _TEXT, _TEXT, _INT32]),
+    "rd_kafka_mock_set_controller_id": (None, [_POINTER, _INT32]),
+    "rd_kafka_mock_broker_set_down": (_CODE, [_POINTER, _INT32]),
+    "rd_kafka_mock_broker_set_up": (_CODE, [_POINTER, _INT32]),
+    "rd_kafka_mock_broker_set_rtt": (_CODE, [_POINTER, _INT32, ctypes.c_int]),
+    "rd_kafka_mock_push_request_errors_array": (
+        None,
+        [_POINTER, _INT16, ctypes.c_size_t, _POINTER],
+    ),
+    "rd_kafka_mock_clear_request_errors": (None, [_POINTER, _INT16]),
+    # Variadic from here on: a code and a delay for each request.
+    "rd_kafka_mock_broker_push_request_error_rtts": (
+        _CODE,
+        [_POINTER, _INT32, _INT16, ctypes.c_size_t],
+    ),
+    "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, [_POINTER, _INT32]),
+    "rd_kafka_mock_set_group_consumer_session_timeout_ms": (None, [_POINTER, ctypes.c_int]),
+    "rd_kafka_mock_set_group_consumer_heartbeat_interval_ms": (None, [_POINTER, ctypes.c_int]),
+    "rd_kafka_mock_start_request_tracking": (None, [_POINTER]),
+    "rd_kafka_mock_stop_request_tracking": (None, [_POINTER]),
+    "rd_kafka_mock_clear_requests": (None, [_POINTER]),
+    "rd_kafka_mock_get_requests": (
+        ctypes.POINTER(_POINTER),
+        [_POINTER, ctypes.POINTER(ctypes.c_size_t)],
+    ),
+    "rd_kafka_mock_request_id": (_INT32, [_POINTER]),
+    "rd_kafka_mock_request_api_key": (_INT16, [_POINTER]),
+    "rd_kafka_mock_request_destroy_array": (None, [ctypes.POINTER(_POINTER), ctypes.c_size_t]),
+}
+
+
+class MockCluster:
+    """librdkafka's mock brokers, from here to `close`. Using them after it crashes the process."""
+
+    def __init__(self, brokers: int) -> None:
+        """Raises as `EmbeddedKafka` says."""
+        self._library = _librdkafka()
+        self._handle = _new_handle(self._library, brokers)
+        self._cluster = self._library.rd_kafka_handle_mock_cluster(self._handle)
+
+    def close(self) -> None:
+        """End the brokers and their threads."""
+        self._library.rd_kafka_destroy(self._handle)
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """What `rd_kafka_mock_<name>` returns."""
+        return getattr(self._library, f"rd_kafka_mock_{name}")(self._cluster, *arguments)
+
+    def do(self, what: str, name: str, *arguments: Any) -> None:
+        """Call `rd_kafka_mock_<name>`; raises `BrokerError` where its code says no to `what`."""
+        code = self.ask(name, *arguments)
+        if code:
+            raise BrokerError(f"embedded broker: cannot {what}: {KafkaError(code).str()}")
+
+    def push_errors(self, kind: RequestKind, codes: list[int]) -> None:
+        """The next requests of this kind, at any broker, are answered with one of these each."""
+        array = (_CODE * len(codes))(*codes)
+        self.ask("push_request_errors_array", API_KEYS[kind], len(codes), array)
+
+    def push_broker_errors(
+        self, kind: RequestKind, codes: list[int], broker: int, after_ms: int
+    ) -> None:
+        """The same at one broker, each answer so late."""
+        pairs = [ctypes.c_int(number) for code in codes for number in (code, after_ms)]
+        self.do(
+            f"fail {kind} at broker {broker}",
+            "broker_push_request_error_rtts",
+            broker,
+            API_KEYS[kind],
+            len(codes),
+            *pairs,
+        )
+
+    def requests(self) -> list[tuple[int, int]]:
+        """Broker and API key of every request since tracking began, oldest first."""
+        count = ctypes.c_size_t()
+        found = self.ask("get_requests", ctypes.byref(count))
+        broker_of = self._library.rd_kafka_mock_request_id
+        key_of = self._library.rd_kafka_mock_request_api_key
+        seen = [(broker_of(found[i]), key_of(found[i])) for i in range(count.value)]
+        self._library.rd_kafka_mock_request_destroy_array(found, count)
+        return seen
+
+
+def _librdkafka() -> ctypes.CDLL:
+    """The librdkafka that confluent-kafka is linked with, its functions given their types.
+
+    A Producer of confluent-kafka can start a mock cluster, but does not hand out the pointer that
+    everything else needs. Looking the functions up in the extension module finds those of the very
+    library that it has loaded, wherever that lies.
+    """
+    library = ctypes.CDLL(cimpl.__file__)
+    missing = [name for name in _SIGNATURES if not hasattr(library, name)]
+    if missing:
+        raise ConfigurationError(
+            f"embedded broker: confluent-kafka {__version__} here does not show "
+            f"librdkafka's {', '.join(missing)}; wheels of 2.16 and later for Linux and macOS do: "
+            "upgrade it, or use a real broker"
+        )
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def _new_handle(library: ctypes.CDLL, brokers: int) -> int:
+    settings = library.rd_kafka_conf_new()
+    # log_level 3 (errors): a notice on stderr at each start would stand in the demo's picture.
+    for key, value in (("test.mock.num.brokers", str(brokers)), ("log_level", "3")):
+        text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
+        if library.rd_kafka_conf_set(settings, key.encode(), value.encode(), text, len(text)):
+            library.rd_kafka_conf_destroy(settings)
+            raise BrokerError(f"embedded broker: {text.value.decode()}")
+    text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
+    handle: int | None = library.rd_kafka_new(_PRODUCER, settings, text, len(text))
+    if handle is None:
+        library.rd_kafka_conf_destroy(settings)
+        raise BrokerError(f"embedded broker: {text.value.decode()}")
+    return handle
