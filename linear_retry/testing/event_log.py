@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -176,6 +176,20 @@ class EventLog:
             raise
         finally:
             self._write(Ended(self.now_s(), member, place, how))
+
+    def on_commit(self, member: str) -> Callable[[Any, Sequence[Any]], None]:
+        """For the key `on_commit` of its configuration: what the broker has acknowledged.
+
+        Of asynchronous commits; librdkafka does not tell of the synchronous one at a revoke.
+        """
+
+        def told(error: Any, partitions: Sequence[Any]) -> None:
+            stored = [one for one in partitions if error is None and one.error is None]
+            offsets = {(one.topic, one.partition): one.offset for one in stored if one.offset >= 0}
+            if offsets:
+                self.committed(offsets, member)
+
+        return told
 
     # -- for who watches ---------------------------------------------------------------------
 

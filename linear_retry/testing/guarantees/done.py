@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from linear_retry import events
@@ -27,17 +27,23 @@ class Done:
         return self._offsets[partition]
 
 
-def done_by(entry: Entry) -> Iterator[Place]:
-    """What this one entry says is done."""
-    match entry:
-        case Ended(_, _, place, "done"):
-            yield place
-        case Said(_, _, events.DeadLettered() | events.Skipped() | events.PassedOver() as event):
-            yield place_of(event)
-        case Said(_, _, events.DataLost() as event):
+def done_by(entry: Entry) -> Sequence[Place]:
+    """What this one entry says is done. Most say nothing of it: asked for each entry of a log."""
+    if isinstance(entry, Ended):
+        return (entry.place,) if entry.how == "done" else ()
+    return _done_by_event(entry.event) if isinstance(entry, Said) else ()
+
+
+def _done_by_event(event: events.Event) -> Sequence[Place]:
+    match event:
+        case events.DeadLettered() | events.Skipped() | events.PassedOver():
+            return (place_of(event),)
+        case events.DataLost():
             until = event.offset + 1 if event.next_offset is None else event.next_offset
-            for offset in range(event.offset, until):
-                yield event.topic, event.partition, offset
+            partition = event.topic, event.partition
+            return [(*partition, offset) for offset in range(event.offset, until)]
+        case _:
+            return ()
 
 
 def place_of(event: Any) -> Place:

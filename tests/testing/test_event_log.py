@@ -1,0 +1,155 @@
+"""Is everything written down, in order, with its time?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Literal
+
+import pytest
+
+from linear_retry import events
+from linear_retry.testing import (
+    Appended,
+    Away,
+    Begun,
+    Committed,
+    Disturbed,
+    Ended,
+    Entry,
+    EventLog,
+    Kept,
+    Said,
+    when_done,
+)
+from tests.testing.logs import P0, P1, letter
+
+_PLACE = (*P0, 7)
+_MESSAGE = SimpleNamespace(topic=lambda: "orders", partition=lambda: 0, offset=lambda: 7)
+
+
+class Clock:
+    """One second later each time it is asked."""
+
+    def __init__(self) -> None:
+        self.at_s = 0.0
+
+    def __call__(self) -> float:
+        self.at_s += 1
+        return self.at_s
+
+
+@pytest.fixture
+def log() -> EventLog:
+    return EventLog(Clock())
+
+
+def fail(_: object) -> None:
+    raise OSError("down")
+
+
+def leave(_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("handler", "raised", "how"),
+    [(str, None, "done"), (fail, OSError, "failed"), (leave, KeyboardInterrupt, "interrupted")],
+)
+def test_an_attempt_has_a_beginning_and_an_end(
+    log: EventLog,
+    handler: Callable[[object], object],
+    raised: type[BaseException] | None,
+    how: Literal["done", "failed", "interrupted"],
+) -> None:
+    """How it ended is written down; what was raised is raised."""
+    with nullcontext() if raised is None else pytest.raises(raised):
+        log.handler("one", handler)(_MESSAGE)
+    assert [Begun(1, "one", _PLACE), Ended(2, "one", _PLACE, how)] == log.entries
+
+
+def test_an_awaited_attempt_ends_when_it_has_been_awaited(log: EventLog) -> None:
+    """Not when the handler gives its coroutine."""
+
+    async def handle(_: object) -> None:
+        await asyncio.sleep(0)
+        log.kept("one", 1, 1)
+
+    asyncio.run(log.async_handler("one", handle)(_MESSAGE))  # type: ignore[arg-type]  # a coroutine
+    assert [Begun, Kept, Ended] == [type(entry) for entry in log.entries]
+
+
+def test_what_the_consumer_says(log: EventLog) -> None:
+    """The listener of a member writes its name."""
+    event = events.Assigned((P0,))
+    log.listener("one")(event)
+    assert [Said(1, "one", event)] == log.entries
+
+
+def test_what_is_committed(log: EventLog) -> None:
+    """The answer to a commit; what was refused, in whole or in part, is not."""
+    told = log.on_commit("one")
+    stored = SimpleNamespace(topic="orders", partition=0, offset=3, error=None)
+    refused = SimpleNamespace(topic="orders", partition=1, offset=3, error="unknown")
+    told(None, [stored, refused])
+    told("refused", [stored])
+    told(None, [])
+    log.committed({P1: 4})
+    assert [Committed(1, "one", {P0: 3}), Committed(2, "", {P1: 4})] == log.entries
+
+
+def test_who_watches_can_say_more(log: EventLog) -> None:
+    """What is there, what stands in the way, what is kept, who was away."""
+    log.appended(P0, [7])
+    with log.disturbing("broker down"):
+        log.kept("one", 2, 3)
+    log.away("one", 1.0)
+    log.away("one", 100.0)
+    assert [
+        Appended(1, "", _PLACE),
+        Disturbed(2, "", "broker down", over=False),
+        Kept(3, "one", 2, 3),
+        Disturbed(4, "", "broker down", over=True),
+        Away(6, "one", 1.0),
+    ] == log.entries
+
+
+def test_a_watcher_hears_each_entry(log: EventLog) -> None:
+    """From when it was given, in order."""
+    heard: list[Entry] = []
+    log.kept("one", 1, 1)
+    log.watch(heard.append)
+    log.kept("one", 2, 2)
+    assert log.entries[1:] == heard
+
+
+def test_done_is_what_is_handled_or_buried(log: EventLog) -> None:
+    """`when_done` calls once, when the last of all partitions is done."""
+    calls: list[int] = []
+    when_done(log, {P0: [7], P1: [1]}, lambda: calls.append(len(log.entries)))
+    log.handler("one", str)(_MESSAGE)
+    assert [] == calls
+    log.listener("one")(letter(1, 1, 1, P1).event)
+    log.handler("one", str)(_MESSAGE)
+    assert [3] == calls
+
+
+@pytest.mark.parametrize(
+    ("entry", "line"),
+    [
+        (Begun(1.5, "one", _PLACE), "1.500 one: orders[0]@7 is attempted"),
+        (Ended(1.5, "one", _PLACE, "done"), "1.500 one: orders[0]@7 is done"),
+        (Committed(2, "", {P1: 3, P0: 8}), "2.000: committed are orders[0]: 8, orders[1]: 3"),
+        (Committed(2, "one", {}), "2.000 one: committed are no offsets"),
+        (Appended(2, "", _PLACE), "2.000: orders[0]@7 is there"),
+        (Disturbed(2, "", "broker down", over=True), "2.000: broker down, over"),
+        (Away(3, "one", 2), "3.000 one: away since 2.000"),
+        (Kept(3, "one", 4, 3), "3.000 one: 4 entries are kept, at most 3 may be"),
+        (Said(3, "one", events.Stopped(True)), "3.000 one: Stopped(left_group=True)"),
+    ],
+)
+def test_an_entry_is_a_line_to_read(entry: Entry, line: str) -> None:
+    """When, who, what."""
+    assert line == str(entry)
