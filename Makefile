@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test jars demo benchmarks clean
+.PHONY: help install test jars demo torture benchmarks clean
 
 help:
 	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
 	@echo "make test        everything: ruff, mypy, all tests; needs Java 17 or later too"
+	@echo "make torture     try to break the guarantees, for hours; ARGS='--help' says what else"
 	@echo "make benchmarks  the figures of the README; needs Java 17 or later too"
 	@echo "make install     .venv with the package and what its tests need"
 	@echo "make clean       remove .venv and what was built or cached"
@@ -45,6 +46,10 @@ test: jars
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/linear-retry demo
+
+# For example: make torture ARGS="schedules --first 1000000 --amount 50000"
+torture: jars
+	$(BIN)/python -m tests.torture $(ARGS)
 
 benchmarks: jars
 	$(BIN)/python -m benchmarks
