@@ -57,12 +57,16 @@ def open_circuit(protocol: Protocol, **options: Any) -> FakeGroup:
 
 
 def ends_well(group: FakeGroup) -> None:
-    """The dependency is up again: everything is done, and every promise was kept."""
+    """The dependency is up again: everything is done, and every promise was kept.
+
+    And whatever was to go wrong did.
+    """
     group.dependency.down = False
     group.dependency.down_for = set()
     group.finish()
     broken = group.violations()
     assert not broken, "\n".join(broken)
+    assert not group.fake.faults.left()
 
 
 def nothing_was_dead(member: Member) -> None:

@@ -130,7 +130,7 @@ def test_a_pause_undoes_a_seek(protocol: Protocol) -> None:
 @pytest.mark.parametrize(
     "code", [KafkaError._STATE, KafkaError._TIMED_OUT, KafkaError._UNKNOWN_PARTITION]
 )
-@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("times", [1, 2])
 def test_a_seek_fails_as_the_circuit_opens(protocol: Protocol, code: int, times: int) -> None:
     """It is not passed over: the partition begins anew, still paused, or is given up."""
     group = reading(protocol)
@@ -138,17 +138,14 @@ def test_a_seek_fails_as_the_circuit_opens(protocol: Protocol, code: int, times:
     group.turn()
     group.fake.faults.fail_seek(code, times)
     group.turn(5)
-    group.dependency.down = False
-    group.finish()
-    assert [] == group.violations()
+    ends_well(group)
 
 
 @all_protocols
 def test_seeks_fail_right_after_an_assign(protocol: Protocol) -> None:
     """700 of 9,000 right after a rebalance did (librdkafka #2190, #5345): it begins anew there."""
     group = reading(protocol)
-    for partition in (P0, P1):
-        group.fake.faults.refuse_early_seek(partition, 3)
+    group.fake.faults.refuse_early_seek(P0)
     group.fake.faults.fail_seek(KafkaError._STATE)
     group.dependency.down = True
     until(group, lambda: said(group.members[0], events.CircuitOpened))

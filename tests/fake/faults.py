@@ -5,6 +5,7 @@ Which misbehaviour is which switch, and which is always there: `tests/fake/misbe
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, fields
 
 from tests.fake.group_faults import GroupFaults
@@ -21,3 +22,18 @@ class Faults(ReadingFaults, GroupFaults, ProducerFaults):
         fresh = Faults()
         for one in fields(self):
             setattr(self, one.name, getattr(fresh, one.name))
+
+    def left(self) -> list[str]:
+        """What was switched on to be used up, and is not: it has not struck, or not so often."""
+        queues = [one.name for one in fields(self) if one.name.startswith("_")]
+        return [name[1:] for name in queues if _is_left(getattr(self, name))]
+
+
+def _is_left(used_up: object) -> bool:
+    match used_up:
+        case Mapping():
+            return any(map(_is_left, used_up.values()))
+        case Sized():
+            return len(used_up) > 0
+        case _:
+            return bool(used_up)

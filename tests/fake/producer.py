@@ -96,8 +96,7 @@ class FakeProducer:
         self._in_flight.append(outgoing)
         broken = self._fake.faults.takes_break()
         if broken is not None:
-            self._broken = broken
-            self.fail(broken)
+            self._break(broken)
         self._fake.clock.at(self._delivery_s(topic), lambda: self._settle(outgoing))
 
     def poll(self, timeout: float = -1) -> int:
@@ -198,6 +197,13 @@ class FakeProducer:
         if error is not None and self._transactions is not None:
             self._transactions.failed = error
         self._reports.append((outgoing, error, place))
+
+    def _break(self, error: KafkaError) -> None:
+        """Nothing goes out any more, and no transaction is ended."""
+        self._broken = error
+        self.fail(error)
+        if self._transactions is not None:
+            self._transactions.break_off(error)
 
     def _outcome(self, outgoing: _Outgoing) -> tuple[KafkaError | None, _Place | None]:
         error = self._failure(outgoing)

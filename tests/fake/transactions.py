@@ -114,6 +114,10 @@ class Transactions:
     def is_fenced(self) -> bool:
         return self._epoch is None or not self._fake.transactions.knows(self.name, self._epoch)
 
+    def break_off(self, fatal: KafkaError) -> None:
+        """Every call says this from here on."""
+        self._fatal = fatal
+
     def require_one(self) -> None:
         """Raises where `produce` is called outside of a transaction."""
         self._require(self._in_one, "Unable to produce message: Local: Erroneous state")
