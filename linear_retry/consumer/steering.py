@@ -84,11 +84,14 @@ class Steering:
         An eager assignment is replaced whole, so there all partitions begin anew.
         """
         parts = self._parts
-        starts = parts.offsets.starts()
+        starts, assigned = parts.offsets.starts(), parts.client.assignment()
         if parts.client.restarts_all:
             # What we gave up and librdkafka still has must not fall out of its assignment.
             # In order: a schedule of faults is then the same each time.
-            starts = dict.fromkeys(sorted(parts.client.assignment())) | starts
+            starts = dict.fromkeys(sorted(assigned)) | starts
+        elif partition not in assigned:  # of a fenced member: the next poll raises that
+            self.disown([partition], "not assigned when it was to begin anew")
+            return
         again = tuple(starts) if parts.client.restarts_all else (partition,)
         parts.client.reassign(partition, starts)
         parts.reading.drop(lambda key: key in again and not (key == partition and keep_ahead))
@@ -101,7 +104,8 @@ class Steering:
         """It stands still with messages to read, or lost its place: begin anew, and say so."""
         offset = self._next(partition)
         self.reassign(partition)
-        self._parts.emit(PartitionRevived(*partition, offset=offset, reason=reason))
+        if partition in self._parts.ownership:
+            self._parts.emit(PartitionRevived(*partition, offset=offset, reason=reason))
 
     def disown(self, partitions: Iterable[Partition], reason: str) -> None:
         """These may be another member's by now: nothing of them is handled or committed."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from confluent_kafka import TopicPartition
+
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.offsets import Offsets
 from linear_retry.consumer.ownership import Ownership
@@ -59,6 +61,7 @@ class Joined:
 
     def own(self, *partitions: Partition, done: int | None = None) -> None:
         """Assigned, and handled up to `done`."""
+        self.librdkafka.answers["assignment"] = [TopicPartition(*each) for each in partitions]
         self.parts.ownership.take(partitions, self.clock.now_s())
         self.parts.offsets.begin(partitions)
         if done is not None:
