@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from linear_retry.consumer.clock import SystemClock
 from linear_retry.scope import ScopeKind
 from tests.real_kafka import RealKafka
 from tests.scenarios.protocols import PROTOCOLS
@@ -54,21 +53,21 @@ def cast(seed: int) -> Cast:
 
 def play(seed: int, kafka: RealKafka) -> Counts:
     """One is killed at its point, another goes on: the guarantees hold over both lives."""
-    now_s, given = SystemClock().now_s, cast(seed)
+    given = cast(seed)
     with struck_scene(kafka, given.point, scope=given.scope, config=given.config) as scene:
         first = scene.strike(given.dice)
         others = scene.company(first)
         scene.wait_until_struck(first)
         code = first.exit_code()
-        killed_s = now_s()
         assert code == -signal.SIGKILL, f"exit code {code}\n{scene.tell()}"
-        others = others or [scene.heir("second", **given.heirs_config)]
+        others = others or [scene.heir("second", config=given.heirs_config)]
         scene.produce_for_the_heirs()
         scene.wait_until_all_is_done()
         for other in others:
             other.stop()
-        scene.presume_letters(killed_s)
-        broken = [*scene.violations(), *letters_amiss(scene), *repeated_too_much(scene)]
+        scene.presume_letters()
+        letters = scene.letters_amiss(2 if given.point.again else 1)
+        broken = [*scene.violations(), *letters, *repeated_too_much(scene)]
         assert not broken, "\n".join([*broken, scene.tell()])
         twice = sum(count - 1 for count in scene.letters_found().values())
         handled = Counter(scene.handled())
@@ -86,18 +85,6 @@ def play(seed: int, kafka: RealKafka) -> Counts:
 
 
 CRASH_POINTS = OnBroker("crash-points", "kills", len(POINTS), 50 * len(POINTS), play, _AT_ONCE)
-
-
-def letters_amiss(scene: StruckScene) -> list[str]:
-    """Each is there once; a plain one once more where it was struck before it was committed."""
-    found = scene.letters_found()
-    most = 2 if scene.point.again and not scene.plot.transactional else 1
-    ids = {letter.retry_id for letter in scene.dead_letters()}
-    return [
-        *(f"no letter for {place}" for place in scene.plot.refused - set(found)),
-        *(f"{count} letters for {place}" for place, count in found.items() if count > most),
-        *(["letters of one message differ in their id"] if len(ids) > len(found) else []),
-    ]
 
 
 def repeated_too_much(scene: StruckScene) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tests.torture.crash_points import CRASH_POINTS
+from tests.torture.embedded_runs import EMBEDDED_RUNS
 from tests.torture.fuzz import FUZZ
 from tests.torture.layer import Layer
+from tests.torture.weather import WEATHER
 
-LAYERS: tuple[Layer, ...] = (FUZZ, CRASH_POINTS)
+LAYERS: tuple[Layer, ...] = (FUZZ, EMBEDDED_RUNS, CRASH_POINTS, WEATHER)
 """From the cheapest to the dearest."""

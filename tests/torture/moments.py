@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
 
+from linear_retry.consumer.clock import SystemClock
 from linear_retry.consumer.offsets import Offsets
 from linear_retry.events import CircuitClosed, CircuitOpened, DeadLettered, Event
 from linear_retry.kafka import Consumer, Message, Producer
@@ -26,8 +27,8 @@ _LOOKS_S = 0.005
 class Blow:
     """What happens to the process when it comes to `moment` for the `nth` time.
 
-    It makes the file `struck` right before: what the broker had acknowledged by then. Without a
-    signal its thread stands still until there is a file `go`, and its client's threads go on.
+    It makes the file `struck` right before: when, and what the broker had acknowledged by then.
+    Without a signal its thread stands still until there is a file `go`; its client's go on.
     """
 
     moment: str
@@ -126,8 +127,9 @@ class Moments:
     def _strike(self) -> None:
         blow = self._blow
         known = [[*partition, offset] for partition, offset in self._acknowledged.items()]
+        told = {"at_s": SystemClock().now_s(), "acknowledged": known}
         unnamed = Path(f"{blow.struck}.tmp")
-        unnamed.write_text(json.dumps(known))
+        unnamed.write_text(json.dumps(told))
         unnamed.rename(blow.struck)
         if blow.signal is not None:
             os.kill(os.getpid(), blow.signal)

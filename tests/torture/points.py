@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from linear_retry.scope import ScopeKind
 
 Company: TypeAlias = Literal["nobody", "joins", "joins and leaves"]
+State: TypeAlias = Literal[
+    "closed",
+    "open",
+    "half-open",
+    "in the handler",
+    "waiting for a letter",
+    "committing",
+    "in a callback",
+    "closing",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,32 @@ class Point:
     times: int = 1
     again: bool = False
 
+    @property
+    def state(self) -> State:
+        """In which of its states the member is."""
+        return next(state for state, says in _STATES if says(self))
+
+
+# The first that fits.
+_STATES: tuple[tuple[State, Callable[[Point], bool]], ...] = (
+    ("closing", lambda point: bool(point.plot.stops_at)),
+    ("in a callback", lambda point: "on_" in point.moment),
+    (
+        "waiting for a letter",
+        lambda point: point.plot in (POISON, TRANSACTION, EXHAUSTED) and "init" not in point.moment,
+    ),
+    ("committing", lambda point: "commit" in point.moment),
+    (
+        "half-open",
+        lambda point: any(
+            word in point.moment for word in ("probe", "Probe", "resume", "CircuitClosed")
+        ),
+    ),
+    ("in the handler", lambda point: "handler" in point.moment),
+    ("open", lambda point: point.plot is OUTAGE),
+    ("closed", lambda _: True),
+)
+STATES = tuple(state for state, _ in _STATES)
 
 POINTS: tuple[Point, ...] = (
     # Beginning.
@@ -101,7 +137,7 @@ POINTS: tuple[Point, ...] = (
     Point("after pause in the loop", OUTAGE),
     Point("after the seek that follows a pause in the loop", OUTAGE),
     Point("at CircuitOpened", OUTAGE),
-    Point("before a poll while open", OUTAGE, times=3),
+    Point("before a poll while open", OUTAGE, times=2),
     Point("in the probe", OUTAGE, times=2),
     Point("after the failure of the probe", OUTAGE),
     Point("at ProbeFailed", OUTAGE),

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs e
 )
 
 from linear_retry import DeadLetters
-from linear_retry.events import DeadLettered
+from linear_retry.events import DataLost, DeadLettered
 from linear_retry.scope import Partition, ScopeKind
 from tests.guarantees import Entry, Said, done_places
 from tests.kafka_operations import KafkaOperations, wait_until
@@ -82,10 +82,11 @@ class StruckScene(Scene):
             signal=by,
             into_commit_s=dice.uniform(0.0, 0.02),
         )
+        keys = {**self.plot.config, **more}
         role = Role(
             member="first",
             testimony=str(self._files / "first.testimony"),
-            config=self.config("first", **self.plot.config, **more),
+            config=self.config("first", **keys),
             topic=self.topic,
             letters=self.letters,
             letters_config=self.letters_config,
@@ -111,13 +112,16 @@ class StruckScene(Scene):
         )
         assert self.struck.exists(), f"it ended before it came to its point\n{self.tell()}"
 
-    def heir(self, name: str, **more: Any) -> Member:
-        """Someone to whom nothing bad happens, but what can never be handled by anyone."""
+    def heir(self, name: str, **options: Any) -> Member:
+        """Someone who is not struck. What can never be handled he cannot handle either.
+
+        `options` are `LinearConsumer`'s, `config` among them more of librdkafka's keys.
+        """
         script = {f"{part}@{offset}": ["poison"] * 9 for part, offset in self.plot.refused}
         letters = DeadLetters(
             self.letters, self.letters_config, transactional=self.plot.transactional
         )
-        options = {"dead_letters": letters, "scope": self.scope, "config": more}
+        options = {"dead_letters": letters, "scope": self.scope, **options}
         return self.join(name, Scripted(script), **options)
 
     def company(self, process: Process) -> list[Member]:
@@ -143,6 +147,14 @@ class StruckScene(Scene):
         for partition in range(PARTITIONS):
             self.produce(1, partition)
 
+    def empty(self, partition: int, before: int) -> None:
+        """Retention removes all before this offset. Nobody misses it who had not begun there."""
+        self.visible()
+        self.kafka.delete_records(self.topic, partition, before)
+        if not any(partition == place[1] for place in self.attempts()):
+            key = (self.topic, partition)
+            self._seen[key] = {offset for offset in self._seen[key] if offset >= before}
+
     # -- what is there -----------------------------------------------------------------------
 
     @property
@@ -160,7 +172,13 @@ class StruckScene(Scene):
 
     def acknowledged(self) -> dict[int, int]:
         """Partition to the offset that the first one, when struck, knew to be committed."""
-        return {part: offset for _, part, offset in json.loads(self.struck.read_text())}
+        told = json.loads(self.struck.read_text())
+        return {partition: offset for _, partition, offset in told["acknowledged"]}
+
+    @property
+    def struck_s(self) -> float:
+        at_s: float = json.loads(self.struck.read_text())["at_s"]
+        return at_s
 
     def visible(self) -> dict[Partition, list[int]]:
         """The offsets that a reader finds, or found before retention."""
@@ -173,21 +191,37 @@ class StruckScene(Scene):
         entries = [entry for entry in super().log() if not self._is_late(entry)]
         return sorted([*entries, *self._presumed], key=lambda entry: entry.at_s)
 
-    def presume_letters(self, struck_s: float) -> None:
+    def presume_letters(self) -> None:
         """What a transaction brought is there, though the first one did not live to say so.
 
         Or said so only when it was awake again.
         """
         if not self.plot.transactional:
             return
-        known = _letters_told(self.log(), struck_s)
+        known = _letters_told(self.log(), self.struck_s)
         for letter in self.dead_letters():
             if letter.retry_id not in known:
                 place = (self.topic, letter.original_partition, letter.original_offset)
                 event = DeadLettered(
                     *place, self.letters, letter.retry_id, 1, letter.reason, "", 1, ()
                 )
-                self._presumed.append(Said(struck_s, "first", event))
+                self._presumed.append(Said(self.struck_s, "first", event))
+
+    def letters_amiss(self, most: int) -> list[str]:
+        """Each is there once; a plain one up to `most` times."""
+        found = self.letters_found()
+        most = 1 if self.plot.transactional else most
+        lost = {place[1:] for place in done_places([one for one in self.log() if _is_loss(one)])}
+        due = {place for place in self.plot.refused if place[1] in self._seen_in(place[0])} - lost
+        ids = {letter.retry_id for letter in self.dead_letters()}
+        return [
+            *(f"no letter for {place}" for place in due - set(found)),
+            *(f"{count} letters for {place}" for place, count in found.items() if count > most),
+            *(["letters of one message differ in their id"] if len(ids) > len(found) else []),
+        ]
+
+    def _seen_in(self, partition: int) -> set[int]:
+        return self._seen.get((self.topic, partition), set())
 
     def _is_late(self, entry: Entry) -> bool:
         presumed = _letters_told(list(self._presumed), math.inf)
@@ -235,6 +269,10 @@ def struck_scene(kafka: KafkaOperations, point: Point, **options: Any) -> Iterat
             scene.end()
         for topic in (scene.topic, scene.letters):
             kafka.delete_topic(topic)
+
+
+def _is_loss(entry: Entry) -> bool:
+    return isinstance(entry, Said) and isinstance(entry.event, DataLost)
 
 
 def _letters_told(log: list[Entry], struck_s: float) -> set[str]:
