@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from typing import Protocol, TypeAlias
 
@@ -77,16 +78,19 @@ class Seeded:
     long: int
     play: Callable[[int], Counts]
     chunk: int = 100
+    at_once: int = 1
+    """So many of a chunk, where most of a play is waiting."""
 
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
         if amount == 1:  # a replay: here, where a debugger sees it
             yield play_all(self.play, range(first, first + 1))
             return
+        play = partial(play_all, self.play, at_once=self.at_once)
         starts = range(first, first + amount, self.chunk)
         chunks = [range(start, min(start + self.chunk, first + amount)) for start in starts]
         # Spawned: librdkafka's threads do not survive a fork.
         with ProcessPoolExecutor(_PROCESSES, get_context("spawn")) as pool:
-            for part in as_completed([pool.submit(play_all, self.play, chunk) for chunk in chunks]):
+            for part in as_completed([pool.submit(play, chunk) for chunk in chunks]):
                 yield part.result()
 
 
@@ -116,13 +120,21 @@ class OnBroker:
                 pool.shutdown(cancel_futures=True)
 
 
-def play_all(play: Callable[[int], Counts], seeds: range) -> Tally:
-    """One after another, those that fail included."""
+def play_all(play: Callable[[int], Counts], seeds: range, at_once: int = 1) -> Tally:
+    """All of them, those that fail included."""
     tally = Tally()
-    for seed in seeds:
-        tally.done += 1
-        try:
-            tally.counts.update(play(seed))
-        except Exception:  # noqa: BLE001  (whatever it is, it is this seed's failure)
-            tally.failures.append(Failure(seed, traceback.format_exc()))
+    if at_once == 1:
+        for seed in seeds:
+            tally.add(_played(play, seed))
+        return tally
+    with ThreadPoolExecutor(at_once) as pool:
+        for part in pool.map(partial(_played, play), seeds):
+            tally.add(part)
     return tally
+
+
+def _played(play: Callable[[int], Counts], seed: int) -> Tally:
+    try:
+        return Tally(1, play(seed))
+    except Exception:  # noqa: BLE001  (whatever it is, it is this seed's failure)
+        return Tally(1, failures=[Failure(seed, traceback.format_exc())])
