@@ -1,0 +1,1 @@
+"""Seeded schedules on the fake Kafka: is there one under which a guarantee breaks?"""

@@ -1,0 +1,62 @@
+"""Which group is played with, and what must be true of it at any time?"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import cycle, islice
+
+from tests.consumer.group import OTHER_TOPIC, TOPIC, FakeGroup
+from tests.torture.schedules.kafka import PlayedKafka
+from tests.torture.schedules.players import AsyncPlayer, OwnLoopPlayer, Player
+from tests.torture.schedules.schedule import Setting
+
+
+class PlayedGroup(FakeGroup):
+    """The group of a setting. Its members are `players`."""
+
+    def __init__(self, setting: Setting, fake: PlayedKafka) -> None:
+        super().__init__(
+            protocol=setting.protocol,
+            scope=setting.scope,
+            topics=(TOPIC, OTHER_TOPIC)[: setting.topics],
+            partitions=setting.partitions,
+            strategy=setting.strategy,
+            letter_limit=setting.letter_limit,
+            transactional=setting.transactional,
+            on_exhausted=setting.on_exhausted,
+            on_permanent=setting.on_permanent,
+            fake=fake,
+        )
+        self._setting = setting
+        self._loop = asyncio.new_event_loop() if setting.loop == "async" else None
+        self.players: list[Player] = []
+
+    def member(self, name: str) -> Player:
+        if self._loop is not None:
+            player: Player = AsyncPlayer(self, name, self.protocol, self._loop)
+        elif self._setting.loop == "own":
+            player = OwnLoopPlayer(self, name, self.protocol)
+        else:
+            player = Player(self, name, self.protocol)
+        self.players.append(player)
+        return player
+
+    def remove(self, player: Player) -> None:
+        self.players.remove(player)
+        self.members.remove(player)
+
+    def deal(self, owners: tuple[int, ...], *, after: int = 0) -> None:
+        """Share out, round and round where there are more partitions than owners."""
+        if self.members:
+            self.share(islice(cycle(owners), len(self.visible)), after=after)
+
+    def add_partition(self) -> None:
+        """One more in the first topic."""
+        topic = self.topics[0]
+        number = len(self.fake.topics[topic].partitions)
+        self.fake.add_partitions(topic, 1)
+        self.visible[topic, number] = []
+
+    def end(self) -> None:
+        if self._loop is not None:
+            self._loop.close()

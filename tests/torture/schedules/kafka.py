@@ -1,0 +1,157 @@
+"""When does a member call its client, and when is it called back?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from linear_retry.scope import Partition
+from tests.fake.cluster import FakeKafka
+from tests.fake.consumer import FakeConsumer
+from tests.fake.membership import Callback
+from tests.torture.schedules.schedule import State
+
+_TRANSACTIONAL = frozenset(
+    {
+        "init_transactions",
+        "begin_transaction",
+        "send_offsets_to_transaction",
+        "commit_transaction",
+        "abort_transaction",
+    }
+)
+_GIVEN_BACK = frozenset({"assign", "incremental_assign"})
+_CALLED_BACK = frozenset({"on_assign", "on_revoke", "on_lost", "on_delivery"})
+
+
+class PlayedKafka(FakeKafka):
+    """The fake Kafka, which says when something may strike; it keeps no log of the calls."""
+
+    def __init__(self, strike: Callable[[State | None], None]) -> None:
+        """`strike` is called before each call of a client, with None where nothing is special."""
+        super().__init__()
+        self._strike = strike
+        self._inside: list[State] = []
+        self._called_back: list[FakeConsumer] = []
+        self._later: list[Callable[[], None]] = []
+        self._fenced: list[tuple[FakeConsumer, bool]] = []
+
+    def consumer(self, config: Mapping[str, Any]) -> FakeConsumer:
+        on_commit = config["on_commit"]
+
+        def told(*arguments: Any) -> None:
+            with self.inside("in a callback"):
+                on_commit(*arguments)
+
+        name = f"consumer-{len(self.consumers) + 1}"
+        self.consumers.append(_PlayedConsumer(self, {**config, "on_commit": told}, name))
+        return self.consumers[-1]
+
+    @property
+    def awaits_letters(self) -> bool:
+        """Whether a letter is on its way."""
+        return any(len(producer) > 0 for producer in self.producers)
+
+    @contextmanager
+    def inside(self, state: State) -> Iterator[None]:
+        """Its body runs in a member that is in this state."""
+        self._inside.append(state)
+        try:
+            yield
+        finally:
+            self._inside.pop()
+
+    @contextmanager
+    def calling_back(self, consumer: FakeConsumer) -> Iterator[None]:
+        """Its body is a callback of this client's: what the group wants meanwhile waits."""
+        self._called_back.append(consumer)
+        try:
+            with self.inside("in a callback"):
+                yield
+        finally:
+            self._called_back.pop()
+
+    def note(self, client: str, call: str, arguments: object) -> None:
+        if (
+            call == "close" or call in _CALLED_BACK
+        ):  # on a thread of its own; or not ours to disturb
+            return
+        if call in _GIVEN_BACK and not self._called_back:
+            return  # half of what it begins anew is not assigned: no rebalance sees that
+        self.catch_up()
+        if self._fenced and call in ("poll", "consume"):
+            self._hear_of_fences(client)
+        self._strike(self._state(client, call))
+
+    # -- a rebalance, which librdkafka serves after the one that is being served -----------------
+
+    def assign(
+        self, consumer: FakeConsumer, partitions: Iterable[Partition], *, after: int = 0
+    ) -> None:
+        self._in_turn(consumer, partial(super().assign, consumer, list(partitions), after=after))
+
+    def revoke(self, consumer: FakeConsumer, *, after: int = 0) -> None:
+        self._in_turn(consumer, partial(super().revoke, consumer, after=after))
+
+    def lose(self, consumer: FakeConsumer, *, after: int = 0) -> None:
+        self._in_turn(consumer, partial(super().lose, consumer, after=after))
+
+    def fence(self, consumer: FakeConsumer, *, rejoins: bool = False) -> None:
+        """It hears of that in its next poll."""
+        self._fenced.append((consumer, rejoins))
+
+    def catch_up(self) -> None:
+        """What has waited for the end of a callback is done, in its order."""
+        while self._later and not self._called_back:
+            self._later.pop(0)()
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _hear_of_fences(self, client: str) -> None:
+        for fenced in [each for each in self._fenced if each[0].name == client]:
+            self._fenced.remove(fenced)
+            super().fence(fenced[0], rejoins=fenced[1])
+
+    def _in_turn(self, consumer: FakeConsumer, act: Callable[[], None]) -> None:
+        if consumer in self._called_back or self._later:
+            self._later.append(act)
+        else:
+            act()
+
+    def _state(self, client: str, call: str) -> State | None:
+        if call == "commit":
+            return "committing"
+        if client.startswith("producer") and self._awaits_letter(client, call):
+            return "waiting for a letter"
+        return self._inside[-1] if self._inside else None
+
+    def _awaits_letter(self, client: str, call: str) -> bool:
+        if call == "poll":
+            return len(self.producers[int(client.removeprefix("producer-")) - 1]) > 0
+        return call in _TRANSACTIONAL
+
+
+class _PlayedConsumer(FakeConsumer):
+    def subscribe(
+        self,
+        topics: list[str],
+        on_assign: Callback | None = None,
+        on_revoke: Callback | None = None,
+        on_lost: Callback | None = None,
+    ) -> None:
+        called = [self._watched(callback) for callback in (on_assign, on_revoke, on_lost)]
+        super().subscribe(topics, *called)
+
+    def _watched(self, callback: Callback | None) -> Callback | None:
+        if callback is None:
+            return None
+        played = self._fake
+        assert isinstance(played, PlayedKafka)
+
+        def watched(consumer: Any, partitions: Any) -> None:
+            with played.calling_back(self):
+                callback(consumer, partitions)
+
+        return watched

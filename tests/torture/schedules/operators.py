@@ -1,0 +1,77 @@
+"""Is everything true that operators are told, and is nothing done unasked?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from linear_retry import events
+from linear_retry.consumer.requests import RequestKind
+from linear_retry.scope import Partition
+from tests.torture.schedules.players import Player
+
+_Place = tuple[str, int, int]
+_KINDS: tuple[RequestKind, ...] = ("retry", "give-up")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    player: Player
+    kind: RequestKind
+    place: _Place
+    answer: Future[bool]
+
+
+class Operators:
+    """What they have asked for, of which member."""
+
+    def __init__(self) -> None:
+        self._asked: list[_Asked] = []
+
+    def ask_for_held(self, player: Player, kind: RequestKind, *, beside: bool) -> None:
+        """All that it holds, or the messages after those."""
+        for view in list(player.circuits.views.values()):
+            if view.offset is not None:
+                key = view.topic or "", view.partition or 0
+                self.ask(player, kind, key, view.offset + beside)
+
+    def ask(self, player: Player, kind: RequestKind, key: Partition, offset: int) -> None:
+        answer = player.assembly.requests.ask(kind, key, offset)
+        self._asked.append(_Asked(player, kind, (*key, offset), answer))
+
+    def cancel(self) -> None:
+        if self._asked:
+            self._asked[-1].answer.cancel()
+
+    def violations(self, players: list[Player]) -> Iterator[str]:
+        """Of all those that have ever been asked; `players` ended well, or are at work still."""
+        for one in self._asked:
+            answer, done = one.answer, _done(one.player, one.kind)
+            told = answer.done() and not answer.cancelled() and answer.result(0)
+            wanted = f"Operators: {one.kind} of {one.place}"
+            if told and one.place not in done:
+                yield f"{wanted} was answered with True, and is not done"
+            if one.player in players and not answer.done():
+                yield f"{wanted} was never answered"
+        for player in players:
+            for kind in _KINDS:
+                asked = {
+                    one.place for one in self._asked if (one.player, one.kind) == (player, kind)
+                }
+                for place in sorted(_done(player, kind) - asked):
+                    yield f"Operators: {kind} of {place} was done, and nobody asked for it"
+
+
+def _done(player: Player, kind: RequestKind) -> set[_Place]:
+    """What it did because it was asked to."""
+    return {
+        (event.topic, event.partition, event.offset)
+        for event in player.events
+        if (kind == "retry" and isinstance(event, events.RetriedNow))
+        or (
+            kind == "give-up"
+            and isinstance(event, events.DeadLettered)
+            and event.reason == "given-up"
+        )
+    }

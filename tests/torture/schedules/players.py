@@ -1,0 +1,105 @@
+"""Who attempts the messages in a play: `run`, a loop of one's own, or `run_async`?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import closing
+
+from linear_retry.consumer.async_attempting import AsyncAttempting
+from linear_retry.consumer.attempting import attempt_all
+from linear_retry.consumer.attempts import Attempts
+from linear_retry.consumer.work import Work
+from linear_retry.kafka import Message
+from tests.consumer.group import FakeGroup, Member, Protocol
+
+
+class Player(Member):
+    """A member that may be killed in the midst of anything. This one attempts as `run` does.
+
+    `ends`: its program wants to end, and closes it after the turn.
+    """
+
+    def __init__(self, group: FakeGroup, name: str, protocol: Protocol) -> None:
+        self.killed = False
+        self.ends = False
+        self.commits = True
+        self.patience = 100
+        super().__init__(group, name, protocol)
+
+    def turn(self) -> None:
+        """One turn of the loop."""
+        now_s = self.assembly.parts.clock.now_s
+        self._witness.away(self.name, self._rests_since_s)
+        try:
+            self._attempt_some()
+        finally:
+            self._rests_since_s = now_s()
+
+    def leave(self) -> None:
+        """A clean end, as `LinearConsumer.close` makes it."""
+        self.stop.ask()
+        self.assembly.close(commit=self.commits, timeout_s=10)
+
+    def _attempt_some(self) -> None:
+        now_s = self.assembly.parts.clock.now_s
+        with closing(self.assembly.loop.turn()) as turn:
+            for work in turn:
+                attempt_all(work, self.handler, self.stop, now_s)
+
+
+class OwnLoopPlayer(Player):
+    """Attempts what comes in a loop of its own, and leaves that after `patience` attempts.
+
+    What it left is applied when it goes on: whatever the schedule does, it may do in the midst of
+    a batch.
+    """
+
+    def __init__(self, group: FakeGroup, name: str, protocol: Protocol) -> None:
+        super().__init__(group, name, protocol)
+        self.attempts = Attempts(self._one_turn, self.stop, group.fake.clock.now_s)
+
+    def leave(self) -> None:
+        self.stop.ask()
+        try:
+            self.attempts.settle()
+        finally:
+            super().leave()
+
+    def _one_turn(self) -> Generator[Work]:
+        """A stop is asked for after each, so that other members have theirs."""
+        yield from self.assembly.loop.turn()
+        self.stop.ask()
+
+    def _attempt_some(self) -> None:
+        self.stop.asked = self.ends
+        for _ in range(self.patience):
+            attempt = next(self.attempts.ready, None) or self.attempts.next()
+            if attempt is None:
+                return
+            with attempt as message:
+                self.handler(message)
+
+
+class AsyncPlayer(Player):
+    """Its handler is awaited, in a task of `loop`."""
+
+    def __init__(
+        self, group: FakeGroup, name: str, protocol: Protocol, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        super().__init__(group, name, protocol)
+        self._loop = loop
+
+        async def ask(message: Message) -> None:
+            group.dependency(message)
+
+        self._awaited = group.witness.async_handler(name, ask)
+
+    def _attempt_some(self) -> None:
+        with closing(self.assembly.loop.turn()) as turn:
+            for work in turn:
+                self._loop.run_until_complete(self._attempt_all(work))
+
+    async def _attempt_all(self, work: Work) -> None:
+        now_s = self.assembly.parts.clock.now_s
+        await AsyncAttempting(self._awaited, self.stop, now_s).attempt_all(work)

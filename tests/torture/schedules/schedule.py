@@ -1,0 +1,148 @@
+"""What happens in one play, and in which order?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias, get_args
+
+from linear_retry.decision import OnExhausted, OnPermanent
+from linear_retry.scope import ScopeKind
+from tests.consumer.group import Protocol
+
+State: TypeAlias = Literal[
+    "closed",
+    "open",
+    "half-open",
+    "in the handler",
+    "waiting for a letter",
+    "committing",
+    "in a callback",
+    "closing",
+]
+"""Where a member is when something strikes. The first three are those of its circuit."""
+
+LoopKind: TypeAlias = Literal["run", "own", "async"]
+Argument: TypeAlias = int | float | str | bool | tuple[int, ...]
+
+_SHORTEST, _LONGEST = 5, 40
+_STRIKES_INSIDE = 0.4
+_STATES: tuple[State, ...] = get_args(State)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What does not change during a play. The first of each is the plainest."""
+
+    protocol: Protocol = "eager"
+    scope: ScopeKind = "consumer"
+    loop: LoopKind = "run"
+    transactional: bool = False
+    letter_limit: int | None = None
+    strategy: tuple[float, ...] = (1,)
+    on_exhausted: OnExhausted = "dead-letter"
+    on_permanent: OnPermanent = "dead-letter"
+    topics: int = 1
+    partitions: int = 1
+    members: int = 1
+    messages: int = 1
+    """In each partition, at first."""
+
+    def __str__(self) -> str:
+        """What differs from the plainest."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return ", ".join(f"{name}={value!r}" for name, value in values.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something is done: at once, or as soon as a member is `inside` that state, the `skip`th time.
+
+    Its arguments mean something whatever other steps there are: numbers count modulo what is there.
+    """
+
+    name: str
+    arguments: tuple[tuple[str, Argument], ...] = ()
+    inside: State | None = None
+    skip: int = 0
+
+    def __str__(self) -> str:
+        call = f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.arguments)})"
+        if self.inside is None:
+            return call
+        return f"{call}, as soon as a member is {self.inside}" + f" (+{self.skip})" * bool(
+            self.skip
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """All that a play follows from."""
+
+    setting: Setting
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        lines = [f"  {number:2}. {step}" for number, step in enumerate(self.steps, 1)]
+        return "\n".join([f"  {self.setting}", *lines])
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of step: the values of each argument, the plainest first, and how often it is drawn.
+
+    `strikes`: it may be done inside a member too.
+    """
+
+    name: str
+    ranges: Mapping[str, Sequence[Argument]]
+    weight: int
+    strikes: bool
+    essential: bool
+    """Without it next to nothing happens, so every schedule may have it."""
+
+    def draw(self, dice: random.Random) -> Step:
+        arguments = tuple((name, dice.choice(values)) for name, values in self.ranges.items())
+        if not self.strikes or dice.random() >= _STRIKES_INSIDE:
+            return Step(self.name, arguments)
+        # Often at the first chance, as most chances are not seen twice.
+        return Step(self.name, arguments, dice.choice(_STATES), max(dice.randrange(-3, 4), 0))
+
+
+def draw(seed: int, kinds: Iterable[Kind]) -> Schedule:
+    """The schedule of this seed.
+
+    Only half of the kinds are in it: with all of them in each, they would hide one another
+    (Groce et al., Swarm Testing, 2012).
+    """
+    dice = random.Random(seed)
+    setting = _setting(dice)
+    chosen = [kind for kind in kinds if kind.essential or dice.random() < 0.5]
+    drawn = dice.choices(
+        chosen, [kind.weight for kind in chosen], k=dice.randint(_SHORTEST, _LONGEST)
+    )
+    return Schedule(setting, tuple(kind.draw(dice) for kind in drawn))
+
+
+def _setting(dice: random.Random) -> Setting:
+    on_exhausted = _weighted(dice, {"dead-letter": 8, "repeat": 1, "stop": 1})
+    strategies: list[tuple[float, ...]] = [(1, 0, 2, 5), (1, 2), (0,), (1, 60), (0.5, 0.5, 30)]
+    return Setting(
+        protocol=dice.choice(get_args(Protocol)),
+        scope=dice.choice(get_args(ScopeKind)),
+        loop=_weighted(dice, {"run": 5, "own": 4, "async": 1}),
+        transactional=dice.random() < 0.35,
+        letter_limit=_weighted(dice, {None: 6, 1: 1, 2: 1}),
+        strategy=dice.choice(strategies + [()] * (on_exhausted != "repeat")),
+        on_exhausted=on_exhausted,
+        on_permanent=_weighted(dice, {"dead-letter": 8, "skip": 1, "stop": 1}),
+        topics=dice.randint(1, 2),
+        partitions=dice.randint(1, 3),
+        members=dice.randint(1, 3),
+        messages=dice.choice((0, 1, 3, 10, 20)),
+    )
+
+
+def _weighted(dice: random.Random, weights: Mapping[Any, int]) -> Any:
+    return dice.choices(list(weights), list(weights.values()))[0]

@@ -1,0 +1,293 @@
+"""What comes of a schedule?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from linear_retry import BrokerError, ExhaustedError, FencedError, HandlerTooSlowError
+from linear_retry.errors import PermanentError
+from linear_retry.scope import Partition
+from tests.torture.schedules.any_time import AnyTime
+from tests.torture.schedules.group import PlayedGroup
+from tests.torture.schedules.kafka import PlayedKafka
+from tests.torture.schedules.kinds import Kinds
+from tests.torture.schedules.mishaps import MISHAPS
+from tests.torture.schedules.moves import MOVES
+from tests.torture.schedules.operators import Operators
+from tests.torture.schedules.players import Player
+from tests.torture.schedules.schedule import Schedule, Setting, State, Step
+
+_END_WITHIN_S = 200.0
+_START_S = 1.0
+
+
+class _KilledError(BaseException):
+    """The process is not there any more: nothing of it runs, and nobody catches this."""
+
+
+class BrokenError(AssertionError):
+    """A guarantee is broken; its text says which, and where."""
+
+
+class World:
+    """Members, their dependency, and what befalls them."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.counts: Counter[str] = Counter()
+        self.fake = PlayedKafka(self._strike)
+        self.group = PlayedGroup(setting, self.fake)
+        self.faults = self.fake.faults
+        self.operators = Operators()
+        self._any_time = AnyTime(self.group, transactional=setting.transactional)
+        self._waiting: list[Step] = []
+        self._acting: list[Player] = []
+        self._interrupts = 0
+        self._insisted: list[Player] = []
+        self._ended: list[Player] = []
+        self.group.dependency.advance = self._in_handler
+
+    # -- a play ------------------------------------------------------------------------------
+
+    def play(self, schedule: Schedule) -> None:
+        """Raises `BrokenError`."""
+        try:
+            self._begin()
+            for step in schedule.steps:
+                self.counts["steps"] += 1
+                self._apply(step)
+                self._any_time.look()
+                self._hold(self._any_time.violations())
+            self._end()
+            self._any_time.look()
+            self._judge()
+        finally:
+            self.group.end()
+
+    def _begin(self) -> None:
+        for _ in range(self.setting.members):
+            self.join()
+        for partition in self.group.partitions:
+            self.group.produce(partition, self.setting.messages)
+        self.group.deal((0, 1, 2))
+
+    def _apply(self, step: Step) -> None:
+        self.fake.catch_up()
+        self._have_someone()
+        if step.inside is not None:
+            self._waiting.append(step)
+            return
+        for state in {self._state_of(member) for member in self.group.players}:
+            self._count(step, state)
+        self._act(step)
+
+    def _act(self, step: Step) -> None:
+        kinds: Kinds = MOVES if step.name in MOVES.acts else MISHAPS
+        kinds.act(self, step.name, dict(step.arguments))
+
+    def _end(self) -> None:
+        """The last fault is past: everything is done and committed in bounded time."""
+        self._waiting.clear()
+        self.fake.catch_up()
+        self._calm(set())
+        self.group.dependency.refuses.clear()  # or a limit would hold some for ever
+        self._have_someone()
+        self.group.deal((0, 1, 2))
+        give_up_at_s = self.fake.clock.now_s() + _END_WITHIN_S
+        while not self.group.all_done() and self.fake.clock.now_s() < give_up_at_s:
+            self.turn_all()
+        self.turn_all()
+
+    def _judge(self) -> None:
+        self._hold(self._any_time.violations())
+        self._hold(self.group.violations())
+        self._hold(self.operators.violations([*self.group.players, *self._ended]))
+
+    def _hold(self, violations: Iterable[str]) -> None:
+        found = list(violations)
+        if found:
+            raise BrokenError("\n".join(found))
+
+    # -- what steps ask for ------------------------------------------------------------------
+
+    def partition(self, number: int) -> Partition:
+        there = self.group.partitions
+        return there[number % len(there)]
+
+    def partitions(self, numbers: Iterable[int]) -> set[Partition]:
+        return {self.partition(number) for number in numbers}
+
+    def member(self, number: int) -> Player:
+        """0 is the one that acts, where something strikes inside one."""
+        first = self._acting[-1:]
+        there = [*first, *(each for each in self.group.players if each not in first)]
+        return there[number % len(there)]
+
+    def idle(self) -> list[Player]:
+        """Those that may have a turn now. A task of an event loop cannot run another."""
+        if self._acting and self.setting.loop == "async":
+            return []
+        return [player for player in self.group.players if player not in self._acting]
+
+    def turn_all(self) -> None:
+        self._have_someone()
+        for player in list(self.group.players):
+            if player in self.group.players:
+                self.turn(player)
+
+    def turn(self, player: Player) -> None:
+        """One turn of its program, which ends as a program would."""
+        try:
+            with self._acts(player):
+                player.turn()
+        except _KilledError:
+            return
+        except KeyboardInterrupt:
+            # That its letter is on its way nobody knows any more: to go on would be to try anew.
+            player.ends |= player in self._insisted or self.fake.awaits_letters
+        except FencedError:
+            player.ends, player.commits = True, False
+        except (ExhaustedError, PermanentError, HandlerTooSlowError):
+            player.ends = True
+        except RuntimeError:
+            if not player.killed:
+                raise
+        if player.ends and player in self.group.players:
+            self._close(player)
+
+    def join(self) -> None:
+        """One more, where it can start."""
+        try:
+            self.group.join()
+        except BrokerError:
+            self.counts["starts that failed"] += 1
+
+    def stop(self, player: Player) -> None:
+        """Its program ends; at the end of its turn, if it has one."""
+        player.ends = True
+        player.stop.ask()
+        if player not in self._acting:
+            self._close(player)
+
+    def kill(self, player: Player, owners: tuple[int, ...]) -> None:
+        """It is gone; where it acts, nothing of it goes on."""
+        self.group.crash(player)
+        self.group.players.remove(player)
+        player.killed = True
+        self.group.deal(owners)
+        if player in self._acting:
+            raise _KilledError
+
+    def interrupt(self) -> None:
+        """Where something strikes inside: there. A second one ends the program at the latest."""
+        if self._acting:
+            self._insisted.append(self._acting[-1])
+            raise KeyboardInterrupt
+        self.group.dependency.raises_once.append(KeyboardInterrupt())
+
+    def be_quiet(self, owners: tuple[int, ...], failing: set[Partition], for_s: float) -> None:
+        """Raises `BrokenError` where something stands still that nothing stops."""
+        self._waiting.clear()
+        self._calm(failing)
+        if "stop" in (self.setting.on_permanent, self.setting.on_exhausted):
+            self.group.dependency.refuses.clear()  # or the program would end again and again
+            self.group.dependency.down_for = failing = set()
+        self._have_someone()
+        self.group.deal(owners)
+        until_s = self.fake.clock.now_s() + for_s
+        while self.fake.clock.now_s() < until_s:
+            self.turn_all()
+        self._hold(f"StandsStill: {each}" for each in self.group.standing_still(failing))
+
+    # -- inside ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _acts(self, player: Player) -> Iterator[None]:
+        self._acting.append(player)
+        try:
+            yield
+        finally:
+            self._acting.pop()
+
+    def _close(self, player: Player) -> None:
+        try:
+            with self._acts(player), self.fake.inside("closing"):
+                player.leave()
+        except _KilledError:
+            return
+        except (KeyboardInterrupt, FencedError, ExhaustedError, PermanentError):
+            pass  # closed it is all the same
+        except RuntimeError:
+            if not player.killed:
+                raise
+        if player.killed:
+            return
+        self._ended.append(player)
+        self.group.remove(player)
+        self.group.deal((0, 1, 2))
+
+    def _have_someone(self) -> None:
+        """A supervisor starts a program anew, as soon as it can start."""
+        if not self.group.players and not self._acting:
+            self.faults.brokers_down = False
+            self.faults.forget_transactions()
+            self.fake.clock.advance(_START_S)
+            self.join()
+            self.group.deal((0,))
+
+    def _calm(self, failing: set[Partition]) -> None:
+        self.group.dependency.down = False
+        self.group.dependency.down_for = failing
+        self.group.dependency.raises_once.clear()
+        self.group.dependency.takes_s = 0.0
+        self.faults.clear()
+        for player in self.group.players:
+            player.patience = 100
+
+    def _in_handler(self, takes_s: float) -> None:
+        self.fake.clock.advance(takes_s)
+        if self._waiting:
+            with self.fake.inside("in the handler"):
+                self._strike("in the handler")
+
+    def _strike(self, state: State | None) -> None:
+        """A moment inside the one that acts: what waits for such a one is done."""
+        if not self._acting:
+            return
+        if self._acting[-1].killed:
+            raise _KilledError
+        if not self._waiting:
+            return
+        state = state or self._state_of(self._acting[-1])
+        for index, step in enumerate(self._waiting):
+            if step.inside == state:
+                self._strike_with(index, step, state)
+                return
+
+    def _strike_with(self, index: int, step: Step, state: State) -> None:
+        if step.skip:
+            self._waiting[index] = Step(step.name, step.arguments, step.inside, step.skip - 1)
+            return
+        del self._waiting[index]
+        self._count(step, state)
+        self.counts["strikes inside"] += 1
+        player, before_s = self._acting[-1], self.fake.clock.now_s()
+        try:
+            self._act(step)
+        finally:
+            if state != "in the handler":
+                self.group.witness.away(player.name, before_s)
+        if player.killed:
+            raise _KilledError
+
+    def _count(self, step: Step, state: State) -> None:
+        self.counts[f"{step.name} while {state}, {self.setting.scope}"] += 1
+
+    def _state_of(self, player: Player) -> State:
+        client = player.assembly.parts.client
+        if any(client.awaits_commit(partition) for partition in self.group.partitions):
+            return "committing"
+        states = {view.state for view in player.circuits.views.values()}
+        return "half-open" if "half-open" in states else "open" if "open" in states else "closed"
