@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from linear_retry import Event, LinearConsumer, Strategy
+from linear_retry import LinearConsumer, Strategy
 from linear_retry.consumer.clock import SystemClock
 from tests.guarantees import Witness
 from tests.scenarios.handlers import OutageError, Script, Scripted
@@ -19,7 +17,7 @@ from tests.scenarios.testimony import Testimony
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What the process is to do. `kill_on` names the event at which it ends by SIGKILL."""
+    """What the process is to do."""
 
     member: str
     testimony: str
@@ -27,7 +25,6 @@ class Role:
     topics: list[str]
     strategy: list[float]
     script: Script = field(default_factory=dict)
-    kill_on: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -37,17 +34,12 @@ class Role:
 def main(role: Role) -> None:
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
     witness = Witness(SystemClock().now_s, Testimony(Path(role.testimony)))
-
-    def kill(event: Event) -> None:
-        if type(event).__name__ == role.kill_on:
-            os.kill(os.getpid(), signal.SIGKILL)
-
     with LinearConsumer(
         role.config,
         role.topics,
         strategy=Strategy(role.strategy),
         transient=OutageError,
-        listeners=[witness.listener(role.member), kill],
+        listeners=[witness.listener(role.member)],
         **role.options,
     ) as consumer:
         consumer.run(witness.handler(role.member, Scripted(role.script)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,9 +13,9 @@ from linear_retry.kafka import Message
 Script: TypeAlias = Mapping[str, Sequence[str]]
 """Place, as `partition@offset`, to what each attempt of it does; afterwards it succeeds.
 
-`outage` and `poison` raise. `kill` is SIGKILL. `wait SECONDS` returns after so long. `gate PATH`
-returns once there is such a file, `gate PATH poison` raises then. `hang PATH` never returns, and
-makes such a file once SIGINT acts as it does by default.
+`outage` and `poison` raise. `wait SECONDS` returns after so long. `gate PATH` returns once there is
+such a file, `gate PATH poison` raises then. `hang PATH` never returns, and makes such a file once
+SIGINT acts as it does by default.
 """
 
 _LOOKS_S = 0.005
@@ -64,8 +63,6 @@ def _act(step: str, place: str) -> None:
             raise OutageError(place)
         case ["poison"]:
             raise PoisonError(place)
-        case ["kill"]:
-            os.kill(os.getpid(), signal.SIGKILL)
         case ["hang", path]:
             while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
                 waiting.wait(_LOOKS_S)

@@ -75,9 +75,7 @@ class Scene:
         self._threads.append(member)
         return member
 
-    def spawn(
-        self, name: str, script: Script | None = None, kill_on: str | None = None, **options: Any
-    ) -> Process:
+    def spawn(self, name: str, script: Script | None = None, **options: Any) -> Process:
         """A member in a process of its own."""
         role = Role(
             member=name,
@@ -86,7 +84,6 @@ class Scene:
             topics=options.pop("topics", [self.topic]),
             strategy=self.strategy,
             script=script or {},
-            kill_on=kill_on,
             options={"dead_letters": self.letters, **options},
         )
         process = Process(role, self._directory / f"{name}.stderr")

@@ -1,205 +1,64 @@
-"""Is a letter there exactly once for a `read_committed` reader, wherever its sender is struck?"""
+"""Is a letter there exactly once for a `read_committed` reader, where its sender wakes up late?"""
 
 from __future__ import annotations
 
-import itertools
-import os
 import random
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka import KafkaException
 
 from linear_retry import DeadLetters, events
 from linear_retry.consumer.assembly import Outside
 from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message, Producer
-from tests import dying_with_parent
 from tests.kafka_operations import wait_until
+from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
-from tests.scenarios.handlers import Dependency, Scripted
-from tests.scenarios.protocols import PROTOCOLS, each_protocol
-from tests.scenarios.scene import CHECKOUT, Member, Scene
-from tests.scenarios.testimony import read_testimony
-from tests.scenarios.transactional_child import POINTS, Role
+from tests.scenarios.handlers import Dependency
+from tests.scenarios.protocols import EAGER, PROTOCOLS, each_protocol
+from tests.torture.points import TRANSACTION, Point
+from tests.torture.struck_scene import TRANSACTION_MS, StruckScene, struck_scene
 
 pytestmark = pytest.mark.broker
 
-LIVES = int(os.environ.get("LINEAR_RETRY_LIVES", "0"))
-"""So many senders are killed at random points; 0: one at each point."""
-
-SESSION_S = 6.0
-"""The broker's for KIP-848 groups; the others' is shorter."""
-TRANSACTION_S = 2.0
-SWEEP_S = 1.0
-LATER_S = 10.0
-"""What a machine with two cores adds, when ten consumers begin on it at once."""
-
-MESSAGES = 6
-REFUSED = 2
-AT_ONCE = 6
+ZOMBIES = {
+    # The group refuses it: its transaction would last on.
+    "after the letter's report": 30_000,
+    # The broker has ended its transaction, for the next owner waited for that.
+    "after send_offsets_to_transaction": TRANSACTION_MS,
+    "before commit_transaction": TRANSACTION_MS,
+}
+"""Where they are stopped, and how long their transactions may last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Life:
-    """A sender that is struck, and where it leaves its testimony."""
-
-    group: Scene
-    directory: Path
-    point: str
-    signal: int = signal.SIGKILL
-    transaction_s: float = TRANSACTION_S
-    into_commit_s: float = 0.0
-    config: dict[str, Any] = field(default_factory=dict)
-
-    def begin(self) -> subprocess.Popen[bytes]:
-        role = Role(
-            member="first",
-            testimony=str(self.directory / f"{self.group.topic}.testimony"),
-            struck=str(self.struck),
-            config=self.group.config("first", **self.config),
-            topic=self.group.topic,
-            letters=self.group.letters,
-            letters_config=self.letters.config,  # type: ignore[arg-type]  # a dict, to be JSON
-            refused=f"0@{REFUSED}",
-            point=self.point,
-            signal=self.signal,
-            into_commit_s=self.into_commit_s,
-        )
-        guard = (sys.executable, "-I", "-S", dying_with_parent.__file__, str(os.getpid()))
-        module = (sys.executable, "-m", "tests.scenarios.transactional_child", role.to_json())
-        with (self.directory / f"{self.group.topic}.stderr").open("wb") as errors:
-            return subprocess.Popen(
-                [*guard, *module], cwd=CHECKOUT, stderr=errors, stdout=errors, process_group=0
-            )
-
-    @property
-    def struck(self) -> Path:
-        return self.directory / f"{self.group.topic}.struck"
-
-    @property
-    def letters(self) -> DeadLetters:
-        timeout = {"transaction.timeout.ms": int(self.transaction_s * 1000)}
-        return DeadLetters(self.group.letters, timeout, transactional=True)
-
-    def next_owner(self) -> Member:
-        handler = Scripted({f"0@{REFUSED}": ["poison"]})
-        return self.group.join("second", handler, dead_letters=self.letters, config=self.config)
-
-    def wait_until_done(self, within_s: float = 60.0) -> None:
-        last = (self.group.topic, 0, MESSAGES - 1)
-        wait_until(lambda: last in self.group.handled(), "all is done", within_s, detail=self.story)
-
-    def is_decided(self) -> bool:
-        """Whether everything in the dead-letter topic is there to read, or never will be."""
-        ends = self.group.kafka.end_offsets
-        open_end = ends(self.group.letters, IsolationLevel.READ_UNCOMMITTED)
-        return ends(self.group.letters) == open_end
-
-    def story(self) -> str:
-        errors = (self.directory / f"{self.group.topic}.stderr").read_text(errors="replace")
-        return f"{self.point}\n{self.group.story()}\n{self.first_log()}\n{errors[-2000:]}"
-
-    def first_log(self) -> str:
-        path = self.directory / f"{self.group.topic}.testimony"
-        return "\n".join(map(repr, read_testimony(path)))
-
-
-def _killed(life: Life) -> tuple[str, float]:
-    """How long after the strike the next owner had done all."""
-    group, now_s = life.group, SystemClock().now_s
-    group.produce(MESSAGES)
-    first = life.begin()
-    try:
-        assert -signal.SIGKILL == first.wait(60), life.story()
-    finally:
-        first.kill()
-    struck_s = now_s()
-    assert life.struck.exists(), life.story()
-    second = life.next_owner()
-    life.wait_until_done()
-    took_s = now_s() - struck_s
-    second.stop()
-    wait_until(life.is_decided, "no transaction is open", SESSION_S, detail=life.story)
-    _assert_one_letter(life)
-    return life.point, took_s
-
-
-def _assert_one_letter(life: Life) -> None:
-    group = life.group
-    assert [REFUSED] == [one.original_offset for one in group.dead_letters()], life.story()
-    assert {(group.topic, 0): MESSAGES} == group.committed(), life.story()
-    by_second = [offset for _, _, offset in group.handled("second")]
-    assert by_second == sorted(set(by_second)), life.story()
-    assert REFUSED not in by_second
-    # Whatever the first has not done, or not committed, the second has begun with.
-    assert set(range(REFUSED + 1, MESSAGES)) <= set(by_second), life.story()
-
-
-def test_killed_anywhere(scene: SceneFactory, tmp_path: Path) -> None:
-    """Wherever SIGKILL strikes, one letter is there, and the next owner goes on in bounded time."""
-    lives = list(_lives(scene, tmp_path))
-    with ThreadPoolExecutor(AT_ONCE if LIVES else len(lives)) as pool:
-        took = list(pool.map(_killed, lives))
-    for point in POINTS:
-        times_s = sorted(took_s for at, took_s in took if at == point)
-        if times_s:
-            print(f"{point:20} {len(times_s):4} killed, all done after at most {times_s[-1]:.1f} s")
-    slowest_s = max(took_s for _, took_s in took)
-    assert slowest_s < SESSION_S + TRANSACTION_S + SWEEP_S + LATER_S
-
-
-def _lives(scene: SceneFactory, directory: Path) -> Iterator[Life]:
-    dice = random.Random(1)
-    points = POINTS if LIVES == 0 else tuple(itertools.islice(itertools.cycle(POINTS), LIVES))
-    configs = itertools.cycle(PROTOCOLS.values())
-    for point in points:
-        yield Life(
-            scene(),
-            directory,
-            point,
-            into_commit_s=dice.uniform(0.0, 0.02),
-            config=dict(next(configs)),
-        )
-
-
-def test_zombies_wake_up(scene: SceneFactory, tmp_path: Path) -> None:
+def test_zombies_wake_up(kafka: RealKafka) -> None:
     """Stopped past the session, and the next owner sends the letter: the zombie's is refused."""
-    lives = [
-        # The group refuses it: its transaction would last on.
-        Life(scene(), tmp_path, "after report", signal.SIGSTOP, transaction_s=30.0),
-        # The broker has ended its transaction, for the next owner waited for that.
-        Life(scene(), tmp_path, "after send_offsets", signal.SIGSTOP),
-        Life(scene(), tmp_path, "before commit", signal.SIGSTOP),
-    ]
-    with ThreadPoolExecutor(len(lives)) as pool:
-        list(pool.map(_woken, lives))
+    with ThreadPoolExecutor(len(ZOMBIES)) as pool:
+        list(pool.map(lambda zombie: _woken(kafka, *zombie), ZOMBIES.items()))
 
 
-def _woken(life: Life) -> None:
-    life.group.produce(MESSAGES)
-    first = life.begin()
-    try:
-        wait_until(life.struck.exists, "it is struck", detail=life.story)
-        second = life.next_owner()
-        life.wait_until_done()
-        first.send_signal(signal.SIGCONT)
-        wait_until(lambda: "Lost" in life.first_log(), "it hears of its loss", detail=life.story)
+def _woken(kafka: RealKafka, moment: str, transaction_ms: int) -> None:
+    options: dict[str, Any] = {"config": EAGER, "transaction_ms": transaction_ms}
+    with struck_scene(kafka, Point(moment, TRANSACTION), scope="consumer", **options) as group:
+        first = group.strike(random.Random(1), by=signal.SIGSTOP)
+        group.wait_until_struck(first)
+        second = group.heir("second")
+        group.wait_until_all_is_done()
+        first.signal(signal.SIGCONT)
+        _wait_until_lost(group)
         second.stop()
-        first.send_signal(signal.SIGTERM)
-        assert 0 == first.wait(30), life.story()
-    finally:
-        first.kill()
-    wait_until(life.is_decided, "no transaction is open", detail=life.story)
-    _assert_one_letter(life)
+        first.signal(signal.SIGTERM)
+        assert 0 == first.exit_code(30), group.tell()
+        assert [] == group.letters_amiss(lambda *_: False), group.tell()
+        assert [] == group.violations(), group.tell()
+
+
+def _wait_until_lost(group: StruckScene) -> None:
+    wait_until(lambda: group.said(events.Lost, "first"), "it hears of it", detail=group.tell)
 
 
 class Refusals:

@@ -69,15 +69,11 @@ SLOW = Plot({"0@3": ["wait 2.8"]}, config={"max.poll.interval.ms": 2000})
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One of them. `moments` are told apart by `Moments`; `times` it surely comes in this plot.
-
-    `again`: struck here, a plain letter may have to be sent once more.
-    """
+    """One of them. `Moments` tells the moments apart; this one surely comes `times` in its plot."""
 
     moment: str
     plot: Plot
     times: int = 1
-    again: bool = False
 
     @property
     def state(self) -> State:
@@ -148,14 +144,14 @@ POINTS: tuple[Point, ...] = (
     Point("at CircuitClosed", OUTAGE),
     # A letter by itself.
     Point("before the letter's produce", POISON, times=2),
-    Point("after the letter's produce", POISON, times=2, again=True),
-    Point("before the letter's report", POISON, times=2, again=True),
-    Point("after the letter's report", POISON, times=2, again=True),
-    Point("before the store after a letter", POISON, times=2, again=True),
-    Point("after the store after a letter", POISON, times=2, again=True),
-    Point("at DeadLettered", POISON, times=2, again=True),
-    Point("before the letter's report", EXHAUSTED, again=True),
-    Point("before resume in the loop", EXHAUSTED, again=True),
+    Point("after the letter's produce", POISON, times=2),
+    Point("before the letter's report", POISON, times=2),
+    Point("after the letter's report", POISON, times=2),
+    Point("before the store after a letter", POISON, times=2),
+    Point("after the store after a letter", POISON, times=2),
+    Point("at DeadLettered", POISON, times=2),
+    Point("before the letter's report", EXHAUSTED),
+    Point("before resume in the loop", EXHAUSTED),
     # A letter in a transaction.
     Point("after init_transactions", TRANSACTION),
     Point("after begin_transaction", TRANSACTION, times=2),

@@ -9,12 +9,13 @@ import signal
 import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs export too little
     AdminClient,
     AlterConfigOpType,
@@ -24,9 +25,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs e
 )
 
 from linear_retry import DeadLetters
+from linear_retry.dead_letter import DeadLetter
 from linear_retry.events import DataLost, DeadLettered
 from linear_retry.scope import Partition, ScopeKind
-from tests.guarantees import Entry, Said, done_places
+from tests.guarantees import Ended, Entry, Place, Said, done_places
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.scenarios.handlers import Scripted
 from tests.scenarios.scene import Member, Process, Scene
@@ -51,6 +53,7 @@ class StruckScene(Scene):
         scope: ScopeKind,
         config: dict[str, Any],
         name: str,
+        transaction_ms: int = TRANSACTION_MS,
     ) -> None:
         """`name` is that of its topic. The topics are made, and filled."""
         plot = point.plot
@@ -58,6 +61,7 @@ class StruckScene(Scene):
         super().__init__(kafka, name, letters, directory, strategy=plot.strategy, config=config)
         self.point, self.plot, self.scope = point, plot, scope
         self._files = directory
+        self._transaction_ms = transaction_ms
         self._seen: dict[Partition, set[int]] = {}
         self._presumed: list[Said] = []
         kafka.create_topic(name, PARTITIONS)
@@ -168,7 +172,7 @@ class StruckScene(Scene):
     @property
     def letters_config(self) -> dict[str, Any]:
         """Of the producers. A transaction of the dead must not last for long."""
-        return {"transaction.timeout.ms": TRANSACTION_MS} if self.plot.transactional else {}
+        return {"transaction.timeout.ms": self._transaction_ms} if self.plot.transactional else {}
 
     def acknowledged(self) -> dict[int, int]:
         """Partition to the offset that the first one, when struck, knew to be committed."""
@@ -194,29 +198,41 @@ class StruckScene(Scene):
     def presume_letters(self) -> None:
         """What a transaction brought is there, though the first one did not live to say so.
 
-        Or said so only when it was awake again.
+        Or said so only when it was awake again, and others had gone on.
         """
         if not self.plot.transactional:
             return
+        self.wait_until_decided()
         known = _letters_told(self.log(), self.struck_s)
+        failed_s = {
+            entry.place: entry.at_s
+            for entry in super().log()
+            if isinstance(entry, Ended) and entry.member == "first" and entry.how == "failed"
+        }
         for letter in self.dead_letters():
             if letter.retry_id not in known:
                 place = (self.topic, letter.original_partition, letter.original_offset)
-                event = DeadLettered(
-                    *place, self.letters, letter.retry_id, 1, letter.reason, "", 1, ()
-                )
-                self._presumed.append(Said(self.struck_s, "first", event))
+                event = _told(letter, place, self.letters)
+                self._presumed.append(Said(failed_s[place], "first", event))
 
-    def letters_amiss(self, most: int) -> list[str]:
-        """Each is there once; a plain one up to `most` times."""
+    def letters_amiss(self, may_repeat: Callable[[int, int], bool]) -> list[str]:
+        """Each is there once; a plain one may be once more where the answer is yes.
+
+        It is asked with partition and offset.
+        """
+        self.wait_until_decided()
         found = self.letters_found()
-        most = 1 if self.plot.transactional else most
+        often = {place for place in found if not self.plot.transactional and may_repeat(*place)}
         lost = {place[1:] for place in done_places([one for one in self.log() if _is_loss(one)])}
         due = {place for place in self.plot.refused if place[1] in self._seen_in(place[0])} - lost
         ids = {letter.retry_id for letter in self.dead_letters()}
         return [
             *(f"no letter for {place}" for place in due - set(found)),
-            *(f"{count} letters for {place}" for place, count in found.items() if count > most),
+            *(
+                f"{count} letters for {place}"
+                for place, count in found.items()
+                if count > 1 + (place in often)
+            ),
             *(["letters of one message differ in their id"] if len(ids) > len(found) else []),
         ]
 
@@ -230,6 +246,15 @@ class StruckScene(Scene):
             and entry.member == "first"
             and isinstance(entry.event, DeadLettered)
             and entry.event.retry_id in presumed
+        )
+
+    def wait_until_decided(self) -> None:
+        """Until every letter is there to read, or never will be: no transaction is open."""
+        ends = self.kafka.end_offsets
+        wait_until(
+            lambda: ends(self.letters) == ends(self.letters, IsolationLevel.READ_UNCOMMITTED),
+            "no transaction is open",
+            detail=self.tell,
         )
 
     def letters_found(self) -> Counter[tuple[int, int]]:
@@ -269,6 +294,19 @@ def struck_scene(kafka: KafkaOperations, point: Point, **options: Any) -> Iterat
             scene.end()
         for topic in (scene.topic, scene.letters):
             kafka.delete_topic(topic)
+
+
+def _told(letter: DeadLetter, place: Place, topic: str) -> DeadLettered:
+    return DeadLettered(
+        *place,
+        dead_letter_topic=topic,
+        retry_id=letter.retry_id,
+        generation=1,
+        reason=letter.reason,
+        error="",
+        failures=1,
+        escaped_headers=(),
+    )
 
 
 def _is_loss(entry: Entry) -> bool:
