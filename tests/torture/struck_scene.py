@@ -7,6 +7,7 @@ import math
 import random
 import signal
 import tempfile
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ from tests.torture.struck_member import Role
 SESSION_MS = 2000
 TRANSACTION_MS = 2000
 PARTITIONS = 2
+_ASK_EVERY_S = 0.2
 
 
 class StruckScene(Scene):
@@ -266,13 +268,21 @@ class StruckScene(Scene):
     def wait_until_all_is_done(self, within_s: float = 60.0) -> None:
         """Until all that can be handled is handled: what cannot has been buried by then.
 
-        Of some letters nobody may know: whoever sent it was struck.
+        Of some letters nobody may know: whoever sent it was struck. And until it is committed: a
+        machine that stands still for a while may cost a member its place right before it commits.
         """
         wanted = {(*p, offset) for p, found in self.visible().items() for offset in found}
         wanted -= {(self.topic, *place) for place in self.plot.refused}
         wait_until(
             lambda: wanted <= done_places(self.log()), "all is done", within_s, detail=self.tell
         )
+        ends = {partition: found[-1] + 1 for partition, found in self.visible().items()}
+
+        def all_is_committed() -> bool:
+            threading.Event().wait(_ASK_EVERY_S)  # each question takes a client of its own
+            return self.committed() == ends
+
+        wait_until(all_is_committed, "all is committed", within_s, detail=self.tell)
 
     def tell(self) -> str:
         """For a person who has to find out why."""
