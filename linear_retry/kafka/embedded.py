@@ -15,6 +15,7 @@ from linear_retry.scope import Partition
 _ALL = -1
 _MANY_ERRORS = 10_000
 _NO_ERROR = 0
+_OFFSET_FOR_LEADER_EPOCH, _NO_VERSION = 23, -1
 _NAMES = {number: name for name, number in API_KEYS.items()}
 
 
@@ -177,11 +178,13 @@ class EmbeddedKafka:
 
     @contextmanager
     def counting(self) -> Iterator[Callable[[], Counter[tuple[int, str]]]]:
-        """Within it, what it gives returns how often each broker was asked for each kind."""
+        """What it gives returns how often each broker was asked for each kind within it."""
         self._cluster.ask("start_request_tracking")
+        total: list[Counter[tuple[int, str]]] = []
         try:
-            yield self._requests
+            yield lambda: total[0] if total else self._requests()
         finally:
+            total.append(self._requests())
             self._cluster.ask("stop_request_tracking")
             self._cluster.ask("clear_requests")
 
@@ -195,6 +198,10 @@ class EmbeddedKafka:
         cluster.ask("set_controller_id", 1)
         # A new group would otherwise wait 3 s for more members.
         cluster.ask("group_initial_rebalance_delay_ms", 0)
+        # Asked how far a leader's log went, they say that nothing is left where it wrote nothing,
+        # and the client begins anew, as after a truncation: no client must ask.
+        versions = _OFFSET_FOR_LEADER_EPOCH, _NO_VERSION, _NO_VERSION
+        cluster.do("switch a request off", "set_apiversion", *versions)
         cluster.ask("set_group_consumer_session_timeout_ms", self._session_timeout_ms)
         cluster.ask("set_group_consumer_heartbeat_interval_ms", self._heartbeat_interval_ms)
         return self

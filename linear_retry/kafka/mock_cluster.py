@@ -23,7 +23,6 @@ RequestKind: TypeAlias = Literal[
     "SyncGroup",
     "ApiVersions",
     "InitProducerId",
-    "OffsetForLeaderEpoch",
     "AddPartitionsToTxn",
     "AddOffsetsToTxn",
     "EndTxn",
@@ -32,7 +31,7 @@ RequestKind: TypeAlias = Literal[
 ]
 """What clients ask of brokers, in Kafka's words: those requests that the mock brokers answer."""
 
-_NUMBERS = (0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 18, 22, 23, 24, 25, 26, 28, 68)
+_NUMBERS = (0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 18, 22, 24, 25, 26, 28, 68)
 API_KEYS: dict[str, int] = dict(zip(get_args(RequestKind), _NUMBERS, strict=True))
 """The number of each kind in Kafka's protocol."""
 
@@ -71,6 +70,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
         _CODE,
         [_POINTER, _INT32, _INT16, ctypes.c_size_t],
     ),
+    "rd_kafka_mock_set_apiversion": (_CODE, [_POINTER, _INT16, _INT16, _INT16]),
     "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, [_POINTER, _INT32]),
     "rd_kafka_mock_set_group_consumer_session_timeout_ms": (None, [_POINTER, ctypes.c_int]),
     "rd_kafka_mock_set_group_consumer_heartbeat_interval_ms": (None, [_POINTER, ctypes.c_int]),
