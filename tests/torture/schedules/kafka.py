@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from linear_retry.kafka import Message
 from linear_retry.scope import Partition
 from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
@@ -83,7 +84,13 @@ class PlayedKafka(FakeKafka):
         self.catch_up()
         if self._fenced and call in ("poll", "consume"):
             self._hear_of_fences(client)
+        if call == "poll" and client.startswith("consumer"):
+            return  # how long it waits is decided: what strikes, strikes when it returns
         self._strike(self._state(client, call))
+
+    def polled(self) -> None:
+        """A consumer's poll returns."""
+        self._strike(self._inside[-1] if self._inside else None)
 
     # -- a rebalance, which librdkafka serves after the one that is being served -----------------
 
@@ -134,6 +141,11 @@ class PlayedKafka(FakeKafka):
 
 
 class _PlayedConsumer(FakeConsumer):
+    def poll(self, timeout: float | None = None) -> Message | None:
+        message = super().poll(timeout)
+        self._played().polled()
+        return message
+
     def subscribe(
         self,
         topics: list[str],
@@ -147,11 +159,14 @@ class _PlayedConsumer(FakeConsumer):
     def _watched(self, callback: Callback | None) -> Callback | None:
         if callback is None:
             return None
-        played = self._fake
-        assert isinstance(played, PlayedKafka)
 
         def watched(consumer: Any, partitions: Any) -> None:
-            with played.calling_back(self):
+            with self._played().calling_back(self):
                 callback(consumer, partitions)
 
         return watched
+
+    def _played(self) -> PlayedKafka:
+        played = self._fake
+        assert isinstance(played, PlayedKafka)
+        return played

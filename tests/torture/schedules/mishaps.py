@@ -85,11 +85,6 @@ def early_seek(world: World, partition: int, times: int) -> None:
     world.faults.refuse_early_seek(world.partition(partition), times)
 
 
-@MISHAPS.add(times=FEW)
-def silent_watermarks(world: World, times: int) -> None:
-    world.faults.silence_watermarks(times)
-
-
 @MISHAPS.add(partition=PARTITIONS, times=FEW)
 def spoilt_headers(world: World, partition: int, times: int) -> None:
     """Not UTF-8."""
@@ -161,7 +156,8 @@ def late_commit(world: World, answer_s: float) -> None:
 @MISHAPS.add()
 def commits_unanswered(world: World) -> None:
     """Until they are answered in some time again."""
-    world.faults.commit_answer_s = None
+    # A transaction's letter looks every 10 ms whether there is an answer: 1000 times a letter.
+    world.faults.commit_answer_s = 2.0 if world.setting.transactional else None
 
 
 @MISHAPS.add(may=(True, False))

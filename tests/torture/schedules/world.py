@@ -161,7 +161,7 @@ class World:
         """One more, where it can start."""
         try:
             self.group.join()
-        except BrokerError:
+        except (BrokerError, KeyboardInterrupt):
             self.counts["starts that failed"] += 1
 
     def stop(self, player: Player) -> None:
