@@ -22,12 +22,26 @@ _NAMES = {number: name for name, number in API_KEYS.items()}
 class EmbeddedKafka:
     """librdkafka's mock cluster, in this process, from entering the `with` to leaving it.
 
-    Clients of any process of this machine reach it at `bootstrap`. It keeps messages in memory,
-    about 5 MB of each partition, and the oldest go first. A topic that a producer or an admin
-    client asks for comes into being with four partitions.
+    Clients of any process of this machine reach it at `bootstrap`. A topic that a producer or an
+    admin client asks for comes into being with four partitions. Brokers are numbered from 1.
 
     Its faults are methods. What lasts is a context manager (`with kafka.down(2):`), what happens at
-    once is a plain call (`kafka.move_leader("orders", 0, 2)`). Brokers are numbered from 1.
+    once is a plain call (`kafka.move_leader("orders", 0, 2)`). Errors are codes of
+    `confluent_kafka.KafkaError`. All methods are for any thread.
+
+    What it cannot do, and a real broker can:
+
+    - fence a producer: the older of two with one `transactional.id` goes on and commits;
+    - abort a transaction: what is in it is visible to everyone, at once and for ever;
+    - compact, or keep more than about 5 MB of a partition: the oldest go first;
+    - leave a partition without a leader, or find out that its log was truncated;
+    - answer most admin calls (create topics, add partitions, describe configurations or groups):
+      they fail at once as unsupported.
+
+    Where its groups differ, with the classic protocols: a group that gets or loses a member stands
+    still for `session.timeout.ms` less a second (44 s at the default: set it to 2000 or so), and
+    again where a member syncs after its leader; a synchronous commit in `on_revoke` is refused
+    (`REBALANCE_IN_PROGRESS`); members with different assignors in one group end this process.
 
     Raises `BrokerError` where the cluster cannot be made, `ConfigurationError` where this build of
     confluent-kafka does not show librdkafka's functions (on Windows, or before 2.16).
@@ -40,9 +54,7 @@ class EmbeddedKafka:
         session_timeout_ms: int = 30_000,
         heartbeat_interval_ms: int = 3_000,
     ) -> None:
-        """The times are for members with `group.protocol=consumer`, who take them from the broker;
-        others say their own.
-        """
+        """The times are for members with `group.protocol=consumer`; others say their own."""
         self._brokers = brokers
         self._session_timeout_ms = session_timeout_ms
         self._heartbeat_interval_ms = heartbeat_interval_ms
