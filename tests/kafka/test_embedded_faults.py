@@ -153,6 +153,15 @@ def test_a_topic_fails(three: EmbeddedKafka) -> None:
     assert admin.list_topics("orders", timeout=_ANSWER_S).topics["orders"].error is None
 
 
+def test_a_broker_that_is_down_on_purpose_is_quiet(
+    three: EmbeddedKafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing stands on stderr: the mock brokers' own client would tell of each connection."""
+    with three.down(), pytest.raises(KafkaException):
+        _admin(three).list_topics(timeout=0.5)
+    assert capfd.readouterr().err == ""
+
+
 def test_a_fault_ends_where_its_block_raises(three: EmbeddedKafka) -> None:
     """A test that fails within a fault leaves a healthy broker to whatever comes next."""
     with pytest.raises(ZeroDivisionError), three.down():

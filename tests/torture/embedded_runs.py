@@ -14,7 +14,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, Producer
 
-from linear_retry import events
+from linear_retry import DeadLetters, events
 from linear_retry.consumer.assembly import Outside
 from linear_retry.consumer.clock import SystemClock
 from linear_retry.errors import BrokerError
@@ -138,7 +138,11 @@ class Play:
 
     def join(self) -> None:
         name, life = f"member-{next(self._numbers)}", Mortal()
-        options = {"scope": self._scope, "_outside": Outside(consumer=life.consumer)}
+        options = {
+            "scope": self._scope,
+            "dead_letters": DeadLetters(_LETTERS, config={"log_level": 0}),
+            "_outside": Outside(consumer=life.consumer),
+        }
         self._lives[name] = self._scene.join(name, self.dependency, **options), life
         self.counts["joined"] += 1
 
