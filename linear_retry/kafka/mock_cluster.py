@@ -163,7 +163,7 @@ def _librdkafka() -> ctypes.CDLL:
 
 def _new_handle(library: ctypes.CDLL, brokers: int) -> int:
     settings = library.rd_kafka_conf_new()
-    # log_level 2 (critical): a notice on stderr at each start would stand in the picture of the demo,
+    # log_level 2 (critical): a notice on stderr at each start would stand in the pictures,
     # and an error at each broker that is down on purpose: this handle is a client of theirs, too.
     for key, value in (("test.mock.num.brokers", str(brokers)), ("log_level", "2")):
         text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
