@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import events
-from tests.consumer.group import FakeGroup, Protocol
+from tests.consumer.group import GROUP, FakeGroup, Protocol
 from tests.consumer.misbehaving import P1, all_protocols, ends_well, reading, said, until
 
 RETRIABLE = [
@@ -51,10 +51,16 @@ def test_the_first_commit_of_one_partition_is_refused(protocol: Protocol) -> Non
     group = FakeGroup(protocol=protocol, partitions=2)
     group.produce(0, 3)
     group.produce(1, 3)
+    group.fake.faults.commits_land_late = True
+    group.fake.faults.commit_answer_s = 5.0
     group.fake.faults.fail_commit_of(P1, KafkaError.NOT_COORDINATOR, 2)
-    group.join()
+    known: list[int] = []
+    group.dependency.advance = lambda _: known.append(len(group.fake.group(GROUP)))
+    member = group.join()
     group.share([0, 0])
     ends_well(group)
+    assert [1, 1, 1, 2, 2, 2] == known
+    assert 1 == len(said(member, events.CommitFailed))
 
 
 @all_protocols

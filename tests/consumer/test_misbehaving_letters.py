@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import FencedError, events
-from tests.consumer.group import LETTERS, FakeGroup, Member, Protocol
+from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member, Protocol
 from tests.consumer.misbehaving import P0, all_protocols, ends_well, reading, said, until
 
 TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "timed out", False, True)
@@ -130,6 +130,7 @@ def test_the_topic_is_gone(protocol: Protocol, transactional: bool) -> None:
     group, member = refusing(protocol, transactional)
     group.fake.delete_topic(LETTERS)
     until(group, lambda: len(said(member, events.DeadLetterFailed)) >= 3)
+    assert 1 == len([call for _, _, call, _ in group.fake.log if call == "produce"])
     group.fake.create_topic(LETTERS, 1)
     ends_well(group)
     assert [1] == list(letters(group).values())
@@ -164,7 +165,26 @@ def test_a_request_lands_late(protocol: Protocol, call: str, lands_s: float) -> 
     ends_well(group)
     group.fake.clock.advance(20)
     assert [1] == list(letters(group).values())
-    assert 10 == group.fake.group("billing")[P0]
+    assert 10 == group.fake.group(GROUP)[P0]
+
+
+@all_protocols
+def test_an_offset_lands_in_another_transaction(protocol: Protocol) -> None:
+    """It was not answered in time, so its letter was aborted; it arrives in the midst of the next
+    letter's transaction, and is not committed with that: its own letter is not there yet."""
+    group = reading(protocol, transactional=True, scope="partition")
+    (member,) = group.members
+    group.dependency.refuses = {(0, 1), (1, 1)}
+    group.fake.faults.fail_transaction("send_offsets", TIMED_OUT, 40, lands_s=8.0, takes_s=0.25)
+    until(group, lambda: said(member, events.DeadLetterFailed))
+    (failed,) = said(member, events.DeadLetterFailed)
+    group.fake.faults.forget_transactions()
+    group.fake.faults.delivery_s = 6.0
+    until(group, lambda: said(member, events.DeadLettered))
+    (sent,) = said(member, events.DeadLettered)
+    assert failed.partition != sent.partition
+    assert 1 == group.fake.group(GROUP)[TOPIC, failed.partition]
+    ends_well(group)
 
 
 @all_protocols
@@ -174,7 +194,7 @@ def test_a_commit_before_it_lands_late(protocol: Protocol) -> None:
     group.fake.faults.commit_answer_s = 1.5
     group.fake.faults.commits_land_late = True
     until(group, lambda: said(member, events.DeadLettered))
-    assert group.fake.group("billing")[P0] >= 2
+    assert group.fake.group(GROUP)[P0] >= 2
     ends_well(group)
     assert [1] == list(letters(group).values())
 
