@@ -8,7 +8,16 @@ from contextlib import contextmanager
 
 from linear_retry import BrokerError, ExhaustedError, FencedError, HandlerTooSlowError
 from linear_retry.errors import PermanentError
+from linear_retry.events import (
+    CircuitOpened,
+    DeadLettered,
+    Lost,
+    PartitionRevived,
+    RetriedNow,
+    Revoked,
+)
 from linear_retry.scope import Partition
+from linear_retry.testing import Begun, Said
 from tests.torture.schedules.any_time import AnyTime
 from tests.torture.schedules.group import PlayedGroup
 from tests.torture.schedules.kafka import PlayedKafka
@@ -18,9 +27,21 @@ from tests.torture.schedules.moves import MOVES
 from tests.torture.schedules.operators import Operators
 from tests.torture.schedules.players import Player
 from tests.torture.schedules.schedule import Schedule, Setting, State, Step
+from tests.torture.schedules.struck import cell
 
 _END_WITHIN_S = 200.0
 _START_S = 1.0
+
+
+_TOLD = {
+    CircuitOpened: "openings",
+    DeadLettered: "dead letters",
+    Revoked: "revokes",
+    Lost: "losses",
+    PartitionRevived: "revivals",
+    RetriedNow: "probes that operators wanted",
+}
+_OF_CIRCUITS: tuple[State, ...] = ("closed", "open", "half-open", "committing")
 
 
 class _KilledError(BaseException):
@@ -56,7 +77,6 @@ class World:
         try:
             self._begin()
             for step in schedule.steps:
-                self.counts["steps"] += 1
                 self._apply(step)
                 self._any_time.look()
                 self._hold(self._any_time.violations())
@@ -103,6 +123,12 @@ class World:
     def _judge(self) -> None:
         self._hold(self._any_time.violations())
         self._hold(self.group.violations())
+        for entry in self.group.witness.log:
+            match entry:
+                case Begun():
+                    self.counts["attempts"] += 1
+                case Said(event=event) if type(event) in _TOLD:
+                    self.counts[_TOLD[type(event)]] += 1
         self._hold(self.operators.violations([*self.group.players, *self._ended]))
 
     def _hold(self, violations: Iterable[str]) -> None:
@@ -260,7 +286,10 @@ class World:
             raise _KilledError
         if not self._waiting:
             return
-        state = state or self._state_of(self._acting[-1])
+        if state is None:
+            if all(step.inside not in _OF_CIRCUITS for step in self._waiting):
+                return
+            state = self._state_of(self._acting[-1])
         for index, step in enumerate(self._waiting):
             if step.inside == state:
                 self._strike_with(index, step, state)
@@ -272,7 +301,6 @@ class World:
             return
         del self._waiting[index]
         self._count(step, state)
-        self.counts["strikes inside"] += 1
         player, before_s = self._acting[-1], self.fake.clock.now_s()
         try:
             self._act(step)
@@ -283,7 +311,7 @@ class World:
             raise _KilledError
 
     def _count(self, step: Step, state: State) -> None:
-        self.counts[f"{step.name} while {state}, {self.setting.scope}"] += 1
+        self.counts[cell(step.name, state, self.setting.scope)] += 1
 
     def _state_of(self, player: Player) -> State:
         client = player.assembly.parts.client

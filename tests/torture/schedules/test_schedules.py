@@ -1,0 +1,169 @@
+"""Do the schedules find what is broken, tell it shortly, and say the same each time?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from linear_retry.consumer.circuits import Circuits
+from linear_retry.consumer.offsets import Offsets
+from tests.torture.schedules.layer import Schedules
+from tests.torture.schedules.play import KINDS, broken_law, play, story
+from tests.torture.schedules.schedule import Kind, Schedule, Setting, Step, draw
+from tests.torture.schedules.shrinking import Shrinking
+from tests.torture.schedules.struck import SENSELESS, cell, gaps, summed_up
+from tests.torture.schedules.world import World
+
+_BY_NAME = {kind.name: kind for kind in KINDS}
+_PRINT_LOGS = (
+    "from tests.torture.schedules.test_schedules import log_of\n"
+    "for seed in range(12): print(log_of(seed))"
+)
+
+
+def log_of(seed: int) -> str:
+    """All that happened under the schedule of this seed, as one hash."""
+    schedule = draw(seed, KINDS)
+    world = World(schedule.setting)
+    world.play(schedule)
+    entries = "\n".join(map(str, world.group.witness.log))
+    return sha256(entries.encode()).hexdigest()
+
+
+def test_the_same_seed_gives_the_same_log() -> None:
+    """Also in another process, where sets and dictionaries have another order."""
+    here = [log_of(seed) for seed in range(12)]
+    there = subprocess.run(
+        [sys.executable, "-c", _PRINT_LOGS],
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert here == there.stdout.split()
+
+
+# -- what is broken is found, and told ---------------------------------------------------------
+
+
+def _ungated(_: Circuits, partition: object) -> bool:
+    return False
+
+
+def _believing(_: Offsets, partition: object, offset: int) -> str:
+    return "next"
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken", "law", "steps"),
+    [
+        (Circuits, "stops", _ungated, "NothingWhileOpen", 3),
+        (Offsets, "believe", _believing, "InOrder", 4),
+    ],
+    ids=["without the gate", "believing the first jump"],
+)
+def test_a_missing_rule_is_found(
+    owner: type,
+    name: str,
+    broken: Callable[..., Any],
+    law: str,
+    steps: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within a few hundred schedules, and as a story of a few steps."""
+    monkeypatch.setattr(owner, name, broken)
+    schedules = (draw(seed, KINDS) for seed in range(400))
+    found = next(each for each in schedules if (broken_law(each) or "").startswith(law))
+    shortest = Shrinking(broken_law, _BY_NAME, 300).shrink(found)
+    assert len(shortest.steps) <= steps
+
+
+def test_a_story_tells_steps_and_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was done, what happened, and which guarantee that breaks."""
+    monkeypatch.setattr(Circuits, "stops", _ungated)
+    seed = next(seed for seed in range(400) if broken_law(draw(seed, KINDS)) is not None)
+    told = story(seed)
+    assert "1. " in told
+    assert "CircuitOpened" in told
+    assert "what is broken:" in told
+
+
+# -- shrinking ---------------------------------------------------------------------------------
+
+
+def _needs(*names: str) -> Callable[[Schedule], str | None]:
+    def breaks(schedule: Schedule) -> str | None:
+        return "law" if set(names) <= {step.name for step in schedule.steps} else None
+
+    return breaks
+
+
+def test_what_is_not_needed_goes() -> None:
+    """The steps that break it are left, as plain as can be, in the plainest setting."""
+    names = ["a", "b", "c", "d", "e", "f", "g"]
+    kinds = {name: Kind(name, {"times": range(5)}, 1, True, False) for name in names}
+    steps = tuple(Step(name, (("times", 3),), "open", 2) for name in names)
+    schedule = Schedule(Setting(protocol="consumer", partitions=3), steps)
+    shortest = Shrinking(_needs("b", "f"), kinds, 1000).shrink(schedule)
+    assert Schedule(Setting(), (Step("b", (("times", 0),)), Step("f", (("times", 0),)))) == shortest
+
+
+def test_another_law_is_not_the_same() -> None:
+    """A shorter schedule that breaks something else is no shorter story of this."""
+    kinds = {"a": Kind("a", {}, 1, True, False)}
+    schedule = Schedule(Setting(), (Step("a"), Step("a")))
+    shortest = Shrinking(lambda one: f"law {len(one.steps)}", kinds, 100).shrink(schedule)
+    assert schedule == shortest
+
+
+def test_what_breaks_nothing_cannot_be_shrunk() -> None:
+    """There is nothing to tell."""
+    with pytest.raises(ValueError, match="breaks nothing"):
+        Shrinking(lambda _: None, {}, 10).shrink(Schedule(Setting(), ()))
+
+
+# -- states and steps --------------------------------------------------------------------------
+
+
+def test_what_has_struck_nowhere_is_a_gap() -> None:
+    """Each pair of step and state counts in each scope, but for those that make no sense."""
+    kinds = [Kind("leak", {}, 1, True, False), Kind("turn_all", {}, 1, False, False)]
+    wanted = gaps(Counter(), kinds)
+    assert cell("leak", "open", "topic") in wanted
+    assert cell("leak", "closing", "topic") not in wanted
+    assert [] == [each for each in wanted if each.startswith("turn_all")]
+    assert [] == gaps(Counter(wanted), kinds)
+
+
+def test_the_table_names_only_what_is_there() -> None:
+    """No pair is left in it whose step has another name now."""
+    assert set() == {name for name, _ in SENSELESS} - set(_BY_NAME)
+
+
+def test_what_is_told_of_many() -> None:
+    """Strikes by state, in all scopes; everything else as it is."""
+    counts = Counter({cell("leak", "open", "topic"): 2, cell("dead", "open", "partition"): 3})
+    assert Counter({"strikes open": 5, "attempts": 7}) == summed_up(counts + Counter(attempts=7))
+
+
+def test_a_run_tells_its_failures_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One seed alone is a replay: its failure is told as shortly as can be."""
+    monkeypatch.setattr(Circuits, "stops", _ungated)
+    seed = next(seed for seed in range(400) if broken_law(draw(seed, KINDS)) is not None)
+    parts = list(Schedules().run(seed, 1, lambda: pytest.fail("needs no broker")))
+    assert [seed] == [failure.seed for failure in parts[-1].failures]
+    assert 1 == sum(part.done for part in parts)
+
+
+def test_a_play_counts_what_happened() -> None:
+    """Attempts, and the strikes by step, state and scope."""
+    counts = play(0) + play(1) + play(2)
+    assert counts["attempts"] > 0
+    assert any(" while " in name for name in counts)
