@@ -1,21 +1,15 @@
-"""Was anything lost, reordered, early, or attempted while its circuit was open?"""
+"""Which promises did a group break, by its log and by what the broker has?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from linear_retry.scope import Partition
+from linear_retry import events
+from linear_retry.scope import Partition, Scope
 from linear_retry.testing import (
-    Away,
-    Begun,
     Committed,
-    CommittedOnlyDone,
-    Ended,
     Entry,
-    EventLog,
-    LettersWithinLimit,
     NothingLost,
-    NothingWhileOpen,
     Place,
     Said,
     all_guarantees,
@@ -23,17 +17,9 @@ from linear_retry.testing import (
 )
 from linear_retry.testing.guarantees.done import done_by
 
-__all__ = ["Away", "Begun", "Ended", "Entry", "Place", "Said", "Witness", "done_places"]
-
-
-class Witness(EventLog):
-    @property
-    def log(self) -> list[Entry]:
-        return self.entries
-
 
 def violations(
-    log: list[Entry],
+    log: Sequence[Entry],
     visible: Mapping[Partition, Iterable[int]],
     *,
     committed: Mapping[Partition, int],
@@ -41,35 +27,43 @@ def violations(
     letter_limit: int | None = None,
     finished: bool = True,
 ) -> list[str]:
+    """Every guarantee that holds on any clock; empty where all hold.
+
+    `committed` is what the broker has in the end. `finished`: the last fault is long past, so
+    everything must be done and committed.
+    """
     at_s = log[-1].at_s if log else 0.0
-    full = [*log, Committed(at_s, "", dict(committed))]
     chosen = all_guarantees(visible, strategy_length=strategy_length, limit=letter_limit)
-    if not finished:
-        chosen = [one for one in chosen if not isinstance(one, NothingLost)]
-    return list(map(str, broken(full, chosen)))
+    asked = [one for one in chosen if finished or not isinstance(one, NothingLost)]
+    return [str(one) for one in broken([*log, Committed(at_s, "", dict(committed))], asked)]
 
 
-def done_places(log: list[Entry]) -> set[Place]:
+def done_places(log: Iterable[Entry]) -> set[Place]:
+    """Handled, dead-lettered, skipped, passed over, or gone by retention."""
     return {place for entry in log for place in done_by(entry)}
 
 
-def nothing_while_open(log: list[Entry]) -> Iterator[str]:
-    yield from map(str, broken(log, [NothingWhileOpen()]))
+def others_go_on(log: list[Entry], visible: Mapping[Partition, list[int]]) -> Iterator[str]:
+    """After a stretch without faults everything is done that no open circuit stops."""
+    done, stopped = done_places(log), _stopped(log)
+    for partition, found in visible.items():
+        undone = [offset for offset in found if (*partition, offset) not in done]
+        if undone and not stopped(partition):
+            yield f"{partition}: nothing stops it, and {undone[0]} is not done"
 
 
-def committed_only_done(
-    log: list[Entry], visible: Mapping[Partition, Iterable[int]], committed: Mapping[Partition, int]
-) -> Iterator[str]:
-    full = [*log, Committed(0.0, "", dict(committed))]
-    yield from map(str, broken(full, [CommittedOnlyDone(visible)]))
-
-
-def nothing_lost(
-    log: list[Entry], visible: Mapping[Partition, Iterable[int]], committed: Mapping[Partition, int]
-) -> Iterator[str]:
-    full = [*log, Committed(0.0, "", dict(committed))]
-    yield from map(str, broken(full, [NothingLost(visible)]))
-
-
-def letters_within(log: list[Entry], limit: int) -> Iterator[str]:
-    yield from map(str, broken(log, [LettersWithinLimit(limit)]))
+def _stopped(log: list[Entry]) -> Callable[[Partition], bool]:
+    """Whether a circuit of its owner's stops a partition, at the end of `log`."""
+    owners: dict[Partition, str] = {}
+    open_now: set[tuple[str, Scope]] = set()
+    for entry in log:
+        match entry:
+            case Said(_, member, events.Assigned(partitions)):
+                owners |= dict.fromkeys(partitions, member)
+            case Said(_, member, events.CircuitOpened(scope)):
+                open_now.add((member, scope))
+            case Said(_, member, events.CircuitClosed(scope)):
+                open_now.discard((member, scope))
+    return lambda key: any(
+        scope.covers(key) for member, scope in open_now if member == owners.get(key)
+    )

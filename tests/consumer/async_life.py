@@ -11,9 +11,10 @@ from linear_retry.consumer.async_attempting import AsyncHandler
 from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition
+from linear_retry.testing import Begun, Ended, EventLog
 from tests.consumer.group import GROUP, LETTERS, TOPIC, consumer_on
 from tests.fake.cluster import FakeKafka
-from tests.guarantees import Begun, Ended, Witness, violations
+from tests.guarantees import violations
 
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=Event)
@@ -39,7 +40,7 @@ class Life:
 
     def __init__(self, fake: FakeKafka, **options: Any) -> None:
         self.fake = fake
-        self.witness = Witness(fake.clock.now_s)
+        self.witness = EventLog(fake.clock.now_s)
         self.events: list[Event] = []
         listeners = [self.witness.listener(NAME), self.events.append, *options.pop("listeners", ())]
         self.consumer = consumer_on(fake, listeners=listeners, **options)
@@ -68,12 +69,12 @@ class Life:
     @property
     def begun(self) -> list[tuple[int, int]]:
         """Partition and offset of each attempt."""
-        return [entry.place[1:] for entry in self.witness.log if isinstance(entry, Begun)]
+        return [entry.place[1:] for entry in self.witness.entries if isinstance(entry, Begun)]
 
     @property
     def done(self) -> int:
         """How many attempts returned."""
-        return sum(isinstance(one, Ended) and one.how == "done" for one in self.witness.log)
+        return sum(isinstance(one, Ended) and one.how == "done" for one in self.witness.entries)
 
     @property
     def committed(self) -> int:
@@ -101,7 +102,7 @@ class Life:
             for number, log in enumerate(self.fake.topics[TOPIC].partitions)
         }
         return violations(
-            self.witness.log,
+            self.witness.entries,
             visible,
             committed=self.fake.group(GROUP),
             strategy_length=2,

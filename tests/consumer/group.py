@@ -16,9 +16,9 @@ from linear_retry.consumer.stop import StopFlag
 from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope, ScopeKind
+from linear_retry.testing import EventLog, NothingLate, broken
 from tests.fake.cluster import FakeKafka
-from tests.guarantees import Witness, violations
-from tests.promptness import nothing_late, others_go_on
+from tests.guarantees import others_go_on, violations
 
 TOPIC = "orders"
 OTHER_TOPIC = "refunds"
@@ -154,7 +154,7 @@ class FakeGroup:
         self.on_exhausted: OnExhausted = on_exhausted
         self.on_permanent: OnPermanent = on_permanent
         self.dead_letters = DeadLetters(LETTERS, limit=letter_limit, transactional=transactional)
-        self.witness = Witness(self.fake.clock.now_s)
+        self.witness = EventLog(self.fake.clock.now_s)
         self.dependency = Dependency()
         self.dependency.advance = self.fake.clock.advance
         self.members: list[Member] = []
@@ -231,18 +231,19 @@ class FakeGroup:
             for partition, found in self.visible.items()
             if not any(scope.covers(partition) for scope in scopes)
         }
-        return list(others_go_on(self.witness.log, others))
+        return list(others_go_on(self.witness.entries, others))
 
     def violations(self, *, finished: bool = True) -> list[str]:
         found = violations(
-            self.witness.log,
+            self.witness.entries,
             self.visible,
             committed=self.fake.group(GROUP),
             strategy_length=len(self.strategy),
             letter_limit=self.dead_letters.limit,
             finished=finished,
         )
-        return [*found, *nothing_late(self.witness.log)]
+        late = broken(self.witness.entries, [NothingLate()])
+        return [*found, *map(str, late)]
 
 
 def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:

@@ -15,9 +15,10 @@ import pytest
 import linear_retry.consumer as package
 from linear_retry import LinearConsumer, UsageError
 from linear_retry.kafka import Message
+from linear_retry.testing import EventLog
 from tests.consumer.group import GROUP, LETTERS, TOPIC, consumer_on
 from tests.fake.cluster import FakeKafka
-from tests.guarantees import Witness, violations
+from tests.guarantees import violations
 
 _Tracer: TypeAlias = Callable[[FrameType, str, Any], Any]
 
@@ -80,7 +81,7 @@ class _Life:
         self.fake.create_topic(LETTERS, 1)
         for number in range(_MESSAGES):
             self.fake.append(TOPIC, 0, b"%d" % number)
-        self.witness = Witness(self.fake.clock.now_s)
+        self.witness = EventLog(self.fake.clock.now_s)
         self.interrupt = _Interrupt(at)
         self.raised: list[type[BaseException]] = []
 
@@ -111,7 +112,7 @@ class _Life:
 
     def violations(self) -> list[str]:
         return violations(
-            self.witness.log,
+            self.witness.entries,
             {(TOPIC, 0): range(_MESSAGES)},
             committed=self.fake.group(GROUP),
             strategy_length=2,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -14,9 +13,9 @@ from linear_retry.consumer.applying import Choices
 from linear_retry.consumer.assembly import Outside
 from linear_retry.consumer.checks import plan
 from linear_retry.consumer.limit import LettersInARow
+from linear_retry.testing import Begun, Place
 from tests.consumer import test_machine
 from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, OutageError
-from tests.guarantees import Begun, Ended, Place, Said, letters_within
 
 _E = TypeVar("_E", bound=events.Event)
 
@@ -28,7 +27,7 @@ def said(member: Member, kind: type[_E]) -> list[_E]:
 def attempts_of(group: FakeGroup, place: tuple[int, int]) -> list[float]:
     """When the handler was called with this partition's offset."""
     wanted: Place = (TOPIC, *place)
-    return [e.at_s for e in group.witness.log if isinstance(e, Begun) and e.place == wanted]
+    return [e.at_s for e in group.witness.entries if isinstance(e, Begun) and e.place == wanted]
 
 
 def refusing(group: FakeGroup, *offsets: int, partition: int = 0) -> None:
@@ -278,36 +277,3 @@ TestLimited.settings = test_machine.BUDGET
 
 
 # -- is the law itself one? --------------------------------------------------------------------
-
-
-def _log(steps: Iterable[str]) -> list[Any]:
-    place: Place = ("orders", 0, 0)
-    letter = {
-        "dead_letter_topic": "orders.dlq",
-        "retry_id": "id",
-        "generation": 1,
-        "error": "",
-        "failures": 1,
-        "escaped_headers": (),
-    }
-    return [
-        Ended(0.0, "first", place, "done")
-        if step == "done"
-        else Said(0.0, "first", events.DeadLettered(*place, reason=step, **letter))  # type: ignore[arg-type]
-        for step in steps
-    ]
-
-
-@pytest.mark.parametrize(
-    ("steps", "broken"),
-    [
-        (["permanent", "exhausted"], 0),
-        (["permanent", "exhausted", "permanent"], 1),
-        (["permanent", "exhausted", "done", "permanent"], 0),
-        (["permanent", "exhausted", "given-up", "permanent", "exhausted"], 0),
-        (["permanent", "exhausted", "given-up", "permanent", "exhausted", "permanent"], 1),
-    ],
-)
-def test_the_law_sees_a_letter_too_many(steps: list[str], broken: int) -> None:
-    """More than `limit` in a row is a violation, unless a success or an operator lies between."""
-    assert broken == len(list(letters_within(_log(steps), 2)))

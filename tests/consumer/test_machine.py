@@ -19,9 +19,9 @@ from hypothesis.stateful import (
 )
 
 from linear_retry.scope import Partition, Scope, ScopeKind
+from linear_retry.testing import Committed, CommittedOnlyDone, broken
 from tests.consumer.group import GROUP, OTHER_TOPIC, TOPIC, FakeGroup, Member, Protocol
-from tests.guarantees import committed_only_done
-from tests.promptness import others_go_on
+from tests.guarantees import others_go_on
 
 TOPICS = (TOPIC, OTHER_TOPIC)
 PARTITIONS = list(product(TOPICS, range(2)))
@@ -206,14 +206,17 @@ class Schedule(RuleBasedStateMachine):
             for partition, found in self.group.visible.items()
             if not any(scope.covers(partition) for scope in scopes)
         }
-        assert [] == list(others_go_on(self.group.witness.log, others))
+        assert [] == list(others_go_on(self.group.witness.entries, others))
 
     @invariant()
     def commits_only_what_is_done(self) -> None:
         """At any time; every other promise that is broken once is found in the log at the end."""
         group = self.group
         committed = group.fake.group(GROUP)
-        assert [] == list(committed_only_done(group.witness.log, group.visible, committed))
+        assert [] == broken(
+            [*group.witness.entries, Committed(0.0, "", committed)],
+            [CommittedOnlyDone(group.visible)],
+        )
 
     @invariant()
     def keeps_no_more_state_than_it_owns(self) -> None:

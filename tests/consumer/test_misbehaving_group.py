@@ -8,6 +8,7 @@ import pytest
 
 from linear_retry import FencedError, Strategy, events
 from linear_retry.kafka import Message
+from linear_retry.testing import Begun
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, OutageError, Protocol, consumer_on
 from tests.consumer.misbehaving import (
     P0,
@@ -20,11 +21,12 @@ from tests.consumer.misbehaving import (
     until,
 )
 from tests.fake.cluster import FakeKafka
-from tests.guarantees import Begun
 
 
 def attempts(group: FakeGroup) -> list[tuple[str, tuple[str, int, int]]]:
-    return [(entry.member, entry.place) for entry in group.witness.log if isinstance(entry, Begun)]
+    return [
+        (entry.member, entry.place) for entry in group.witness.entries if isinstance(entry, Begun)
+    ]
 
 
 # -- rebalances --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import events
+from linear_retry.testing import Begun
 from tests.consumer.group import TOPIC, FakeGroup, Protocol
 from tests.consumer.misbehaving import (
     P0,
@@ -18,13 +19,14 @@ from tests.consumer.misbehaving import (
     said,
     until,
 )
-from tests.guarantees import Begun
 
 REFUSED = KafkaException(KafkaError(KafkaError._STATE, "Local: Erroneous state"))
 
 
 def begun(group: FakeGroup) -> list[tuple[float, tuple[str, int, int]]]:
-    return [(entry.at_s, entry.place) for entry in group.witness.log if isinstance(entry, Begun)]
+    return [
+        (entry.at_s, entry.place) for entry in group.witness.entries if isinstance(entry, Begun)
+    ]
 
 
 # -- pause and resume --------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from linear_retry import events
+from linear_retry.testing import Begun
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Protocol
 from tests.consumer.misbehaving import (
     LONGER_THAN_PATIENCE_S,
@@ -19,11 +20,12 @@ from tests.consumer.misbehaving import (
     said,
     until,
 )
-from tests.guarantees import Begun
 
 
 def begun(group: FakeGroup) -> list[tuple[float, tuple[str, int, int]]]:
-    return [(entry.at_s, entry.place) for entry in group.witness.log if isinstance(entry, Begun)]
+    return [
+        (entry.at_s, entry.place) for entry in group.witness.entries if isinstance(entry, Begun)
+    ]
 
 
 @all_protocols

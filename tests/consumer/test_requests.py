@@ -17,6 +17,7 @@ from linear_retry import BrokerError, LinearConsumer, Strategy, UsageError, even
 from linear_retry.consumer.requests import RequestKind, Requests
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope, ScopeKind
+from linear_retry.testing import Begun, EventLog, Place, Said
 from tests.consumer import test_machine
 from tests.consumer.group import (
     GROUP,
@@ -29,7 +30,7 @@ from tests.consumer.group import (
     consumer_on,
 )
 from tests.fake.cluster import FakeKafka
-from tests.guarantees import Begun, Place, Said, Witness, violations
+from tests.guarantees import violations
 
 _E = TypeVar("_E", bound=events.Event)
 _FIRST = ((TOPIC, 0), 0)
@@ -54,7 +55,7 @@ def give_up(member: Member, offset: int = 0, partition: int = 0) -> Future[bool]
 
 
 def attempts(group: FakeGroup) -> list[Place]:
-    return [entry.place for entry in group.witness.log if isinstance(entry, Begun)]
+    return [entry.place for entry in group.witness.entries if isinstance(entry, Begun)]
 
 
 def reasons(group: FakeGroup) -> list[str]:
@@ -631,7 +632,7 @@ def test_from_a_listener(fake: FakeKafka) -> None:
             raise failing.pop()
         consumer.stop()
 
-    witness = Witness(fake.clock.now_s)
+    witness = EventLog(fake.clock.now_s)
     listeners = [listener, witness.listener("first")]
     consumer = consumer_on(fake, listeners=listeners, strategy=Strategy([3600, 7200]))
     with consumer:
@@ -701,7 +702,7 @@ class Work:
             self.fake.create_topic(topic, 3)
         for number in range(180):
             self.fake.append(TOPIC, number % 3, b"%d" % number)
-        self.witness = Witness(self.fake.clock.now_s)
+        self.witness = EventLog(self.fake.clock.now_s)
         self.all_done: Callable[[], object] = lambda: None
         self._left = 180
         self._dice = random.Random(7)
@@ -717,7 +718,7 @@ class Work:
 
     def places(self, kind: type[events.RetriedNow | events.DeadLettered]) -> set[Place]:
         """What operators had done, as the record shows it."""
-        happened = [entry.event for entry in self.witness.log if isinstance(entry, Said)]
+        happened = [entry.event for entry in self.witness.entries if isinstance(entry, Said)]
         return {
             (event.topic, event.partition, event.offset)
             for event in happened
@@ -766,7 +767,7 @@ def test_hammered_from_four_threads(scope: ScopeKind) -> None:
         assert told == work.places(kind)
     visible = {(TOPIC, number): range(60) for number in range(3)}
     committed = work.fake.group(GROUP)
-    assert [] == violations(work.witness.log, visible, committed=committed, strategy_length=3)
+    assert [] == violations(work.witness.entries, visible, committed=committed, strategy_length=3)
 
 
 # -- under any schedule ------------------------------------------------------------------------

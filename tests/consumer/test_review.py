@@ -18,6 +18,7 @@ from linear_retry import (
 )
 from linear_retry.consumer.assembly import Outside
 from linear_retry.kafka import Message
+from linear_retry.testing import Begun, Place
 from tests.consumer.group import (
     GROUP,
     LETTERS,
@@ -29,14 +30,13 @@ from tests.consumer.group import (
     consumer_on,
 )
 from tests.fake.cluster import FakeKafka
-from tests.guarantees import Begun, Place
 
 _E = TypeVar("_E", bound=events.Event)
 _INCREMENTAL: tuple[Protocol, ...] = ("cooperative", "consumer")
 
 
 def attempts(group: FakeGroup) -> list[Place]:
-    return [entry.place for entry in group.witness.log if isinstance(entry, Begun)]
+    return [entry.place for entry in group.witness.entries if isinstance(entry, Begun)]
 
 
 def said(member: Member, kind: type[_E]) -> list[_E]:

@@ -13,6 +13,7 @@ from linear_retry import ExhaustedError, Strategy, events
 from linear_retry.consumer.circuits import CircuitView
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope
+from linear_retry.testing import Begun, Ended, Entry, Place, Said
 from tests.consumer.group import (
     GROUP,
     TOPIC,
@@ -23,7 +24,6 @@ from tests.consumer.group import (
     consumer_on,
 )
 from tests.fake.cluster import FakeKafka
-from tests.guarantees import Begun, Ended, Entry, Place, Said
 
 Narrow: TypeAlias = Literal["topic", "partition"]
 _E = TypeVar("_E", bound=events.Event)
@@ -83,7 +83,7 @@ class _Scene:
         return [place for _, place in self.timed() if wanted in (None, place[:2])]
 
     def timed(self) -> list[tuple[float, Place]]:
-        begun = [entry for entry in self.group.witness.log if isinstance(entry, Begun)]
+        begun = [entry for entry in self.group.witness.entries if isinstance(entry, Begun)]
         return [(entry.at_s, entry.place) for entry in begun]
 
     def finished(self) -> None:
@@ -332,7 +332,7 @@ def _topic_scene(protocol: Protocol) -> FakeGroup:
 
 
 def _attempts(group: FakeGroup, *partitions: Partition) -> list[Place]:
-    begun = [entry.place for entry in group.witness.log if isinstance(entry, Begun)]
+    begun = [entry.place for entry in group.witness.entries if isinstance(entry, Begun)]
     return [place for place in begun if place[:2] in partitions]
 
 
@@ -445,7 +445,7 @@ def test_a_first_message_that_arrives_while_a_letter_is_awaited() -> None:
     group.fake.clock.at(2.0, lambda: scene.fill([0, 2, 3], 3))
     while (*scene.partitions[0], 1) not in scene.attempts():
         group.turn()
-    log = group.witness.log
+    log = group.witness.entries
     letter = next(n for n, one in enumerate(log) if _is_letter(one))
     begun = [entry.place for entry in log[letter:] if isinstance(entry, Begun)]
     assert 1 >= begun.index((*scene.partitions[0], 1))
@@ -561,7 +561,7 @@ def test_the_wait_for_a_letter_stops_everything(scope: Narrow) -> None:
     scene.fill([2, 3], 1)
     while not _said(member, events.DeadLettered):
         scene.group.turn()
-    log = scene.group.witness.log
+    log = scene.group.witness.entries
     letter = next(n for n, one in enumerate(log) if _is_letter(one))
     before = log[letter - 1]
     assert before == Ended(before.at_s, member.name, (*scene.partitions[0], 4), "failed")

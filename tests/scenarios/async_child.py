@@ -17,14 +17,14 @@ from pathlib import Path
 from linear_retry import LinearConsumer, Strategy
 from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message
-from tests.guarantees import Witness
+from linear_retry.testing import EventLog
 from tests.scenarios.child import Role
 from tests.scenarios.handlers import OutageError
 from tests.scenarios.testimony import Testimony
 
 
 async def main(role: Role, own_handler: str | None) -> None:
-    witness = Witness(SystemClock().now_s, Testimony(Path(role.testimony)))
+    witness = EventLog(SystemClock().now_s, Testimony(Path(role.testimony)))
     consumer = LinearConsumer(
         role.config,
         role.topics,

@@ -10,7 +10,7 @@ from typing import Any
 
 from linear_retry import LinearConsumer, Strategy
 from linear_retry.consumer.clock import SystemClock
-from tests.guarantees import Witness
+from linear_retry.testing import EventLog
 from tests.scenarios.handlers import OutageError, Script, Scripted
 from tests.scenarios.testimony import Testimony
 
@@ -33,7 +33,7 @@ class Role:
 
 def main(role: Role) -> None:
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
-    witness = Witness(SystemClock().now_s, Testimony(Path(role.testimony)))
+    witness = EventLog(SystemClock().now_s, Testimony(Path(role.testimony)))
     with LinearConsumer(
         role.config,
         role.topics,

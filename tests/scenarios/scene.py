@@ -15,8 +15,9 @@ from linear_retry.consumer.clock import SystemClock
 from linear_retry.dead_letter import DeadLetter, parse
 from linear_retry.kafka import Message
 from linear_retry.kafka.messages import read
+from linear_retry.testing import Begun, Ended, Entry, EventLog, Place, Said
 from tests import dying_with_parent
-from tests.guarantees import Begun, Ended, Entry, Place, Said, Witness, done_places, violations
+from tests.guarantees import done_places, violations
 from tests.kafka_operations import Headers, KafkaOperations, wait_until
 from tests.scenarios.child import Role
 from tests.scenarios.handlers import OutageError, Script
@@ -47,7 +48,7 @@ class Scene:
         self.strategy = list(strategy)
         self._directory = directory
         self._config = config or {}
-        self._witness = Witness(SystemClock().now_s)
+        self._witness = EventLog(SystemClock().now_s)
         self._threads: list[Member] = []
         self._processes: list[Process] = []
 
@@ -143,7 +144,7 @@ class Scene:
 
     def log(self) -> list[Entry]:
         """What all of them did, in the order of time."""
-        logs = [list(self._witness.log), *(process.log() for process in self._processes)]
+        logs = [list(self._witness.entries), *(process.log() for process in self._processes)]
         return sorted((entry for log in logs for entry in log), key=lambda entry: entry.at_s)
 
     def attempts(self, member: str | None = None) -> list[Place]:

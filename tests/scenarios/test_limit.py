@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from linear_retry import DeadLetters, events
-from tests.guarantees import letters_within
+from linear_retry.testing import LettersWithinLimit, broken
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
 
@@ -29,7 +29,7 @@ def test_a_bad_deployment(scene: SceneFactory) -> None:
     group.wait_until_done()
     mended.stop()
     assert 3 == len(group.dead_letters())
-    assert [] == list(letters_within(group.log(), 3))
+    assert [] == broken(group.log(), [LettersWithinLimit(3)])
     assert [] == group.violations()
 
 
@@ -47,7 +47,7 @@ def test_a_dependency_that_looks_like_bad_messages(scene: SceneFactory) -> None:
     group.wait_until_done()
     member.stop()
     assert [0, 1] == [letter.original_offset for letter in group.dead_letters()]
-    assert [] == list(letters_within(group.log(), 2))
+    assert [] == broken(group.log(), [LettersWithinLimit(2)])
     assert [] == group.violations()
 
 

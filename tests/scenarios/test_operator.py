@@ -11,7 +11,7 @@ import pytest
 
 from linear_retry import DeadLetters, LinearConsumer, events
 from linear_retry.kafka import Message
-from tests.guarantees import Place
+from linear_retry.testing import Place
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency, OutageError
 from tests.scenarios.protocols import COOPERATIVE, each_protocol

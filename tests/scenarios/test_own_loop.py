@@ -12,7 +12,8 @@ import pytest
 from linear_retry import LinearConsumer, Strategy, events
 from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message
-from tests.guarantees import Ended, Witness, violations
+from linear_retry.testing import Ended, EventLog
+from tests.guarantees import violations
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import OutageError, Scripted
@@ -30,7 +31,7 @@ class Looping:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._witness = Witness(SystemClock().now_s)
+        self._witness = EventLog(SystemClock().now_s)
         self.consumer = LinearConsumer(
             scene.config("own"),
             [scene.topic],
@@ -42,7 +43,7 @@ class Looping:
 
     @property
     def handled(self) -> int:
-        log = self._witness.log
+        log = self._witness.entries
         return sum(isinstance(entry, Ended) and entry.how == "done" for entry in log)
 
     def loop(
@@ -60,7 +61,7 @@ class Looping:
 
     def violations(self, *, finished: bool = True) -> list[str]:
         """With those of the scene's other members."""
-        log = sorted([*self._witness.log, *self._scene.log()], key=lambda entry: entry.at_s)
+        log = sorted([*self._witness.entries, *self._scene.log()], key=lambda entry: entry.at_s)
         return violations(
             log,
             self._scene.visible(),

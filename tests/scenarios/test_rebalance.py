@@ -9,7 +9,7 @@ import pytest
 from linear_retry import RetryAfter, events
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope
-from tests.guarantees import Begun, Said
+from linear_retry.testing import Begun, Said
 from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import Dependency
 from tests.scenarios.protocols import EAGER, KIP_848, each_protocol

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from linear_retry import DataLossError, events
-from tests.guarantees import Place, violations
+from linear_retry.testing import Place
+from tests.guarantees import violations
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency

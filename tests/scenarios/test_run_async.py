@@ -20,8 +20,9 @@ import pytest
 from linear_retry import LinearConsumer, Strategy, events
 from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message
+from linear_retry.testing import Begun, Ended, Entry, EventLog, Said
 from tests import dying_with_parent
-from tests.guarantees import Begun, Ended, Entry, Said, Witness, violations
+from tests.guarantees import violations
 from tests.kafka_operations import wait_until
 from tests.scenarios.child import Role
 from tests.scenarios.conftest import SceneFactory
@@ -43,7 +44,7 @@ class Awaited:
 
     def __init__(self, scene: Scene, name: str = "first", **options: Any) -> None:
         self._scene = scene
-        self.witness = Witness(SystemClock().now_s)
+        self.witness = EventLog(SystemClock().now_s)
         self.consumer = LinearConsumer(
             scene.config(name, **options.pop("config", {})),
             [scene.topic],
@@ -60,11 +61,11 @@ class Awaited:
         await self.consumer.run_async(self.witness.async_handler(self._name, act))
 
     def said(self, kind: type[events.Event]) -> list[events.Event]:
-        said = [entry.event for entry in self.witness.log if isinstance(entry, Said)]
+        said = [entry.event for entry in self.witness.entries if isinstance(entry, Said)]
         return [event for event in said if isinstance(event, kind)]
 
     def violations(self, *, finished: bool = False) -> list[str]:
-        return _violations(self._scene, self.witness.log, finished=finished)
+        return _violations(self._scene, self.witness.entries, finished=finished)
 
 
 def _violations(scene: Scene, log: list[Entry], *, finished: bool = False) -> list[str]:

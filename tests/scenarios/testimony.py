@@ -6,7 +6,7 @@ import os
 import pickle
 from pathlib import Path
 
-from tests.guarantees import Entry
+from linear_retry.testing import Entry
 
 
 class Testimony(list[Entry]):

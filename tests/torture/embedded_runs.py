@@ -22,7 +22,8 @@ from linear_retry.kafka import Message
 from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.kafka.mock_cluster import RequestKind
 from linear_retry.scope import ScopeKind
-from tests.guarantees import Begun, Ended, Entry, Said, done_places
+from linear_retry.testing import Begun, Ended, Entry, Said
+from tests.guarantees import done_places
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.scenarios.handlers import OutageError, PoisonError
 from tests.scenarios.protocols import PROTOCOLS
@@ -286,7 +287,10 @@ class Play:
         done, committed = done_places(log), self._scene.committed()
         for place, found in self._scene.visible().items():
             undone = [offset for offset in found if (*place, offset) not in done]
-            lines.append(f"{place}: undone {undone[:3]}, committed {committed.get(place)}")
+            lines.append(
+                f"{place}: {found[:1]} to {found[-1:]}, undone {undone[:3]} ({len(undone)} in all), "
+                f"committed {committed.get(place)}"
+            )
         return "\n".join(lines)
 
     # ----------------------------------------------------------------------------------------

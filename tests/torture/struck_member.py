@@ -13,7 +13,7 @@ from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
 from linear_retry.consumer.assembly import Outside
 from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message
-from tests.guarantees import Witness
+from linear_retry.testing import EventLog
 from tests.scenarios.handlers import OutageError, Script, Scripted
 from tests.scenarios.testimony import Testimony
 from tests.torture.moments import Blow, Moments, StruckConsumer, StruckProducer, stores_watched
@@ -48,7 +48,7 @@ class Role:
 def main(role: Role) -> None:
     moments = Moments(Blow(**role.blow))
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
-    witness = Witness(SystemClock().now_s, Testimony(Path(role.testimony)))
+    witness = EventLog(SystemClock().now_s, Testimony(Path(role.testimony)))
     outside = Outside(
         consumer=lambda config: StruckConsumer(config, moments),
         producer=lambda config: StruckProducer(config, moments),

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from linear_retry.scope import Partition, Scope
+from linear_retry.testing import Place
 from tests.consumer.group import GROUP, LETTERS, FakeGroup
 from tests.fake.topic import Record
-from tests.guarantees import Place
 
 
 class AnyTime:

@@ -31,7 +31,7 @@ def story(seed: int) -> str:
     shortest = Shrinking(broken_law, kinds, _SHRINKING_PLAYS).shrink(draw(seed, KINDS))
     world = World(shortest.setting)
     error = _error(world, shortest)
-    entries = [str(entry) for entry in world.group.witness.log]
+    entries = [str(entry) for entry in world.group.witness.entries]
     shown = entries if len(entries) <= _SHOWN_ENTRIES else ["  ...", *entries[-_SHOWN_ENTRIES:]]
     return "\n".join([str(shortest), "what happened:", *shown, "what is broken:", _told(error)])
 
