@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypeVar
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -19,7 +18,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs export too little
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     OffsetSpec,
+    ResourceType,
 )
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -138,12 +141,20 @@ class KafkaOperations:
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """Partition to the group's committed offset, where there is one."""
-        asked = [ConsumerGroupTopicPartitions(group)]
-        answer = self._ask_coordinator(
-            lambda admin: admin.list_consumer_group_offsets(asked, request_timeout=_COORDINATOR_S)
-        )
-        places = answer.topic_partitions or []
-        return {p.partition: p.offset for p in places if p.topic == topic and p.offset >= 0}
+        # A consumer that does not join. The admin client's own question ends the process where it
+        # is not answered in time (librdkafka #4605).
+        keys = {"group.id": group, "isolation.level": "read_uncommitted"}
+        consumer = Consumer(self.client_settings(**keys))
+        try:
+            numbers = _partitions(consumer.list_topics(topic, timeout=_ANSWER_S), topic)
+            asked = [TopicPartition(topic, number) for number in numbers]
+            places = consumer.committed(asked, timeout=_ANSWER_S)
+        finally:
+            consumer.close()
+        for place in places:
+            if place.error is not None:
+                raise KafkaException(place.error)
+        return {place.partition: place.offset for place in places if place.offset >= 0}
 
     def end_offsets(
         self, topic: str, isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
@@ -171,6 +182,13 @@ class KafkaOperations:
                 return []
             raise
         return sorted(member.client_id for member in described.members)
+
+    def set_session(self, group: str, session_ms: int) -> None:
+        """Of a KIP-848 group, where it is the broker's: so long a dead member's partitions wait."""
+        key = "consumer.session.timeout.ms"
+        entry = ConfigEntry(key, str(session_ms), incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+        self._ask(lambda admin: admin.incremental_alter_configs([resource]))
 
     def _ask(self, question: Callable[[AdminClient], dict[Any, Any]]) -> Any:
         # The client must be kept until the answer is here: collecting it cancels the question.

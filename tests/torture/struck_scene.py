@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import signal
 import tempfile
@@ -17,24 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import IsolationLevel
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs export too little
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
 from linear_retry import DeadLetters
-from linear_retry.dead_letter import DeadLetter
-from linear_retry.events import DataLost, DeadLettered
 from linear_retry.scope import Partition, ScopeKind
-from tests.guarantees import Ended, Entry, Place, Said, done_places
+from tests.guarantees import Entry, Said, done_places
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.scenarios.handlers import Scripted
 from tests.scenarios.scene import Member, Process, Scene
 from tests.torture.moments import Blow
 from tests.torture.points import Point
+from tests.torture.presumed import losses, presumed, with_presumed
 from tests.torture.struck_member import Role
 
 SESSION_MS = 2000
@@ -68,7 +59,7 @@ class StruckScene(Scene):
         self._presumed: list[Said] = []
         kafka.create_topic(name, PARTITIONS)
         kafka.create_topic(letters, PARTITIONS)
-        shorten_session(kafka, self.group)
+        kafka.set_session(self.group, SESSION_MS)
         for partition in range(PARTITIONS):
             self.produce(plot.messages, partition)
         self.visible()
@@ -194,28 +185,17 @@ class StruckScene(Scene):
 
     def log(self) -> list[Entry]:
         """Of what all have said, with what `presume_letters` knows better."""
-        entries = [entry for entry in super().log() if not self._is_late(entry)]
-        return sorted([*entries, *self._presumed], key=lambda entry: entry.at_s)
+        log = with_presumed(super().log(), self._presumed)
+        return sorted(log, key=lambda entry: entry.at_s)
 
     def presume_letters(self) -> None:
         """What a transaction brought is there, though the first one did not live to say so.
 
         Or said so only when it was awake again, and others had gone on.
         """
-        if not self.plot.transactional:
-            return
-        self.wait_until_decided()
-        known = _letters_told(self.log(), self.struck_s)
-        failed_s = {
-            entry.place: entry.at_s
-            for entry in super().log()
-            if isinstance(entry, Ended) and entry.member == "first" and entry.how == "failed"
-        }
-        for letter in self.dead_letters():
-            if letter.retry_id not in known:
-                place = (self.topic, letter.original_partition, letter.original_offset)
-                event = _told(letter, place, self.letters)
-                self._presumed.append(Said(failed_s[place], "first", event))
+        if self.plot.transactional:
+            self.wait_until_decided()
+            self._presumed = presumed(self.dead_letters(), self.log(), "first", self.struck_s)
 
     def letters_amiss(self, may_repeat: Callable[[int, int], bool]) -> list[str]:
         """Each is there once; a plain one may be once more where the answer is yes.
@@ -225,7 +205,7 @@ class StruckScene(Scene):
         self.wait_until_decided()
         found = self.letters_found()
         often = {place for place in found if not self.plot.transactional and may_repeat(*place)}
-        lost = {place[1:] for place in done_places([one for one in self.log() if _is_loss(one)])}
+        lost = {place[1:] for place in done_places(losses(self.log()))}
         due = {place for place in self.plot.refused if place[1] in self._seen_in(place[0])} - lost
         ids = {letter.retry_id for letter in self.dead_letters()}
         return [
@@ -240,15 +220,6 @@ class StruckScene(Scene):
 
     def _seen_in(self, partition: int) -> set[int]:
         return self._seen.get((self.topic, partition), set())
-
-    def _is_late(self, entry: Entry) -> bool:
-        presumed = _letters_told(list(self._presumed), math.inf)
-        return (
-            isinstance(entry, Said)
-            and entry.member == "first"
-            and isinstance(entry.event, DeadLettered)
-            and entry.event.retry_id in presumed
-        )
 
     def wait_until_decided(self) -> None:
         """Until every letter is there to read, or never will be: no transaction is open."""
@@ -304,44 +275,3 @@ def struck_scene(kafka: KafkaOperations, point: Point, **options: Any) -> Iterat
             scene.end()
         for topic in (scene.topic, scene.letters):
             kafka.delete_topic(topic)
-
-
-def _told(letter: DeadLetter, place: Place, topic: str) -> DeadLettered:
-    return DeadLettered(
-        *place,
-        dead_letter_topic=topic,
-        retry_id=letter.retry_id,
-        generation=1,
-        reason=letter.reason,
-        error="",
-        failures=1,
-        escaped_headers=(),
-    )
-
-
-def _is_loss(entry: Entry) -> bool:
-    return isinstance(entry, Said) and isinstance(entry.event, DataLost)
-
-
-def _letters_told(log: list[Entry], struck_s: float) -> set[str]:
-    """The ids of letters of which the first one told in time, or others at all."""
-    return {
-        entry.event.retry_id
-        for entry in log
-        if isinstance(entry, Said)
-        and isinstance(entry.event, DeadLettered)
-        and (entry.member != "first" or entry.at_s <= struck_s)
-    }
-
-
-def shorten_session(kafka: KafkaOperations, group: str) -> None:
-    """In KIP-848 groups it is the broker's, and a dead member's partitions wait for its end."""
-    entry = ConfigEntry(
-        "consumer.session.timeout.ms",
-        str(SESSION_MS),
-        incremental_operation=AlterConfigOpType.SET,
-    )
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
-    admin = AdminClient(kafka.client_settings())
-    for answer in admin.incremental_alter_configs([resource]).values():
-        answer.result(20)

@@ -3,210 +3,23 @@
 from __future__ import annotations
 
 import random
-import signal
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from linear_retry import BrokerError, FencedError
-from linear_retry.consumer.clock import SystemClock
 from linear_retry.scope import ScopeKind
-from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.protocols import PROTOCOLS
-from tests.scenarios.scene import Member, Process
 from tests.torture.layer import Broker, Counts, Tally, play_all
 from tests.torture.points import POINTS, STATES, Point, State
-from tests.torture.struck_scene import PARTITIONS, StruckScene, struck_scene
+from tests.torture.struck_scene import struck_scene
+from tests.torture.weather_kinds import ROUND, Kind, Play
 
 _AT_ONCE = 6
-_TOO_LONG_S = 2.8
-_MAX_POLL_INTERVAL_MS = 2000
-_QUICK_TO_FIND = {"topic.metadata.refresh.interval.ms": 300}
-_SAME = {"group.instance.id": "the-same"}
-
-
-@dataclass(slots=True)
-class Play:
-    """A member that stands still at its point, while the weather changes."""
-
-    scene: StruckScene
-    kafka: RealKafka
-    dice: random.Random
-    first: Process
-    others: list[Member]
-
-    def release(self) -> None:
-        """It goes on."""
-        self.scene.go.touch()
-
-    @property
-    def leaves(self) -> bool:
-        """It ends by itself once it goes on."""
-        return bool(self.scene.plot.stops_at)
-
-    def heir_if_it_leaves(self) -> None:
-        if self.leaves and not self.others:
-            self.others.append(self.scene.heir("second"))
-
-    def all_is_done(self) -> None:
-        self.scene.produce_for_the_heirs()
-        self.scene.wait_until_all_is_done(90.0)
-
-    def end(self) -> None:
-        """All of them leave, in any order."""
-        steps: list[Callable[[], None]] = [other.stop for other in self.others]
-        steps.append(self.first_ends)
-        self.dice.shuffle(steps)
-        for step in steps:
-            step()
-
-    def first_ends(self) -> None:
-        if not self.leaves:
-            self.first.signal(signal.SIGTERM)
-        code = self.first.exit_code(30)
-        assert code == 0, f"exit code {code}\n{self.scene.tell()}"
-
-
-def stopped(play: Play) -> None:
-    """Past its session: it wakes up when others have done what was its own."""
-    _succeeded(play)
-    play.first.signal(signal.SIGCONT)
-    _awake(play)
-
-
-def held_up(play: Play) -> None:
-    """For longer than `max.poll.interval.ms`, while its client's threads go on."""
-    until_s = SystemClock().now_s() + _TOO_LONG_S
-    wait_until(lambda: SystemClock().now_s() > until_s, "it is held up")
-    _succeeded(play)
-    play.release()
-    _awake(play)
-
-
-def broker_stopped(play: Play) -> None:
-    """In an orderly way, and started."""
-    _bounced(play, play.kafka.stop)
-
-
-def broker_killed(play: Play) -> None:
-    """And started."""
-    _bounced(play, play.kafka.kill)
-
-
-def grown(play: Play) -> None:
-    """Its topic has more partitions all at once."""
-    scene = play.scene
-    scene.kafka.add_partitions(scene.topic, 2 * PARTITIONS)
-    for partition in range(PARTITIONS, 2 * PARTITIONS):
-        scene.produce(3, partition)
-    play.release()
-    play.heir_if_it_leaves()
-    play.all_is_done()
-    play.end()
-
-
-def emptied(play: Play) -> None:
-    """Retention has removed some of what it has still to read, and what it holds."""
-    scene = play.scene
-    for partition in range(PARTITIONS):
-        scene.empty(partition, before=play.dice.randint(1, scene.plot.messages))
-    play.release()
-    play.heir_if_it_leaves()
-    play.all_is_done()
-    play.end()
-
-
-def impersonated(play: Play) -> None:
-    """Another comes with its `group.instance.id`: one of them ends, the other goes on."""
-    scene = play.scene
-    newer = scene.heir("newer", close_timeout_s=3, config=_SAME)
-    play.release()
-    wait_until(
-        lambda: play.first.has_ended or newer.ended.done(), "one gives way", detail=scene.tell
-    )
-    fenced = newer.ended.exception(30) if newer.ended.done() else None
-    if fenced is not None:
-        # KIP-848: a name is its member's while that one lives.
-        assert isinstance(fenced, FencedError | BrokerError), f"{fenced!r}\n{scene.tell()}"
-        play.heir_if_it_leaves()
-    else:
-        play.others.append(newer)
-    play.all_is_done()
-    if fenced is not None:
-        play.end()
-        return
-    for other in play.others:
-        other.stop()
-    code = play.first.exit_code(30)
-    assert code == 0 if play.leaves else "FencedError" in play.first.stderr(), scene.tell()
-    scene.presume_letters()
-
-
-def _succeeded(play: Play) -> None:
-    play.others = play.others or [play.scene.heir("second")]
-    play.all_is_done()
-
-
-def _awake(play: Play) -> None:
-    if play.dice.random() < 0.5:
-        play.all_is_done()
-    play.end()
-    play.scene.presume_letters()
-
-
-def _bounced(play: Play, down: Callable[[], None]) -> None:
-    down()
-    first_up = play.dice.random() < 0.5
-    if first_up:
-        play.kafka.start()
-    play.release()
-    if not first_up:
-        play.kafka.start()
-    play.heir_if_it_leaves()
-    play.all_is_done()
-    play.end()
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One sort of weather, beginning in `first_state`; the others follow.
-
-    `config` is everybody's, `own_config` that of who stands still. One that `bounces` has a broker
-    for itself.
-    """
-
-    name: str
-    strike: Callable[[Play], None]
-    first_state: State
-    signal: int | None = None
-    config: dict[str, Any] | None = None
-    own_config: dict[str, Any] | None = None
-    bounces: bool = False
-
-
-_STOPPED = Kind("stopped past the session", stopped, "in the handler", signal.SIGSTOP)
-_HELD_UP = Kind(
-    "held up past max.poll.interval.ms",
-    held_up,
-    "waiting for a letter",
-    own_config={"max.poll.interval.ms": _MAX_POLL_INTERVAL_MS},
-)
-_GROWN = Kind("partitions added", grown, "open", config=_QUICK_TO_FIND)
-_EMPTIED = Kind("records deleted", emptied, "half-open")
-_TWICE = Kind("group.instance.id twice", impersonated, "committing", own_config=_SAME)
-_CALM = (_STOPPED, _HELD_UP, _GROWN, _EMPTIED, _TWICE)
-_ROUGH = (
-    Kind("broker stopped and started", broker_stopped, "open", bounces=True),
-    Kind("broker killed and started", broker_killed, "waiting for a letter", bounces=True),
-)
-ROUND = (*_CALM, *_CALM, *_ROUGH)
-"""A seed's kind. Starting a broker is dear."""
 
 
 @dataclass(frozen=True, slots=True)
