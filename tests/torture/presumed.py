@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from linear_retry.dead_letter import DeadLetter
 from linear_retry.events import DataLost, DeadLettered
-from tests.guarantees import Ended, Entry, Place, Said
+from linear_retry.testing import Ended, Entry, Place, Said
 
 
 def presumed(

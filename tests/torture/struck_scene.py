@@ -19,7 +19,8 @@ from confluent_kafka import IsolationLevel
 
 from linear_retry import DeadLetters
 from linear_retry.scope import Partition, ScopeKind
-from tests.guarantees import Entry, Said, done_places
+from linear_retry.testing import Entry, Said
+from tests.guarantees import done_places
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.scenarios.handlers import Scripted
 from tests.scenarios.scene import Member, Process, Scene
