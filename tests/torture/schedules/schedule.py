@@ -127,14 +127,18 @@ def draw(seed: int, kinds: Iterable[Kind]) -> Schedule:
 
 def _setting(dice: random.Random) -> Setting:
     on_exhausted = _weighted(dice, {"dead-letter": 8, "repeat": 1, "stop": 1})
-    strategies: list[tuple[float, ...]] = [(1, 0, 2, 5), (1, 2), (0,), (1, 60), (0.5, 0.5, 30)]
+    strategies: list[tuple[float, ...]] = [(1, 0, 2, 5), (1, 2), (1, 60), (0.5, 0.5, 30)]
+    if (
+        on_exhausted != "repeat"
+    ):  # which needs a delay, and would go round a thousand times a second
+        strategies += [(), (0,)]
     return Setting(
         protocol=dice.choice(get_args(Protocol)),
         scope=dice.choice(get_args(ScopeKind)),
         loop=_weighted(dice, {"run": 5, "own": 4, "async": 1}),
         transactional=dice.random() < 0.35,
         letter_limit=_weighted(dice, {None: 6, 1: 1, 2: 1}),
-        strategy=dice.choice(strategies + [()] * (on_exhausted != "repeat")),
+        strategy=dice.choice(strategies),
         on_exhausted=on_exhausted,
         on_permanent=_weighted(dice, {"dead-letter": 8, "skip": 1, "stop": 1}),
         topics=dice.randint(1, 2),

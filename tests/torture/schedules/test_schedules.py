@@ -33,7 +33,7 @@ def log_of(seed: int) -> str:
     schedule = draw(seed, KINDS)
     world = World(schedule.setting)
     world.play(schedule)
-    entries = "\n".join(map(str, world.group.witness.log))
+    entries = "\n".join(map(str, world.group.witness.entries))
     return sha256(entries.encode()).hexdigest()
 
 

@@ -123,7 +123,7 @@ class World:
     def _judge(self) -> None:
         self._hold(self._any_time.violations())
         self._hold(self.group.violations())
-        for entry in self.group.witness.log:
+        for entry in self.group.witness.entries:
             match entry:
                 case Begun():
                     self.counts["attempts"] += 1
