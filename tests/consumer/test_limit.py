@@ -14,7 +14,6 @@ from linear_retry.consumer.assembly import Outside
 from linear_retry.consumer.checks import plan
 from linear_retry.consumer.limit import LettersInARow
 from linear_retry.testing import Begun, Place
-from tests.consumer import test_machine
 from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, OutageError
 
 _E = TypeVar("_E", bound=events.Event)
@@ -257,23 +256,6 @@ def _choices(dead_letters: DeadLetters | None) -> Choices:
 def test_the_limit_is_the_policys(dead_letters: DeadLetters | None, limit: int | None) -> None:
     """What `DeadLetters` says is what decisions go by."""
     assert limit == _choices(dead_letters).policy.letter_limit
-
-
-# -- under any schedule ------------------------------------------------------------------------
-
-
-class LimitedSchedule(test_machine.Schedule):
-    """As without a limit; at the end nothing is refused any more, or it would wait for ever."""
-
-    letter_limit = 2
-
-    def teardown(self) -> None:
-        self.group.dependency.refuses.clear()
-        super().teardown()
-
-
-TestLimited = LimitedSchedule.TestCase
-TestLimited.settings = test_machine.BUDGET
 
 
 # -- is the law itself one? --------------------------------------------------------------------

@@ -6,19 +6,16 @@ import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import KafkaError
-from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 from linear_retry import BrokerError, LinearConsumer, Strategy, UsageError, events
 from linear_retry.consumer.requests import RequestKind, Requests
 from linear_retry.kafka import Message
-from linear_retry.scope import Partition, Scope, ScopeKind
+from linear_retry.scope import Scope, ScopeKind
 from linear_retry.testing import Begun, EventLog, Place, Said
-from tests.consumer import test_machine
 from tests.consumer.group import (
     GROUP,
     LETTERS,
@@ -35,7 +32,6 @@ from tests.guarantees import violations
 _E = TypeVar("_E", bound=events.Event)
 _FIRST = ((TOPIC, 0), 0)
 _KINDS: tuple[RequestKind, ...] = ("retry", "give-up")
-_kinds = st.sampled_from(_KINDS)
 
 
 def said(member: Member, kind: type[_E]) -> list[_E]:
@@ -768,74 +764,3 @@ def test_hammered_from_four_threads(scope: ScopeKind) -> None:
     visible = {(TOPIC, number): range(60) for number in range(3)}
     committed = work.fake.group(GROUP)
     assert [] == violations(work.witness.entries, visible, committed=committed, strategy_length=3)
-
-
-# -- under any schedule ------------------------------------------------------------------------
-
-
-class OperatedSchedule(test_machine.Schedule):
-    """An operator asks at any time, for what is held and for what is not."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[tuple[Member, RequestKind, Place, Future[bool]]] = []
-
-    @rule(number=test_machine.members, kind=_kinds, beside=st.booleans())
-    def ask_for_what_is_held(self, number: int, kind: RequestKind, beside: bool) -> None:
-        member = self.member(number)
-        for view in member.circuits.views.values():
-            if view.offset is not None:
-                partition = view.topic or "", view.partition or 0
-                self._ask(member, kind, partition, view.offset + beside)
-
-    @rule(number=test_machine.members, kind=_kinds, partition=test_machine.partitions)
-    def ask_for_anything(self, number: int, kind: RequestKind, partition: Partition) -> None:
-        self._ask(self.member(number), kind, partition, 0)
-
-    @rule()
-    def cancel(self) -> None:
-        if self.asked:
-            self.asked[-1][3].cancel()
-
-    @invariant()
-    def answers_are_true(self) -> None:
-        for member, kind, place, answer in self.asked:
-            if answer.done() and not answer.cancelled() and answer.result(0):
-                assert place in _done_by_operators(member, kind)
-
-    @invariant()
-    def nothing_is_done_unasked(self) -> None:
-        for member in self.group.members:
-            for kind in _KINDS:
-                asked = {p for m, k, p, _ in self.asked if (m, k) == (member, kind)}
-                assert set() == _done_by_operators(member, kind) - asked
-
-    def teardown(self) -> None:
-        self.group.dependency.refuses.clear()  # or the limit would hold some for ever
-        super().teardown()
-        self.group.turn()
-        for member in self.group.members:
-            assert all(answer.done() for asked, _, _, answer in self.asked if asked is member)
-
-    def _ask(self, member: Member, kind: RequestKind, partition: Partition, offset: int) -> None:
-        answer = member.assembly.requests.ask(kind, partition, offset)
-        self.asked.append((member, kind, (*partition, offset), answer))
-
-
-def _done_by_operators(member: Member, kind: RequestKind) -> set[Place]:
-    done = said(member, events.RetriedNow) if kind == "retry" else _given_up(member)
-    return {(event.topic, event.partition, event.offset) for event in done}
-
-
-def _given_up(member: Member) -> list[events.DeadLettered]:
-    return [event for event in said(member, events.DeadLettered) if event.reason == "given-up"]
-
-
-@pytest.mark.parametrize("scope", get_args(ScopeKind))
-@pytest.mark.parametrize("limit", [None, 2])
-def test_any_schedule(scope: ScopeKind, limit: int | None) -> None:
-    """Whatever else happens: every answer is true, nobody waits for ever, every guarantee holds."""
-    chosen = {"scope": scope, "letter_limit": limit}
-    run_state_machine_as_test(
-        type("OperatedSchedule", (OperatedSchedule,), chosen), settings=test_machine.BUDGET
-    )

@@ -6,7 +6,8 @@ from tests.torture.crash_points import CRASH_POINTS
 from tests.torture.embedded_runs import EMBEDDED_RUNS
 from tests.torture.fuzz import FUZZ
 from tests.torture.layer import Layer
+from tests.torture.schedules.layer import SCHEDULES
 from tests.torture.weather import WEATHER
 
-LAYERS: tuple[Layer, ...] = (FUZZ, EMBEDDED_RUNS, CRASH_POINTS, WEATHER)
+LAYERS: tuple[Layer, ...] = (FUZZ, SCHEDULES, EMBEDDED_RUNS, CRASH_POINTS, WEATHER)
 """From the cheapest to the dearest."""
