@@ -42,8 +42,10 @@ class Blow:
 class Moments:
     """Told what the member does, it knows at which moment it is. Strikes once."""
 
-    def __init__(self, blow: Blow) -> None:
+    def __init__(self, blow: Blow, told: Callable[[Mapping[Partition, int]], object]) -> None:
+        """`told` what the broker has acknowledged."""
         self._blow = blow
+        self._told = told
         self._left = blow.nth
         self._callback = ""
         self._held: dict[Scope, tuple[str, int, int]] = {}
@@ -106,7 +108,9 @@ class Moments:
 
     def acknowledged(self, offsets: Mapping[Partition, int]) -> None:
         """The broker has them."""
-        self._acknowledged |= offsets
+        if offsets:
+            self._acknowledged |= offsets
+            self._told(offsets)
 
     def hear(self, event: Event) -> None:
         """For `listeners=`."""

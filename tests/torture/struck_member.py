@@ -46,9 +46,9 @@ class Role:
 
 
 def main(role: Role) -> None:
-    moments = Moments(Blow(**role.blow))
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
     witness = EventLog(SystemClock().now_s, Testimony(Path(role.testimony)))
+    moments = Moments(Blow(**role.blow), lambda offsets: witness.committed(offsets, role.member))
     outside = Outside(
         consumer=lambda config: StruckConsumer(config, moments),
         producer=lambda config: StruckProducer(config, moments),
