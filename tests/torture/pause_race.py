@@ -1,0 +1,63 @@
+"""Is nothing let through while open, and does everything read on after it, in 300,000 assignments?
+
+librdkafka lets a paused partition through once in 60,000 assignments, or leaves it dead for good
+(librdkafka #5591): too rare for a test that assigns a few.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from linear_retry.kafka.embedded import EmbeddedKafka
+from tests.scenarios.protocols import PROTOCOLS
+from tests.torture.layer import Broker, Counts, Failure, Seeded, Tally
+from tests.torture.race import Race
+
+ASSIGNMENTS = 2_500
+"""Of one play: it goes on until there were so many."""
+
+logging.getLogger("linear_retry").addHandler(logging.NullHandler())  # the story is told otherwise
+
+
+def play(number: int) -> Counts:
+    """A member with open circuits is given its partitions again and again; then all is mended."""
+    dice = random.Random(number)
+    protocol = list(PROTOCOLS)[number % len(PROTOCOLS)]
+    with ExitStack() as stack:
+        # In KIP-848 groups the times are the broker's.
+        kafka = EmbeddedKafka(session_timeout_ms=6_000, heartbeat_interval_ms=50)
+        stack.enter_context(kafka)
+        race = Race(kafka, protocol, dice, stack)
+        race.open()
+        while race.assignments < ASSIGNMENTS:
+            race.share_anew()
+        race.close()
+        race.judge()
+        return race.counts()
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRace:
+    """Counts partition-assignments: a seed is the number of one, and replays the play it is in."""
+
+    name: str = "pause-race"
+    unit: str = "partition-assignments"
+    short: int = 10_000
+    long: int = 300_000
+
+    def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
+        begin, end = first // ASSIGNMENTS, -(-(first + amount) // ASSIGNMENTS)
+        plays = Seeded(self.name, "plays", short=0, long=0, play=play, chunk=1)
+        for part in plays.run(begin, end - begin, broker):
+            yield Tally(
+                part.done * ASSIGNMENTS,
+                part.counts,
+                [Failure(failed.seed * ASSIGNMENTS, failed.story) for failed in part.failures],
+            )
+
+
+PAUSE_RACE = PauseRace()

@@ -1,0 +1,74 @@
+"""Who makes a group share its partitions anew, again and again?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer
+
+from linear_retry.consumer.clock import SystemClock
+
+_LONGEST_POLL_S = 0.02
+
+
+class Restless(Consumer):
+    """A client that leaves its group and joins again between two polls, when it is told to.
+
+    Everything in it is lost and assigned anew then, in the callbacks that its user gave.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self._asked = threading.Event()
+        self._subscription: tuple[list[str], dict[str, Any]] = ([], {})
+
+    def leave_and_join(self) -> None:
+        """For any thread: at the next poll."""
+        self._asked.set()
+
+    def subscribe(self, topics: list[str], *_: Any, **callbacks: Any) -> None:
+        self._subscription = topics, callbacks
+        super().subscribe(topics, **callbacks)
+
+    def poll(self, timeout: float = _LONGEST_POLL_S) -> Any:
+        if self._asked.is_set():
+            self._asked.clear()
+            topics, callbacks = self._subscription
+            super().unsubscribe()
+            super().subscribe(topics, **callbacks)
+        return super().poll(min(timeout, _LONGEST_POLL_S))
+
+
+def visit(config: dict[str, Any], topics: list[str], until: Callable[[int], bool]) -> None:
+    """Another member takes a share, and gives it back. It handles nothing, and commits nothing.
+
+    `until`, asked again and again with the size of its share, says when it goes.
+    """
+    with Consumer(config | {"enable.auto.commit": False}) as visitor:
+        visitor.subscribe(topics)
+        # Each look polls: a member that does not poll is given nothing.
+        while not until(len(visitor.assignment())):
+            visitor.poll(_LONGEST_POLL_S)
+
+
+class LeapingClock:
+    """The machine's clock, and what somebody has added to it."""
+
+    def __init__(self) -> None:
+        self._machine = SystemClock()
+        self._leapt_s = 0.0
+
+    def leap(self, seconds: float) -> None:
+        """So much later it is, all at once."""
+        self._leapt_s += seconds
+
+    def now_s(self) -> float:
+        return self._machine.now_s() + self._leapt_s
+
+    def suspended_s(self) -> float:
+        return self._machine.suspended_s()
+
+    def utc_ms(self) -> int:
+        return self._machine.utc_ms() + round(self._leapt_s * 1000)
