@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    BrokerMetadata,
     ClusterMetadata,
-    PartitionMetadata,
-    TopicMetadata,
 )
 
 from linear_retry.scope import Partition
@@ -19,6 +16,7 @@ from tests.fake.clock import NothingCanHappenError, VirtualClock
 from tests.fake.consumer import FakeConsumer
 from tests.fake.faults import Faults
 from tests.fake.membership import Kind
+from tests.fake.metadata import described
 from tests.fake.producer import FakeProducer
 from tests.fake.topic import FakeTopic, Headers, PartitionLog
 from tests.fake.transactions import Coordinator
@@ -236,38 +234,6 @@ class FakeKafka:
         self.lose(consumer, after=1)
         self.assign(consumer, again)
 
-    def store(
-        self, group: str, items: list[TopicPartition]
-    ) -> tuple[KafkaError | None, list[TopicPartition]]:
-        """Commit. Not fenced per partition: a member may commit what is another's (measured).
-
-        Returns what is answered: for all, and for each.
-        """
-        offsets = {(item.topic, item.partition): item.offset for item in items if item.offset >= 0}
-        if not offsets:
-            return KafkaError(
-                KafkaError._NO_OFFSET, "Commit failed: Local: No offset stored"
-            ), items
-        if self.faults.brokers_down:
-            text = "Commit failed: Local: Broker transport"
-            return KafkaError(KafkaError._TRANSPORT, text), items
-        fault = self.faults.takes_commit_fault()
-        if fault is not None and not fault.lands:
-            return fault.error, items
-        if any(self.log_of(partition) is None for partition in offsets):
-            code = KafkaError.UNKNOWN_TOPIC_OR_PART
-            text = "Commit failed: Broker: Unknown topic or partition"
-            return KafkaError(code, text), items
-        answers = [_answered(item, self.faults) for item in items]
-        done = {
-            (item.topic, item.partition): item.offset
-            for item in answers
-            if item.error is None and item.offset >= 0
-        }
-        self.group(group).update(done)
-        self.transactions.overtake(group, done)
-        return (fault.error if fault else None), answers
-
     def wait_for_brokers(self, at_most_s: float) -> None:
         """While they are down, and no longer than that."""
         give_up_at_s = self.clock.now_s() + at_most_s
@@ -283,24 +249,8 @@ class FakeKafka:
 
     def metadata(self, topic: str | None) -> ClusterMetadata:
         """As `list_topics` gives it; a missing topic is there with an error."""
-        known = ClusterMetadata()
-        known.brokers = {1: BrokerMetadata()}
-        for name in self.topics if topic is None else (topic,):
-            known.topics[name] = self._topic_metadata(name)
-        return known
-
-    def _topic_metadata(self, name: str) -> TopicMetadata:
-        metadata = TopicMetadata()
-        metadata.topic = name
-        topic = self.topics.get(name)
-        if topic is None:
-            code = KafkaError.UNKNOWN_TOPIC_OR_PART
-            metadata.error = KafkaError(code, "Broker: Unknown topic or partition")
-            return metadata
-        for number in range(len(topic.partitions)):
-            metadata.partitions[number] = PartitionMetadata()
-            metadata.partitions[number].id = number
-        return metadata
+        names = self.topics if topic is None else (topic,)
+        return described({name: self.topics.get(name) for name in names})
 
     def note(self, client: str, call: str, arguments: object) -> None:
         self.log.append((self.clock.now_s(), client, call, arguments))
@@ -313,18 +263,3 @@ class FakeKafka:
             self._idle = 0
         if self._idle > self._idle_polls:
             raise NothingCanHappenError(f"{self._idle_polls} polls in a row brought nothing")
-
-
-class _Refused(TopicPartition):
-    """One partition of an answered commit, with an error of its own."""
-
-    error: Any = None
-
-
-def _answered(item: TopicPartition, faults: Faults) -> TopicPartition:
-    error = faults.takes_partition_commit_error((item.topic, item.partition))
-    if error is None:
-        return item
-    refused = _Refused(item.topic, item.partition, item.offset)
-    refused.error = error
-    return refused

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by
 )
 
 from linear_retry.scope import Partition
+from tests.fake.commits import Answer, Commits
 from tests.fake.fetching import Fetching
 from tests.fake.membership import Callback, Membership, refusal
 from tests.fake.polling import Polling
@@ -50,8 +50,7 @@ class FakeConsumer:
         self.membership = Membership(self._fetching, incremental=_is_incremental(config))
         max_poll_s = float(config.get("max.poll.interval.ms", 300_000)) / 1000
         self._polling = Polling(fake, self, self._fetching, self.membership, max_poll_s)
-        self._fatal: KafkaError | None = None
-        self._landing: deque[Callable[[], None]] = deque()
+        self._commits = Commits(fake, self.group, self.membership)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -86,9 +85,9 @@ class FakeConsumer:
 
         `rejoins`: polled on, it is given what it had.
         """
-        self._fatal = KafkaError(KafkaError._FATAL, _FENCED)
-        self.report(self._fatal)
-        self.fail(self._fatal)
+        fatal = self._commits.fatal = KafkaError(KafkaError._FATAL, _FENCED)
+        self.report(fatal)
+        self.fail(fatal)
         had = self.membership.target
         self._fetching.assigned.clear()
         self.membership.changes.clear()
@@ -131,7 +130,7 @@ class FakeConsumer:
             faults.close_hangs.wait()
         if faults.close_takes_s:
             self._fake.clock.advance(faults.close_takes_s)
-        self._land_commits()
+        self._commits.land()
         self._polling.answer()
         self._polling.guard(partial(self.membership.leave, self))
         self._polling.answer()
@@ -207,11 +206,9 @@ class FakeConsumer:
         items = _offsets_of(message, offsets)
         self._enter("commit", _shown(items), asynchronous)
         if asynchronous:
-            self._commit_later(items)
+            self._commits.later(items, self._commit_answered)
             return None
-        self._land_commits()
-        self._fake.wait_for_brokers(self._fake.faults.commit_blocks_s)
-        error, answers = self._store(items)
+        error, answers = self._commits.now(items)
         if error is not None:
             raise KafkaException(error)
         return answers
@@ -230,52 +227,16 @@ class FakeConsumer:
         stored = self._fake.group(self.group)
         return [TopicPartition(*key, stored.get(key, OFFSET_INVALID)) for key in keys]
 
+    def _commit_answered(self, answer: Answer) -> None:
+        callback = self._config.get("on_commit")
+        if callback is not None:
+            self._polling.answers.append(partial(callback, *answer))
+
     def _member_id(self) -> str | None:
-        if self.closed or self._fatal or not self._fake.is_member(self) or self.membership.is_out:
+        is_out = self._commits.fatal is not None or self.membership.is_out
+        if self.closed or is_out or not self._fake.is_member(self):
             return None
         return f"{self.name}-{self.membership.lives}"
-
-    def _fenced_off(self, items: list[TopicPartition]) -> KafkaError | None:
-        """A member that the group counts out is refused, whatever its client has told it."""
-        if not self.membership.is_lost():
-            return None
-        keys = [(item.topic, item.partition) for item in items]
-        untaken = self.membership.taken_by_others.isdisjoint(keys)
-        if self._fake.faults.zombies_commit and untaken:
-            return None
-        return KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "Commit failed: Broker: Unknown member")
-
-    def _store(self, items: list[TopicPartition]) -> tuple[KafkaError | None, list[TopicPartition]]:
-        """What the commit is answered with: for all, and for each."""
-        error = self._fatal or self._fenced_off(items)
-        return (error, items) if error is not None else self._fake.store(self.group, items)
-
-    def _land_commits(self) -> None:
-        """One connection: what was sent before arrives before."""
-        while self._landing:
-            self._landing.popleft()()
-
-    def _commit_later(self, items: list[TopicPartition]) -> None:
-        landed: list[tuple[KafkaError | None, list[TopicPartition]]] = []
-
-        def land() -> None:
-            landed.append(self._store(items))
-
-        def answer() -> None:
-            while not landed:
-                self._landing.popleft()()
-            callback = self._config.get("on_commit")
-            if callback is not None:
-                self._polling.answers.append(partial(callback, *landed[0]))
-
-        self._landing.append(land)
-        if not self._fake.faults.commits_land_late:
-            self._landing.pop()
-            land()
-        after_s = self._fake.faults.commit_answer_s
-        if after_s is not None:
-            self._fake.clock.at(after_s, answer)
-            self._fake.clock.run_due()
 
     # -- the cluster --------------------------------------------------------------------------
 

@@ -6,15 +6,15 @@ import math
 import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
     ClusterMetadata,
 )
 
+from tests.fake.outgoing import Outgoing, Place, Report, as_bytes, reported, sent_headers
 from tests.fake.topic import FakeTopic, Headers
 from tests.fake.transactions import Transactions
 
@@ -23,29 +23,9 @@ if TYPE_CHECKING:
 
 _PARTITION_ANY = -1
 _UNKNOWN_TOPIC_S = 30.0
-_FRAMING_BYTES = 70
 
 _TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT, "Local: Message timed out")
 _UNTOLD = KafkaError(KafkaError._NOENT, "No report ever comes")
-
-_Place = tuple[int, int]
-Report = Callable[[KafkaError | None, Message], object]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Outgoing:
-    topic: str
-    partition: int
-    value: bytes | None
-    key: bytes | None
-    headers: Headers
-    timestamp_ms: int
-    report: Report | None
-
-    @property
-    def size_bytes(self) -> int:
-        headers = sum(len(name.encode()) + len(value or b"") for name, value in self.headers)
-        return len(self.value or b"") + len(self.key or b"") + headers + _FRAMING_BYTES
 
 
 class FakeProducer:
@@ -55,8 +35,8 @@ class FakeProducer:
         self.name = name
         self._fake = fake
         self.config = dict(config)
-        self._in_flight: list[_Outgoing] = []
-        self._reports: deque[tuple[_Outgoing, KafkaError | None, _Place | None]] = deque()
+        self._in_flight: list[Outgoing] = []
+        self._reports: deque[tuple[Outgoing, KafkaError | None, Place | None]] = deque()
         self._answers: deque[Callable[[], object]] = deque()
         self._closed = False
         self._broken: KafkaError | None = None
@@ -89,9 +69,8 @@ class FakeProducer:
         if self._broken is not None:
             raise KafkaException(KafkaError(KafkaError._FATAL, self._broken.str(), True))
         sent_ms = timestamp or self._fake.clock.utc_ms()
-        outgoing = _Outgoing(
-            topic, partition, _bytes(value), _bytes(key), _sent(headers), sent_ms, on_delivery
-        )
+        parts = as_bytes(value), as_bytes(key), sent_headers(headers)
+        outgoing = Outgoing(topic, partition, *parts, sent_ms, on_delivery)
         self._refuse(outgoing)
         self._in_flight.append(outgoing)
         broken = self._fake.faults.takes_break()
@@ -168,7 +147,7 @@ class FakeProducer:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _refuse(self, outgoing: _Outgoing) -> None:
+    def _refuse(self, outgoing: Outgoing) -> None:
         if outgoing.size_bytes > self._largest_bytes:
             text = "Unable to produce message: Broker: Message size too large"
             raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, text))
@@ -187,7 +166,7 @@ class FakeProducer:
             return min(_UNKNOWN_TOPIC_S, self._timeout_s)
         return min(faults.delivery_s, self._timeout_s)
 
-    def _settle(self, outgoing: _Outgoing) -> None:
+    def _settle(self, outgoing: Outgoing) -> None:
         if outgoing not in self._in_flight:
             return
         error, place = self._outcome(outgoing)
@@ -205,7 +184,7 @@ class FakeProducer:
         if self._transactions is not None:
             self._transactions.break_off(error)
 
-    def _outcome(self, outgoing: _Outgoing) -> tuple[KafkaError | None, _Place | None]:
+    def _outcome(self, outgoing: Outgoing) -> tuple[KafkaError | None, Place | None]:
         error = self._failure(outgoing)
         topic = self._fake.topics.get(outgoing.topic)
         if error is not None or topic is None:
@@ -221,7 +200,7 @@ class FakeProducer:
             return _TIMED_OUT, None
         return None, place
 
-    def _failure(self, outgoing: _Outgoing) -> KafkaError | None:
+    def _failure(self, outgoing: Outgoing) -> KafkaError | None:
         """Why the record cannot be there, if so."""
         topic = self._fake.topics.get(outgoing.topic)
         if self._broken is not None:
@@ -237,7 +216,7 @@ class FakeProducer:
             return KafkaError(KafkaError._FENCED, text)
         return None
 
-    def _append(self, topic: FakeTopic, outgoing: _Outgoing) -> _Place:
+    def _append(self, topic: FakeTopic, outgoing: Outgoing) -> Place:
         number = outgoing.partition
         if number == _PARTITION_ANY:
             number = zlib.crc32(outgoing.key or b"") % len(topic.partitions)
@@ -257,7 +236,7 @@ class FakeProducer:
             served += 1
             self._fake.note(self.name, "on_delivery", (outgoing.topic, error and error.name()))
             if outgoing.report is not None:
-                outgoing.report(error, _reported(outgoing, error, place))
+                outgoing.report(error, reported(outgoing, error, place))
         return served
 
     def _transactional(self, call: str, *arguments: object) -> Transactions:
@@ -271,44 +250,3 @@ class FakeProducer:
         if self._closed:
             raise RuntimeError("Producer has been closed")
         self._fake.note(self.name, call, arguments)
-
-
-def _bytes(content: bytes | str | None) -> bytes | None:
-    if content is None or isinstance(content, bytes):
-        return content
-    if isinstance(content, str):
-        return content.encode()
-    raise TypeError(f"a bytes-like object is required, not '{type(content).__name__}'")
-
-
-def _sent(headers: Headers | None) -> Headers:
-    """As they arrive; refusals as confluent-kafka 2.16.1 has them (measured)."""
-    sent: Headers = []
-    for pair in headers or []:
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError("Headers are expected to be a list of (key, value) tuples")
-        name, value = pair
-        if value is not None and not isinstance(value, bytes | str):
-            raise TypeError(
-                "expected header value to be None, binary, or unicode string, "
-                f"not {type(value).__name__}"
-            )
-        text = name if isinstance(name, str) else str(name)
-        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise AssertionError(f"librdkafka ends the process here: a header named {text!a}")
-        sent.append((text.partition("\0")[0], _bytes(value)))
-    return sent
-
-
-def _reported(outgoing: _Outgoing, error: KafkaError | None, place: _Place | None) -> Message:
-    # The real report has no headers either, and no place where there is none (measured).
-    where: dict[str, Any] = {}
-    if place is not None:
-        where = {
-            "partition": place[0],
-            "offset": place[1],
-            "timestamp": (1, outgoing.timestamp_ms),
-        }
-    return Message(
-        topic=outgoing.topic, key=outgoing.key, value=outgoing.value, error=error, **where
-    )

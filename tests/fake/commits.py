@@ -1,0 +1,109 @@
+"""Does this commit reach the broker, is it taken, and when is it answered?"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from confluent_kafka import KafkaError, TopicPartition
+
+from tests.fake.membership import Membership
+
+if TYPE_CHECKING:
+    from tests.fake.cluster import FakeKafka
+
+Answer: TypeAlias = tuple[KafkaError | None, list[TopicPartition]]
+"""For the commit as a whole, and for each partition."""
+
+
+class Commits:
+    """One consumer's commits. One connection: what was sent before arrives before."""
+
+    def __init__(self, fake: FakeKafka, group: str, membership: Membership) -> None:
+        self._fake = fake
+        self._group = group
+        self._membership = membership
+        self._under_way: deque[Callable[[], None]] = deque()
+        self.fatal: KafkaError | None = None
+
+    def now(self, items: list[TopicPartition]) -> Answer:
+        """Sent and answered; with the brokers down it blocks first."""
+        self.land()
+        self._fake.wait_for_brokers(self._fake.faults.commit_blocks_s)
+        return self._store(items)
+
+    def later(self, items: list[TopicPartition], answer: Callable[[Answer], object]) -> None:
+        """Sent; `answer` is called when the broker's has come."""
+        landed: list[Answer] = []
+        self._under_way.append(lambda: landed.append(self._store(items)))
+        if not self._fake.faults.commits_land_late:
+            self._under_way.pop()()
+
+        def tell() -> None:
+            while not landed:
+                self._under_way.popleft()()
+            answer(landed[0])
+
+        after_s = self._fake.faults.commit_answer_s
+        if after_s is not None:
+            self._fake.clock.at(after_s, tell)
+            self._fake.clock.run_due()
+
+    def land(self) -> None:
+        """All that is under way arrives."""
+        while self._under_way:
+            self._under_way.popleft()()
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _store(self, items: list[TopicPartition]) -> Answer:
+        error = self.fatal or self._fenced_off(items)
+        return (error, items) if error is not None else _taken(self._fake, self._group, items)
+
+    def _fenced_off(self, items: list[TopicPartition]) -> KafkaError | None:
+        """A member that the group counts out is refused, whatever its client has told it."""
+        if not self._membership.is_lost():
+            return None
+        keys = [(item.topic, item.partition) for item in items]
+        untaken = self._membership.taken_by_others.isdisjoint(keys)
+        if self._fake.faults.zombies_commit and untaken:
+            return None
+        return KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "Commit failed: Broker: Unknown member")
+
+
+def _taken(fake: FakeKafka, group: str, items: list[TopicPartition]) -> Answer:
+    """Not fenced per partition: a member may commit what is another's (measured)."""
+    faults = fake.faults
+    sent = [item for item in items if item.offset >= 0]
+    if not sent:
+        return KafkaError(KafkaError._NO_OFFSET, "Commit failed: Local: No offset stored"), items
+    if faults.brokers_down:
+        text = "Commit failed: Local: Broker transport failure"
+        return KafkaError(KafkaError._TRANSPORT, text), items
+    fault = faults.takes_commit_fault()
+    if fault is not None and not fault.lands:
+        return fault.error, items
+    if any(fake.log_of((item.topic, item.partition)) is None for item in sent):
+        code = KafkaError.UNKNOWN_TOPIC_OR_PART
+        return KafkaError(code, "Commit failed: Broker: Unknown topic or partition"), items
+    answers = [_answered(fake, item) for item in sent]
+    done = {(item.topic, item.partition): item.offset for item in answers if item.error is None}
+    fake.group(group).update(done)
+    fake.transactions.overtake(group, done)
+    return (fault.error if fault else None), answers
+
+
+class _Refused(TopicPartition):
+    """One partition of an answered commit, with an error of its own."""
+
+    error: Any = None
+
+
+def _answered(fake: FakeKafka, item: TopicPartition) -> TopicPartition:
+    error = fake.faults.takes_partition_commit_error((item.topic, item.partition))
+    if error is None:
+        return item
+    refused = _Refused(item.topic, item.partition, item.offset)
+    refused.error = error
+    return refused
