@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 from linear_retry.consumer.clock import SystemClock
@@ -20,3 +21,22 @@ def test_the_time_of_day_is_utc_in_milliseconds() -> None:
     now_ms = SystemClock().utc_ms()
     after = datetime.now(UTC).timestamp() * 1000
     assert int(before) <= now_ms <= after
+
+
+def test_waiting_goes_on_while_the_machine_sleeps() -> None:
+    """By the clock that counts suspend, where there is one: the broker's session timeout does not
+    wait. What the machine has slept is what that clock is ahead of one that stands still."""
+    clock = SystemClock()
+    earliest_s = _waiting_s()
+    now_s, slept_s = clock.now_s(), clock.suspended_s()
+    assert earliest_s <= now_s <= _waiting_s()
+    assert abs(slept_s - (earliest_s - time.monotonic())) < 1.0
+    assert hasattr(time, "CLOCK_BOOTTIME") == (SystemClock.now_s is not time.monotonic)
+
+
+def _waiting_s() -> float:
+    return (
+        time.clock_gettime(time.CLOCK_BOOTTIME)
+        if hasattr(time, "CLOCK_BOOTTIME")
+        else time.monotonic()
+    )

@@ -1,0 +1,63 @@
+"""What becomes of a partition's state, and of a commit's answer, where the group has its say?"""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from linear_retry import BrokerError, events
+from linear_retry.consumer.gate import Gate
+from linear_retry.consumer.reading import LARGEST_BATCH
+from linear_retry.consumer.rebalance import Rebalance
+from linear_retry.consumer.steering import Steering
+from linear_retry.kafka import Message
+from tests.consumer.joined_parts import Joined
+
+_P0, _P1 = ("orders", 0), ("orders", 1)
+
+
+class _Scene:
+    """A member of a KIP-848 group."""
+
+    def __init__(self) -> None:
+        self.joined = Joined({"group.protocol": "consumer"})
+        self.parts = self.joined.parts
+        steering = Steering(self.parts)
+        gate = Gate(self.parts, steering)
+        self.rebalance = Rebalance(self.parts, steering, gate, frozenset({"orders.dlq"}))
+
+
+def test_nothing_to_commit_is_no_refusal() -> None:
+    """librdkafka answers a commit of nothing new with `_NO_OFFSET`: neither said nor raised, where
+    any other refusal that no repetition mends is both."""
+    scene = _Scene()
+    scene.rebalance.commit_failed(KafkaError(KafkaError._NO_OFFSET, "nothing"), (_P0,))
+    assert [] == scene.joined.happened
+    with pytest.raises(BrokerError):
+        scene.rebalance.commit_failed(
+            KafkaError(KafkaError.OFFSET_METADATA_TOO_LARGE, "never"), (_P0,)
+        )
+    assert [events.CommitFailed] == list(map(type, scene.joined.happened))
+
+
+def test_the_first_batch_after_an_assignment() -> None:
+    """Has one message: members come and go one after another, and what is read is fetched again."""
+    scene = _Scene()
+    for _ in range(8):
+        scene.parts.reading.note_speed(LARGEST_BATCH, 0.0)
+    scene.rebalance.assigned([_P0])
+    message = Message(topic="orders", partition=0, offset=0)
+    scene.joined.librdkafka.answers |= {"poll": message, "consume": []}
+    assert [message] == scene.parts.reading.read(1.0)
+    assert "consume" not in scene.joined.librdkafka.names
+
+
+def test_a_partition_that_comes_back() -> None:
+    """With no revoke in between, as a client may tell it that was out: nothing that was known of it
+    is taken for granted, as another may have gone on, or back."""
+    scene = _Scene()
+    scene.rebalance.assigned([_P0, _P1])
+    scene.parts.offsets.done({_P0: 5, _P1: 7})
+    scene.rebalance.assigned([_P0])
+    assert {_P0: None, _P1: 7} == scene.parts.offsets.starts()
+    assert {_P1: 7} == scene.parts.offsets.uncommitted()
