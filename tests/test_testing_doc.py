@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +11,8 @@ import pytest
 import linear_retry.testing as testing
 from linear_retry.testing import EmbeddedKafka, EventLog, Guarantee
 from tests.markdown import blocks, code, page, table
+
+pytest_plugins = ["pytester"]
 
 _PAGE = page("docs/testing.md")
 _EXAMPLE, _FAULTS = blocks(_PAGE, "python")
@@ -87,4 +88,3 @@ def _methods(text: str) -> list[str]:
 def test_the_page_names_no_file_of_ours() -> None:
     """What a user reads works without the checkout."""
     assert "tests/" not in _PAGE
-    assert Path("docs/testing.md").name in page("README.md")
