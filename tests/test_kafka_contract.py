@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka import (
     OFFSET_BEGINNING,
+    OFFSET_END,
     OFFSET_INVALID,
     Consumer,
     KafkaError,
@@ -598,11 +599,13 @@ class Contract:
         assert ([0, 1], None) == (sorted(present.partitions), present.error)
         one.client.close()
 
-    def test_watermarks(self, world: World, topic: str, member: Callable[..., Member]) -> None:
+    def test_edges(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """The first offset that is left, and the one after the last."""
         world.delete_records(topic, 0, 3)
         one = member()
-        assert (3, 5) == one.client.get_watermark_offsets(one.place(), timeout=10)
+        edges = [TopicPartition(topic, 0, edge) for edge in (OFFSET_BEGINNING, OFFSET_END)]
+        found = [one.client.offsets_for_times([edge], timeout=10)[0].offset for edge in edges]
+        assert [3, 5] == found
         one.client.close()
 
     def test_round_trip(self, world: World, topic: str, member: Callable[..., Member]) -> None:

@@ -169,15 +169,15 @@ class Gate:
         if parts.settings.reset == "error":
             raise DataLossError(_no_place_to_begin(partition, offset if out_of_range else None))
         at_end = parts.settings.reset == "latest"
-        low, high = parts.client.watermarks(partition)
-        there = high if at_end else low
+        edge = END if at_end else BEGINNING
+        there = parts.client.edge(partition, edge)
         if out_of_range:
             parts.emit(DataLost(*partition, offset=offset or 0, next_offset=there))
         # Not "at the beginning", where it can be helped: assigned so twice, as an eager assignment
         # is while others begin, librdkafka 2.16 goes back there half a second later (a late answer
         # to its first question starts a timer that nothing stops). Nor "at the end": what comes
         # meanwhile is not lost.
-        to = (END if at_end else BEGINNING) if there is None else there
+        to = edge if there is None else there
         # With `latest`, what is committed must exist, or the next owner goes to the end once more.
         parts.offsets.reset(partition, to, anchored=out_of_range and not at_end)
         if there is not None and not self._is_anything_before(partition, offset):

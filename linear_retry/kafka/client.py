@@ -160,16 +160,20 @@ class Client:
         """What librdkafka believes to be ours: a zombie's looks healthy, so ask it last."""
         return {_key(item) for item in self._consumer.assignment()}
 
-    def watermarks(self, partition: Partition) -> tuple[int | None, int | None]:
-        """The first offset and the one after the last, asked of the broker; None: no answer in 1 s.
+    def edge(self, partition: Partition, at: int) -> int | None:
+        """The first offset (`BEGINNING`) or the one after the last (`END`), asked of the broker.
 
-        The cached ones are stale when retention has just removed something.
+        None: no answer in 1 s. Not by `get_watermark_offsets`: it asks for both, and where the
+        first answer is an error and the second is not, librdkafka 2.16 may forget the error and say
+        that the partition begins at its end (118 of 300 with the leader refusing once; #4233 looks
+        like it). The cached ones are stale when retention has just removed something.
         """
+        asked = [TopicPartition(*partition, at)]
         try:
-            answer = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=1.0)
+            (answer,) = self._consumer.offsets_for_times(asked, timeout=1.0)
         except KafkaException:
-            return None, None
-        return answer or (None, None)
+            return None
+        return answer.offset if answer.error is None and answer.offset >= 0 else None
 
     # -- commits ---------------------------------------------------------------------------
 

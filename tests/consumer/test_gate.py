@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.gate import Gate
@@ -18,6 +26,11 @@ from tests.consumer.joined_parts import Joined
 _P0 = ("orders", 0)
 
 
+def _edges(asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+    edges = {OFFSET_BEGINNING: 3, OFFSET_END: 9}
+    return [TopicPartition(item.topic, item.partition, edges[item.offset]) for item in asked]
+
+
 class _Scene:
     """One owned partition, of which nothing is known yet; the broker has its offsets 3 to 8."""
 
@@ -27,7 +40,7 @@ class _Scene:
         self.gate = Gate(self.parts, Steering(self.parts))
         self.joined.librdkafka.answers |= {
             "assignment": [],
-            "get_watermark_offsets": (3, 9),
+            "offsets_for_times": _edges,
             "commit": None,
         }
         self.joined.own(_P0)

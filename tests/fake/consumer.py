@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
     ClusterMetadata,
 )
@@ -247,18 +255,23 @@ class FakeConsumer:
         self._fake.require_brokers(timeout)
         return self._fake.metadata(topic)
 
-    def get_watermark_offsets(
-        self, partition: TopicPartition, timeout: float | None = None, cached: bool = False
-    ) -> tuple[int, int]:
-        self._enter("get_watermark_offsets", _shown([partition]))
+    def offsets_for_times(
+        self, partitions: list[TopicPartition], timeout: float | None = None
+    ) -> list[TopicPartition]:
+        """For OFFSET_BEGINNING and OFFSET_END only: the fake's records have no times."""
+        self._enter("offsets_for_times", _shown(partitions))
         self._fake.require_brokers(timeout)
-        if self._fake.faults.takes_silent_watermarks():
+        if self._fake.faults.takes_silent_edge():
             self._fake.clock.advance(timeout or 60.0)
-            raise refusal(KafkaError._TIMED_OUT, "Failed to get watermark offsets: Timed out")
+            raise refusal(KafkaError._TIMED_OUT, "Failed to get offsets: Local: Timed out")
+        return [self._edge(partition) for partition in partitions]
+
+    def _edge(self, partition: TopicPartition) -> TopicPartition:
         log = self._fake.log_of((partition.topic, partition.partition))
         if log is None:
-            raise refusal(KafkaError._UNKNOWN_PARTITION, "Failed to query watermark offsets")
-        return log.low, log.end
+            raise refusal(KafkaError._UNKNOWN_PARTITION, "Failed to get offsets")
+        offset = {OFFSET_BEGINNING: log.low, OFFSET_END: log.end}[partition.offset]
+        return TopicPartition(partition.topic, partition.partition, offset)
 
     def _enter(self, call: str, *arguments: object) -> None:
         if self.closed:

@@ -30,7 +30,7 @@ class ReadingFaults:
     _echoes: set[Partition] = field(default_factory=set)
     _seeks: deque[KafkaError] = field(default_factory=deque)
     _ignored_pauses: int = 0
-    _silent_watermarks: int = 0
+    _silent_edges: int = 0
 
     # -- tests switch on ----------------------------------------------------------------------
 
@@ -85,9 +85,9 @@ class ReadingFaults:
         """
         self._early_seeks[partition] += times
 
-    def silence_watermarks(self, times: int = 1) -> None:
+    def silence_edges(self, times: int = 1) -> None:
         """Asked for the first offset and the end, no broker answers in time."""
-        self._silent_watermarks += times
+        self._silent_edges += times
 
     def spoil_headers(self, partition: Partition, times: int = 1) -> None:
         """The next messages have a header whose name is not UTF-8.
@@ -119,9 +119,9 @@ class ReadingFaults:
         self._ignored_pauses -= ignored
         return ignored
 
-    def takes_silent_watermarks(self) -> bool:
-        silent = self._silent_watermarks > 0
-        self._silent_watermarks -= silent
+    def takes_silent_edge(self) -> bool:
+        silent = self._silent_edges > 0
+        self._silent_edges -= silent
         return silent
 
     def takes_death(self, partition: Partition) -> bool:

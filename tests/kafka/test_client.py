@@ -7,15 +7,24 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.errors import BrokerError, ConfigurationError, FencedError
-from linear_retry.kafka.client import Client
+from linear_retry.kafka.client import BEGINNING, END, Client
+from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.kafka.hopeless import is_retriable_commit, raise_if_hopeless
 from linear_retry.kafka.settings import consumer_settings
 from linear_retry.scope import Partition
+from tests.kafka_operations import wait_until
 from tests.recording_consumer import RecordingConsumer
 
 _LEAST = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
@@ -264,19 +273,41 @@ def test_what_is_assigned_is_a_set_of_partitions() -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ((3, 9), (3, 9)),
-        (None, (None, None)),
-        (KafkaException(KafkaError(KafkaError._TIMED_OUT)), (None, None)),
+        ([TopicPartition(*_P0, 3)], 3),
+        ([TopicPartition(*_P0, OFFSET_INVALID)], None),
+        (KafkaException(KafkaError(KafkaError._TIMED_OUT)), None),
     ],
     ids=repr,
 )
-def test_watermarks_may_have_no_answer(
-    answer: object, expected: tuple[int | None, int | None]
-) -> None:
+def test_an_edge_may_have_no_answer(answer: object, expected: int | None) -> None:
     """A broker that is silent says neither that there is something nor that there is nothing."""
     scene = _Scene()
-    scene.librdkafka.answers["get_watermark_offsets"] = answer
-    assert expected == scene.client.watermarks(_P0)
+    scene.librdkafka.answers["offsets_for_times"] = answer
+    assert expected == scene.client.edge(_P0, BEGINNING)
+
+
+def test_a_refused_edge_is_no_answer() -> None:
+    """The leader refuses the first question: nothing is known then, or the truth, never the end.
+
+    `get_watermark_offsets` asks for the first offset and for the end; where the leader had moved
+    and refused the first, and the second was answered, librdkafka forgot the refusal and said that
+    the partition begins at its end. A group without a committed offset began there, and all that
+    was in the partition was lost, without a word.
+    """
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("orders")
+        kafka.produce("orders", [b"book", b"pen", b"ink"])
+        kafka.delete_records("orders", 0, 1)
+        config = {"bootstrap.servers": kafka.bootstrap, "group.id": "billing", "log_level": 0}
+        client = Client(consumer_settings(config))
+        wait_until(lambda: client.edge(_P0, BEGINNING) == 1, "the first offset")
+        assert 3 == client.edge(_P0, END)
+        for _ in range(50):
+            kafka.fail("ListOffsets", KafkaError.NOT_LEADER_FOR_PARTITION)
+            assert client.edge(_P0, BEGINNING) in (None, 1)
+            kafka.clear_errors()
+        client.disarm()
+        client.close()
 
 
 # -- commits --------------------------------------------------------------------------------------
