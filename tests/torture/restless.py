@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
+import queue
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from linear_retry.consumer.clock import SystemClock
 
@@ -16,28 +16,39 @@ _LONGEST_POLL_S = 0.02
 class Restless(Consumer):
     """A client that leaves its group and joins again between two polls, when it is told to.
 
-    Everything in it is lost and assigned anew then, in the callbacks that its user gave.
+    What was here before librdkafka remembers as paused, if it was (confluent-kafka-go #193); while
+    `forgetful`, it is assigned as to a new client, which is what has to be raced.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
-        self._asked = threading.Event()
-        self._subscription: tuple[list[str], dict[str, Any]] = ([], {})
+        self.forgetful = True
+        self._todo: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._topics: list[str] = []
+        self._callbacks: dict[str, Any] = {}
 
-    def leave_and_join(self) -> None:
+    def leave(self) -> None:
         """For any thread: at the next poll."""
-        self._asked.set()
+        self._todo.put(super().unsubscribe)
+
+    def join(self) -> None:
+        """For any thread: at the next poll."""
+        self._todo.put(lambda: super(Restless, self).subscribe(self._topics, **self._callbacks))
 
     def subscribe(self, topics: list[str], *_: Any, **callbacks: Any) -> None:
-        self._subscription = topics, callbacks
-        super().subscribe(topics, **callbacks)
+        on_assign = callbacks["on_assign"]
+
+        def assigned(client: Consumer, partitions: list[TopicPartition]) -> None:
+            if self.forgetful:
+                self.resume([TopicPartition(one.topic, one.partition) for one in partitions])
+            on_assign(client, partitions)
+
+        self._topics, self._callbacks = topics, callbacks | {"on_assign": assigned}
+        super().subscribe(topics, **self._callbacks)
 
     def poll(self, timeout: float = _LONGEST_POLL_S) -> Any:
-        if self._asked.is_set():
-            self._asked.clear()
-            topics, callbacks = self._subscription
-            super().unsubscribe()
-            super().subscribe(topics, **callbacks)
+        while not self._todo.empty():
+            self._todo.get()()
         return super().poll(min(timeout, _LONGEST_POLL_S))
 
 
