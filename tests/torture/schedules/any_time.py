@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from linear_retry.scope import Partition, Scope
-from linear_retry.testing import Place
 from tests.consumer.group import GROUP, LETTERS, FakeGroup
-from tests.fake.topic import Record
+from tests.torture.schedules.untold import letters, origin
 
 
 class AnyTime:
@@ -40,29 +39,18 @@ class AnyTime:
 
     def _letter_and_offset_are_one(self) -> Iterator[str]:
         """Each message has one letter at most, and then the group has its offset."""
-        records = [
-            record for log in self._group.fake.topics[LETTERS].partitions for record in log.records
-        ]
-        if len(records) == self._letters:
+        logs = self._group.fake.topics[LETTERS].partitions
+        count = sum(len(log.records) for log in logs)
+        if count == self._letters:
             return
-        self._letters = len(records)
+        self._letters = count
         committed = self._group.fake.group(GROUP)
-        ids: Counter[bytes | None] = Counter()
-        for record in records:
-            ids[dict(record.headers or ())["retry-id"]] += 1
-            topic, number, offset = _origin(record)
+        ids: Counter[str] = Counter()
+        for letter in letters(logs):
+            ids[letter.retry_id] += 1
+            topic, number, offset = origin(letter)
             if committed.get((topic, number), 0) <= offset:
-                place = f"{topic}[{number}]@{offset}"
-                yield f"LetterAndOffset: the letter of {place} is there, and its offset is not"
+                yield f"LetterAndOffset: {letter.retry_id} is there, and its offset is not"
         yield from (
-            f"OneLetter: {name!r} has {count} letters" for name, count in ids.items() if count > 1
+            f"OneLetter: {one} has {count} letters" for one, count in ids.items() if count > 1
         )
-
-
-def _origin(record: Record) -> Place:
-    headers = {name: (content or b"").decode() for name, content in record.headers or ()}
-    return (
-        headers["retry-destination"],
-        int(headers["retry-original-partition"]),
-        int(headers["retry-original-offset"]),
-    )

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import cycle, islice
+from typing import Any
 
-from tests.consumer.group import OTHER_TOPIC, TOPIC, FakeGroup
+from linear_retry.testing import EventLog
+from tests.consumer.group import LETTERS, OTHER_TOPIC, TOPIC, FakeGroup
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.players import AsyncPlayer, OwnLoopPlayer, Player
 from tests.torture.schedules.schedule import Setting
+from tests.torture.schedules.untold import UntoldLetters
+
+
+class _PlayedLog(EventLog):
+    """Before an attempt it knows of all that is done."""
+
+    untold: UntoldLetters
+
+    @contextmanager
+    def attempting(self, member: str, message: Any) -> Iterator[None]:
+        self.untold.tell()
+        with super().attempting(member, message):
+            yield
 
 
 class PlayedGroup(FakeGroup):
@@ -30,6 +47,9 @@ class PlayedGroup(FakeGroup):
         self._setting = setting
         self._loop = asyncio.new_event_loop() if setting.loop == "async" else None
         self.players: list[Player] = []
+        self.witness = log = _PlayedLog(fake.clock.now_s)
+        logs = fake.topics[LETTERS].partitions
+        self.untold = log.untold = UntoldLetters(log, LETTERS, logs, self._is_silent)
 
     def member(self, name: str) -> Player:
         if self._loop is not None:
@@ -40,6 +60,10 @@ class PlayedGroup(FakeGroup):
             player = Player(self, name, self.protocol)
         self.players.append(player)
         return player
+
+    def _is_silent(self, name: str) -> bool:
+        """Whether it will say no more, or was cut short."""
+        return all(player.silent for player in self.players if player.name == name)
 
     def remove(self, player: Player) -> None:
         self.players.remove(player)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from linear_retry.testing import Away
 from tests.torture.layer import Counts
 from tests.torture.schedules.mishaps import MISHAPS
 from tests.torture.schedules.moves import MOVES
@@ -31,7 +32,7 @@ def story(seed: int) -> str:
     shortest = Shrinking(broken_law, kinds, _SHRINKING_PLAYS).shrink(draw(seed, KINDS))
     world = World(shortest.setting)
     error = _error(world, shortest)
-    entries = [str(entry) for entry in world.group.witness.entries]
+    entries = [f"  {entry}" for entry in world.group.witness.entries if not isinstance(entry, Away)]
     shown = entries if len(entries) <= _SHOWN_ENTRIES else ["  ...", *entries[-_SHOWN_ENTRIES:]]
     return "\n".join([str(shortest), "what happened:", *shown, "what is broken:", _told(error)])
 

@@ -17,7 +17,8 @@ from tests.consumer.group import FakeGroup, Member, Protocol
 class Player(Member):
     """A member that may be killed in the midst of anything. This one attempts as `run` does.
 
-    `ends`: its program wants to end, and closes it after the turn.
+    `ends`: its program wants to end, and closes it after the turn. `silent`: what it would have
+    said in this turn nobody hears.
     """
 
     def __init__(self, group: FakeGroup, name: str, protocol: Protocol) -> None:
@@ -25,6 +26,7 @@ class Player(Member):
         self.ends = False
         self.commits = True
         self.patience = 100
+        self.silent = False
         super().__init__(group, name, protocol)
 
     def turn(self) -> None:

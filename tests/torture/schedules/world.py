@@ -30,6 +30,7 @@ from tests.torture.schedules.schedule import Schedule, Setting, State, Step
 from tests.torture.schedules.struck import cell
 
 _END_WITHIN_S = 200.0
+_SHOWN_VIOLATIONS = 3
 _START_S = 1.0
 
 
@@ -121,6 +122,7 @@ class World:
         self.turn_all()
 
     def _judge(self) -> None:
+        self.group.untold.tell()
         self._hold(self._any_time.violations())
         self._hold(self.group.violations())
         for entry in self.group.witness.entries:
@@ -134,7 +136,7 @@ class World:
     def _hold(self, violations: Iterable[str]) -> None:
         found = list(violations)
         if found:
-            raise BrokenError("\n".join(found))
+            raise BrokenError("\n".join(found[:_SHOWN_VIOLATIONS]))
 
     # -- what steps ask for ------------------------------------------------------------------
 
@@ -201,7 +203,8 @@ class World:
         """It is gone; where it acts, nothing of it goes on."""
         self.group.crash(player)
         self.group.players.remove(player)
-        player.killed = True
+        player.killed = player.silent = True
+        self.group.untold.tell()
         self.group.deal(owners)
         if player in self._acting:
             raise _KilledError
@@ -210,6 +213,8 @@ class World:
         """Where something strikes inside: there. A second one ends the program at the latest."""
         if self._acting:
             self._insisted.append(self._acting[-1])
+            self._acting[-1].silent = True
+            self.group.untold.tell()
             raise KeyboardInterrupt
         self.group.dependency.raises_once.append(KeyboardInterrupt())
 
@@ -222,10 +227,17 @@ class World:
             self.group.dependency.down_for = failing = set()
         self._have_someone()
         self.group.deal(owners)
-        until_s = self.fake.clock.now_s() + for_s
+        self._turn_for(for_s)
+        found = self.group.standing_still(failing)
+        if found:  # what has just been let go needs some turns
+            self._turn_for(for_s / 2)
+            found = sorted({*found} & {*self.group.standing_still(failing)})
+        self._hold(f"StandsStill: {each}" for each in found)
+
+    def _turn_for(self, seconds: float) -> None:
+        until_s = self.fake.clock.now_s() + seconds
         while self.fake.clock.now_s() < until_s:
             self.turn_all()
-        self._hold(f"StandsStill: {each}" for each in self.group.standing_still(failing))
 
     # -- inside ------------------------------------------------------------------------------
 

@@ -1,0 +1,82 @@
+"""Whose letter is there though nobody is left to say so?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from linear_retry.dead_letter import DeadLetter, parse
+from linear_retry.events import DeadLettered, Revoked, Stopped
+from linear_retry.testing import Ended, EventLog, Place, Said
+from tests.fake.topic import PartitionLog
+
+
+class UntoldLetters:
+    """Letters of members that were killed, or interrupted, between the letter and its event.
+
+    They are written into the log as if told: what is in the dead-letter topic is done.
+    """
+
+    def __init__(
+        self, log: EventLog, topic: str, logs: list[PartitionLog], is_gone: Callable[[str], bool]
+    ) -> None:
+        """`logs` are those of the dead-letter `topic`; `is_gone` is asked of a member's name."""
+        self._log = log
+        self._topic = topic
+        self._logs = logs
+        self._is_gone = is_gone
+        self._seen = 0
+        self._entries = 0
+        self._told: set[Place] = set()
+        self._failed: dict[Place, str] = {}
+        self._stopped: set[str] = set()
+        self._untold: list[DeadLetter] = []
+
+    def tell(self) -> None:
+        """Before anybody goes on: what is done must be known by then."""
+        count = sum(len(log.records) for log in self._logs)
+        if count == self._seen and not self._untold:
+            return
+        self._seen = count
+        self._hear()
+        self._untold = [each for each in letters(self._logs) if origin(each) not in self._told]
+        for letter in self._untold:
+            sender = self._failed.get(origin(letter), "")
+            if self._is_gone(sender):
+                self._log.listener(sender)(self._event(letter, sender))
+
+    def _hear(self) -> None:
+        for entry in self._log.entries[self._entries :]:
+            match entry:
+                case Ended(_, member, place, "failed"):
+                    self._failed[place] = member
+                case Said(_, member, Stopped() | Revoked()):
+                    self._stopped.add(member)
+                case Said(event=DeadLettered() as event):
+                    self._told.add((event.topic, event.partition, event.offset))
+        self._entries = len(self._log.entries)
+
+    def _event(self, letter: DeadLetter, sender: str) -> DeadLettered:
+        # One that has stopped before the letter landed has forgotten how often it had failed.
+        reason = "given-up" if sender in self._stopped else letter.reason
+        return DeadLettered(
+            *origin(letter),
+            dead_letter_topic=self._topic,
+            retry_id=letter.retry_id,
+            generation=letter.generation,
+            reason=reason,
+            error="",
+            failures=letter.failures,
+            escaped_headers=letter.escaped_headers,
+        )
+
+
+def letters(logs: Iterable[PartitionLog]) -> Iterator[DeadLetter]:
+    """All that a reader finds."""
+    for log in logs:
+        for record in log.records:
+            yield parse(record.headers or [], record.key, record.value)
+
+
+def origin(letter: DeadLetter) -> Place:
+    """Of which message."""
+    return letter.destination, letter.original_partition, letter.original_offset
