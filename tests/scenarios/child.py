@@ -35,7 +35,7 @@ def main(role: Role) -> None:
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
     witness = EventLog(SystemClock().now_s, Testimony(Path(role.testimony)))
     with LinearConsumer(
-        role.config,
+        role.config | {"on_commit": witness.on_commit(role.member)},
         role.topics,
         strategy=Strategy(role.strategy),
         transient=OutageError,

@@ -59,7 +59,8 @@ class Scene:
 
         `config` among them is added to the keys; `topics` replaces the one topic.
         """
-        config = self.config(name, **options.pop("config", {}))
+        told = {"on_commit": self._witness.on_commit(name)}
+        config = self.config(name, **(told | options.pop("config", {})))
         listeners = [self._witness.listener(name), *options.pop("listeners", ())]
         consumer = LinearConsumer(
             config,
