@@ -1,0 +1,289 @@
+"""What happens to a group of real clients, and to its brokers?"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from itertools import count
+
+from confluent_kafka import Producer
+
+from linear_retry import DeadLetters, events
+from linear_retry.consumer.assembly import Outside
+from linear_retry.consumer.clock import SystemClock
+from linear_retry.errors import BrokerError
+from linear_retry.kafka import Message
+from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.scope import ScopeKind
+from linear_retry.testing import Begun, Ended, Entry, Said
+from tests.guarantees import done_places
+from tests.kafka_operations import wait_until
+from tests.scenarios.handlers import OutageError, PoisonError
+from tests.scenarios.scene import Member, Scene
+from tests.torture.embedded_errors import EVERYONES_ERRORS, MEMBERS_ERRORS
+from tests.torture.layer import Counts
+from tests.torture.mortal import KilledError, Mortal
+
+TOPIC, LETTERS = "orders", "orders.dlq"
+PARTITIONS = 6
+BROKERS = 3
+_STEPS = 12
+_FEWEST, _MOST = 1, 4
+_LONGEST_GAP_S = 0.5
+_DOWN = 0.4
+"""How often the dependency is down in a step."""
+_SETTLED_S = 30.0
+
+
+class Dependency:
+    """Up, or down for some time; and some messages that it will never take."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self.down = False
+        self._dice = dice
+        self._working = threading.Event()
+
+    def __call__(self, message: Message) -> None:
+        self._working.wait(self._dice.expovariate(500))
+        if message.value() == b"poison":
+            raise PoisonError
+        if self.down:
+            raise OutageError
+
+
+class Play:
+    """What happens to one group and its brokers, drawn from `dice`."""
+
+    def __init__(self, kafka: EmbeddedKafka, scene: Scene, scope: ScopeKind, seed: int) -> None:
+        self.counts: Counts = Counter()
+        self._kafka, self._scene, self._scope = kafka, scene, scope
+        self._dice = random.Random(seed)
+        # Dice of its own: members are threads, and what is drawn must be the same each time.
+        self.dependency = Dependency(random.Random(seed))
+        self._lives: dict[str, tuple[Member, Mortal]] = {}
+        self._ended: list[tuple[str, Member, Mortal]] = []
+        self._lasting: list[tuple[int, ExitStack]] = []
+        self._numbers = count(1)
+        self._pacing = threading.Event()
+        self._told: list[tuple[float, str]] = []
+        self._now_s = SystemClock().now_s
+        settings = scene.kafka.client_settings(**{"linger.ms": 5, "message.timeout.ms": 60_000})
+        self._producer = Producer(settings)
+
+    # -- members -----------------------------------------------------------------------------
+
+    def join(self) -> None:
+        name, life = f"member-{next(self._numbers)}", Mortal()
+        options = {
+            "scope": self._scope,
+            "dead_letters": DeadLetters(LETTERS, config={"log_level": 0}),
+            "_outside": Outside(consumer=life.consumer),
+        }
+        self._lives[name] = self._scene.join(name, self.dependency, **options), life
+        self.counts["joined"] += 1
+
+    def leave(self) -> None:
+        name = self._one()
+        self._strike("left", name, [name])
+        self._lives[name][0].consumer.stop()
+        self._is_gone(name)
+
+    def kill(self) -> None:
+        name = self._one()
+        self._strike("killed", name, [name])
+        self._lives[name][1].kill()
+        self._is_gone(name)
+
+    # -- brokers -----------------------------------------------------------------------------
+
+    def broker_down(self) -> None:
+        """Sometimes all of them."""
+        broker = self._dice.choice([1, 2, 3, 1, 2, 3, None])
+        self._lasts("broker down", self._kafka.down(broker), broker)
+
+    def slow(self) -> None:
+        broker = self._dice.choice([1, 2, 3, None])
+        rtt_ms = self._dice.randrange(50, 400)
+        self._lasts("slow", self._kafka.slow(rtt_ms, broker), f"{broker} by {rtt_ms} ms")
+
+    def leader(self) -> None:
+        partition, broker = self._dice.randrange(PARTITIONS), self._dice.randint(1, BROKERS)
+        self._strike("leader moved", f"{partition} to {broker}")
+        self._kafka.move_leader(TOPIC, partition, broker)
+
+    def letters_leader(self) -> None:
+        partition, broker = self._dice.randrange(PARTITIONS), self._dice.randint(1, BROKERS)
+        self._strike("leader of the letters moved", f"{partition} to {broker}")
+        self._kafka.move_leader(LETTERS, partition, broker)
+
+    def coordinator(self) -> None:
+        broker = self._dice.randint(1, BROKERS)
+        self._strike("coordinator moved", broker)
+        self._kafka.move_group_coordinator(self._scene.group, broker)
+
+    def errors(self) -> None:
+        """Of one kind: a few, or as long as it lasts."""
+        protocol = self._scene.config("nobody").get("group.protocol", "classic")
+        kinds = {**MEMBERS_ERRORS[protocol], **EVERYONES_ERRORS}
+        kind = self._dice.choice(list(kinds))
+        error = self._dice.choice(kinds[kind])
+        self.counts[f"errors of {kind}"] += 1
+        if self._dice.random() < 0.3:
+            self._lasts("errors", self._kafka.failing(kind, error), f"{kind}: {error}")
+        else:
+            times = self._dice.randint(1, 5)
+            self._strike("errors", f"{kind}: {error}, {times} times")
+            self._kafka.fail(kind, *[error] * times)
+
+    def retention(self) -> None:
+        """The held message is gone, or whatever is next, and some after it."""
+        partition = self._dice.randrange(PARTITIONS)
+        done = [place[2] for place in done_places(self._scene.log()) if place[1] == partition]
+        before = max(done, default=-1) + 1 + self._dice.randint(1, 5)
+        try:
+            self._kafka.delete_records(TOPIC, partition, before)
+        except BrokerError:  # so many are not there
+            return
+        self._strike("records deleted", f"{partition} before {before}")
+
+    def produce(self) -> None:
+        for _ in range(self._dice.randrange(20, 100)):
+            value = b"poison" if self._dice.random() < 0.01 else b"work"
+            partition = self._dice.randrange(PARTITIONS)
+            self._producer.produce(TOPIC, value, partition=partition)
+        self._producer.poll(0)
+
+    # -- the whole ---------------------------------------------------------------------------
+
+    def run(self) -> None:
+        self.produce()
+        for _ in range(self._dice.randint(1, 3)):
+            self.join()
+        for number in range(_STEPS):
+            self._end_what_lasted(number)
+            self.dependency.down = self._dice.random() < _DOWN
+            self.produce()
+            self._pacing.wait(self._dice.random() * _LONGEST_GAP_S)
+            self._step(number)
+        self.mend()
+        self.settle()
+
+    def mend(self) -> None:
+        """The last fault is over."""
+        for _, stack in self._lasting:
+            stack.close()
+        self._lasting.clear()
+        self._kafka.clear_errors()
+        self.dependency.down = False
+
+    def settle(self) -> None:
+        """Everything is done and committed soon."""
+        self._tell("the last fault is over")
+        if not self._lives:
+            self.join()
+        left = self._producer.flush(_SETTLED_S)
+        assert left == 0, f"{left} of the play's own messages were not acknowledged"
+        visible = self._scene.visible()
+        wanted = {(*place, offset) for place, found in visible.items() for offset in found}
+        ends = {place: found[-1] + 1 for place, found in visible.items()}
+        wait_until(
+            lambda: (
+                wanted <= done_places(self._scene.log())
+                and all(self._scene.committed().get(p, 0) >= end for p, end in ends.items())
+            ),
+            "all is done and committed after the last fault",
+            _SETTLED_S,
+            detail=self.story,
+        )
+        self._tell("all is done and committed")
+
+    def end(self) -> None:
+        """Everybody leaves; whoever was not killed must have ended well."""
+        for member, _ in self._lives.values():
+            member.consumer.stop()
+        everyone = [(name, *both) for name, both in self._lives.items()] + self._ended
+        for name, member, life in everyone:
+            try:
+                member.result()
+            except KilledError:
+                assert life.killed
+            except Exception as error:
+                raise AssertionError(f"{name} ended with {error!r}") from error
+
+    def story(self) -> str:
+        """What was done to them, what they said, and what they have not done."""
+        log = self._scene.log()
+        said = [
+            (entry.at_s, f"{entry.member}: {entry.event}")
+            for entry in log
+            if isinstance(entry, Said) and not isinstance(entry.event, events.DeadLettered)
+        ]
+        lines = [f"{at_s:.3f} {what}" for at_s, what in sorted(self._told + said)]
+        done, committed = done_places(log), self._scene.committed()
+        for place, found in self._scene.visible().items():
+            undone = [offset for offset in found if (*place, offset) not in done]
+            lines.append(
+                f"{place}: {found[:1]} to {found[-1:]}, committed {committed.get(place)}, "
+                f"{len(undone)} undone: {undone[:3]}"
+            )
+        return "\n".join(lines)
+
+    # ----------------------------------------------------------------------------------------
+
+    def _step(self, number: int) -> None:
+        self._now = number
+        possible: list[Callable[[], None]] = [
+            *(self.broker_down, self.slow, self.leader, self.coordinator, self.letters_leader),
+            *(self.errors, self.errors, self.errors, self.retention),
+        ]
+        possible += [self.join] * 2 if len(self._lives) < _MOST else []
+        possible += [self.leave, self.kill] if len(self._lives) > _FEWEST else []
+        self._dice.choice(possible)()
+
+    def _one(self) -> str:
+        return self._dice.choice(sorted(self._lives))
+
+    def _is_gone(self, name: str) -> None:
+        self._ended.append((name, *self._lives.pop(name)))
+
+    def _lasts(self, what: str, fault: AbstractContextManager[None], detail: object) -> None:
+        self._strike(what, detail)
+        stack = ExitStack()
+        stack.enter_context(fault)
+        self._lasting.append((self._now + self._dice.randint(1, 4), stack))
+
+    def _end_what_lasted(self, now: int) -> None:
+        for until, stack in list(self._lasting):
+            if until <= now:
+                self._lasting.remove((until, stack))
+                stack.close()
+
+    def _strike(self, what: str, detail: object, names: list[str] | None = None) -> None:
+        """Told, and counted with the state of each member that it strikes."""
+        self._tell(f"{what} ({detail})")
+        log = self._scene.log()
+        for name in names or self._lives:
+            self.counts[f"{what} while {_state(log, name, self._lives[name][0])}"] += 1
+        if not names:
+            closing = [member for _, member, _ in self._ended if not member.ended.done()]
+            self.counts[f"{what} while closing"] += len(closing)
+
+    def _tell(self, what: str) -> None:
+        self._told.append((self._now_s(), what))
+
+
+def _state(log: list[Entry], name: str, member: Member) -> str:
+    """What this member is at: guessed from outside, so a moment old."""
+    last = next((entry for entry in reversed(log) if entry.member == name), None)
+    match last:
+        case None:
+            return "joining"
+        case Begun():
+            return "in the handler"
+        case Ended(how="failed"):
+            return "waiting for a letter"
+    states = {view.state for view in member.consumer.circuits.values()} - {"closed"}
+    return min(states, default="closed")
