@@ -180,10 +180,8 @@ class Fetching:
     def ready_at_s(self) -> float | None:
         """When the next late resume takes effect, if one is due."""
         now_s = self._clock.now_s()
-        return min(
-            (fetch.ready_at_s for fetch in self.assigned.values() if fetch.ready_at_s > now_s),
-            default=None,
-        )
+        late = [one.ready_at_s for one in self.assigned.values() if one.ready_at_s > now_s]
+        return min(late) if late else None
 
     def _take_from(self, partition: Partition) -> Message | None:
         fetch = self.assigned[partition]

@@ -35,7 +35,7 @@ class PartitionLog:
     @property
     def stable_end(self) -> int:
         """How far it is decided what there is to read."""
-        return min(self._pending, default=self.end)
+        return min(self._pending) if self._pending else self.end
 
     def append(
         self,
