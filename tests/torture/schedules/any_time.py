@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 
 from linear_retry.scope import Partition, Scope
-from tests.consumer.group import GROUP, LETTERS, FakeGroup
+from tests.consumer.group import GROUP, LETTERS
+from tests.torture.schedules.group import PlayedGroup
 from tests.torture.schedules.untold import letters, origin
 
 
 class AnyTime:
     """Writes into the group's log what can be looked up only now, to be judged at the end."""
 
-    def __init__(self, group: FakeGroup, *, transactional: bool) -> None:
+    def __init__(self, group: PlayedGroup, *, transactional: bool) -> None:
         self._group = group
         self._transactional = transactional
         self._committed: dict[Partition, int] = {}
@@ -21,6 +22,7 @@ class AnyTime:
 
     def look(self) -> None:
         """What is new since the last look."""
+        self._group.untold.tell()
         committed = self._group.fake.group(GROUP)
         if committed != self._committed:
             self._committed = dict(committed)

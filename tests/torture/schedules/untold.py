@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from linear_retry.dead_letter import DeadLetter, parse
-from linear_retry.events import DeadLettered, Revoked, Stopped
+from linear_retry.events import DeadLettered, Revoked, Skipped, Stopped
 from linear_retry.testing import Ended, EventLog, Place, Said
 from tests.fake.topic import PartitionLog
 
@@ -51,19 +51,20 @@ class UntoldLetters:
                     self._failed[place] = member
                 case Said(_, member, Stopped() | Revoked()):
                     self._stopped.add(member)
-                case Said(event=DeadLettered() as event):
+                case Said(event=DeadLettered() | Skipped() as event):
                     self._told.add((event.topic, event.partition, event.offset))
         self._entries = len(self._log.entries)
 
-    def _event(self, letter: DeadLetter, sender: str) -> DeadLettered:
-        # One that has stopped before the letter landed has forgotten how often it had failed.
-        reason = "given-up" if sender in self._stopped else letter.reason
+    def _event(self, letter: DeadLetter, sender: str) -> DeadLettered | Skipped:
+        if sender in self._stopped:
+            # It landed so late that its sender has forgotten the failures: it is done, no more.
+            return Skipped(*origin(letter), letter.retry_id, "")
         return DeadLettered(
             *origin(letter),
             dead_letter_topic=self._topic,
             retry_id=letter.retry_id,
             generation=letter.generation,
-            reason=reason,
+            reason=letter.reason,
             error="",
             failures=letter.failures,
             escaped_headers=letter.escaped_headers,

@@ -8,18 +8,10 @@ from contextlib import contextmanager
 
 from linear_retry import BrokerError, ExhaustedError, FencedError, HandlerTooSlowError
 from linear_retry.errors import PermanentError
-from linear_retry.events import (
-    CircuitOpened,
-    DeadLettered,
-    Lost,
-    PartitionRevived,
-    RetriedNow,
-    Revoked,
-)
 from linear_retry.scope import Partition
-from linear_retry.testing import Begun, Said
 from tests.torture.schedules.any_time import AnyTime
 from tests.torture.schedules.group import PlayedGroup
+from tests.torture.schedules.happened import happened
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.kinds import Kinds
 from tests.torture.schedules.mishaps import MISHAPS
@@ -27,22 +19,11 @@ from tests.torture.schedules.moves import MOVES
 from tests.torture.schedules.operators import Operators
 from tests.torture.schedules.players import Player
 from tests.torture.schedules.schedule import Schedule, Setting, State, Step
-from tests.torture.schedules.struck import cell
+from tests.torture.schedules.strikes import Strikes
 
 _END_WITHIN_S = 200.0
 _SHOWN_VIOLATIONS = 3
 _START_S = 1.0
-
-
-_TOLD = {
-    CircuitOpened: "openings",
-    DeadLettered: "dead letters",
-    Revoked: "revokes",
-    Lost: "losses",
-    PartitionRevived: "revivals",
-    RetriedNow: "probes that operators wanted",
-}
-_OF_CIRCUITS: tuple[State, ...] = ("closed", "open", "half-open", "committing")
 
 
 class _KilledError(BaseException):
@@ -63,11 +44,9 @@ class World:
         self.group = PlayedGroup(setting, self.fake)
         self.faults = self.fake.faults
         self.operators = Operators()
+        self.strikes = Strikes(self.group, self.counts, self._act)
         self._any_time = AnyTime(self.group, transactional=setting.transactional)
-        self._waiting: list[Step] = []
         self._acting: list[Player] = []
-        self._interrupts = 0
-        self._insisted: list[Player] = []
         self._ended: list[Player] = []
         self.group.dependency.advance = self._in_handler
 
@@ -97,12 +76,7 @@ class World:
     def _apply(self, step: Step) -> None:
         self.fake.catch_up()
         self._have_someone()
-        if step.inside is not None:
-            self._waiting.append(step)
-            return
-        for state in {self._state_of(member) for member in self.group.players}:
-            self._count(step, state)
-        self._act(step)
+        self.strikes.take(step)
 
     def _act(self, step: Step) -> None:
         kinds: Kinds = MOVES if step.name in MOVES.acts else MISHAPS
@@ -110,7 +84,7 @@ class World:
 
     def _end(self) -> None:
         """The last fault is past: everything is done and committed in bounded time."""
-        self._waiting.clear()
+        self.strikes.forget()
         self.fake.catch_up()
         self._calm(set())
         self.group.dependency.refuses.clear()  # or a limit would hold some for ever
@@ -122,15 +96,9 @@ class World:
         self.turn_all()
 
     def _judge(self) -> None:
-        self.group.untold.tell()
         self._hold(self._any_time.violations())
         self._hold(self.group.violations())
-        for entry in self.group.witness.entries:
-            match entry:
-                case Begun():
-                    self.counts["attempts"] += 1
-                case Said(event=event) if type(event) in _TOLD:
-                    self.counts[_TOLD[type(event)]] += 1
+        self.counts.update(happened(self.group.witness.entries))
         self._hold(self.operators.violations([*self.group.players, *self._ended]))
 
     def _hold(self, violations: Iterable[str]) -> None:
@@ -174,7 +142,7 @@ class World:
             return
         except KeyboardInterrupt:
             # That its letter is on its way nobody knows any more: to go on would be to try anew.
-            player.ends |= player in self._insisted or self.fake.awaits_letters
+            player.ends |= player.silent or self.fake.awaits_letters
         except FencedError:
             player.ends, player.commits = True, False
         except (ExhaustedError, PermanentError, HandlerTooSlowError):
@@ -212,7 +180,6 @@ class World:
     def interrupt(self) -> None:
         """Where something strikes inside: there. A second one ends the program at the latest."""
         if self._acting:
-            self._insisted.append(self._acting[-1])
             self._acting[-1].silent = True
             self.group.untold.tell()
             raise KeyboardInterrupt
@@ -220,7 +187,7 @@ class World:
 
     def be_quiet(self, owners: tuple[int, ...], failing: set[Partition], for_s: float) -> None:
         """Raises `BrokenError` where something stands still that nothing stops."""
-        self._waiting.clear()
+        self.strikes.forget()
         self._calm(failing)
         if "stop" in (self.setting.on_permanent, self.setting.on_exhausted):
             self.group.dependency.refuses.clear()  # or the program would end again and again
@@ -286,7 +253,7 @@ class World:
 
     def _in_handler(self, takes_s: float) -> None:
         self.fake.clock.advance(takes_s)
-        if self._waiting:
+        if self.strikes:
             with self.fake.inside("in the handler"):
                 self._strike("in the handler")
 
@@ -294,40 +261,8 @@ class World:
         """A moment inside the one that acts: what waits for such a one is done."""
         if not self._acting:
             return
-        if self._acting[-1].killed:
-            raise _KilledError
-        if not self._waiting:
-            return
-        if state is None:
-            if all(step.inside not in _OF_CIRCUITS for step in self._waiting):
-                return
-            state = self._state_of(self._acting[-1])
-        for index, step in enumerate(self._waiting):
-            if step.inside == state:
-                self._strike_with(index, step, state)
-                return
-
-    def _strike_with(self, index: int, step: Step, state: State) -> None:
-        if step.skip:
-            self._waiting[index] = Step(step.name, step.arguments, step.inside, step.skip - 1)
-            return
-        del self._waiting[index]
-        self._count(step, state)
-        player, before_s = self._acting[-1], self.fake.clock.now_s()
-        try:
-            self._act(step)
-        finally:
-            if state != "in the handler":
-                self.group.witness.away(player.name, before_s)
+        player = self._acting[-1]
+        if not player.killed:
+            self.strikes.moment(player, state)
         if player.killed:
             raise _KilledError
-
-    def _count(self, step: Step, state: State) -> None:
-        self.counts[cell(step.name, state, self.setting.scope)] += 1
-
-    def _state_of(self, player: Player) -> State:
-        client = player.assembly.parts.client
-        if any(client.awaits_commit(partition) for partition in self.group.partitions):
-            return "committing"
-        states = {view.state for view in player.circuits.views.values()}
-        return "half-open" if "half-open" in states else "open" if "open" in states else "closed"

@@ -1,0 +1,38 @@
+"""How much happened in a play?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from linear_retry.events import (
+    CircuitOpened,
+    DeadLettered,
+    Event,
+    Lost,
+    PartitionRevived,
+    RetriedNow,
+    Revoked,
+)
+from linear_retry.testing import Begun, Entry, Said
+
+_TOLD: dict[type[Event], str] = {
+    CircuitOpened: "openings",
+    DeadLettered: "dead letters",
+    Revoked: "revokes",
+    Lost: "losses",
+    PartitionRevived: "revivals",
+    RetriedNow: "probes that operators wanted",
+}
+
+
+def happened(entries: Iterable[Entry]) -> Counter[str]:
+    """For people, to see that it was no play of which nothing comes."""
+    counts: Counter[str] = Counter()
+    for entry in entries:
+        match entry:
+            case Begun():
+                counts["attempts"] += 1
+            case Said(event=event) if type(event) in _TOLD:
+                counts[_TOLD[type(event)]] += 1
+    return counts

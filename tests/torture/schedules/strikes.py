@@ -1,0 +1,83 @@
+"""Which step waits for a member to be inside which state, and when is it so?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.torture.schedules.group import PlayedGroup
+from tests.torture.schedules.players import Player
+from tests.torture.schedules.schedule import State, Step
+from tests.torture.schedules.struck import cell
+
+_OF_CIRCUITS: tuple[State, ...] = ("closed", "open", "half-open", "committing")
+"""Those that are looked up; whoever runs inside a member knows the others."""
+
+
+class Strikes:
+    """Counts the state of every step that is done."""
+
+    def __init__(
+        self, group: PlayedGroup, counts: Counter[str], act: Callable[[Step], None]
+    ) -> None:
+        """`act` does a step."""
+        self._group = group
+        self._counts = counts
+        self._act = act
+        self._waiting: list[Step] = []
+
+    def __bool__(self) -> bool:
+        """Whether any waits."""
+        return bool(self._waiting)
+
+    def forget(self) -> None:
+        """From here on nothing strikes inside."""
+        self._waiting.clear()
+
+    def take(self, step: Step) -> None:
+        """Do it, or have it wait."""
+        if step.inside is not None:
+            self._waiting.append(step)
+            return
+        for state in {self._state_of(player) for player in self._group.players}:
+            self._count(step, state)
+        self._act(step)
+
+    def moment(self, player: Player, state: State | None) -> None:
+        """This one acts, and is in this state; None: in that of its circuit."""
+        if not self._waiting:
+            return
+        if state is None:
+            if all(step.inside not in _OF_CIRCUITS for step in self._waiting):
+                return
+            state = self._state_of(player)
+        for index, step in enumerate(self._waiting):
+            if step.inside == state:
+                self._chance(index, step, state, player)
+                return
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _chance(self, index: int, step: Step, state: State, player: Player) -> None:
+        if step.skip:
+            self._waiting[index] = replace(step, skip=step.skip - 1)
+            return
+        del self._waiting[index]
+        self._count(step, state)
+        before_s = self._group.fake.clock.now_s()
+        try:
+            self._act(step)
+        finally:
+            if state != "in the handler":  # which has its time
+                self._group.witness.away(player.name, before_s)
+
+    def _count(self, step: Step, state: State) -> None:
+        self._counts[cell(step.name, state, self._group.scope)] += 1
+
+    def _state_of(self, player: Player) -> State:
+        client = player.assembly.parts.client
+        if any(client.awaits_commit(partition) for partition in self._group.visible):
+            return "committing"
+        states = {view.state for view in player.circuits.views.values()}
+        return "half-open" if "half-open" in states else "open" if "open" in states else "closed"
