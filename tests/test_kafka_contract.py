@@ -622,6 +622,34 @@ class Contract:
         assert (None, b"", headers) == (message.value(), message.key(), message.headers())
         one.client.close()
 
+    def test_headers_refused(self, world: World, topic: str) -> None:
+        """A value is None, bytes or text, a pair a tuple; of a name only what precedes a NUL comes,
+        and of one that is no text its `repr`.
+        """
+        producer = world.producer({})
+        odd: list[Any] = [
+            [("a", 1)],
+            [("a", 1.5)],
+            [("a", bytearray(b"1"))],
+            [("a", True)],
+            ["a"],
+            [()],
+            [["a", b"1"]],
+        ]
+        for headers in odd:
+            with pytest.raises(TypeError, match="expected"):
+                producer.produce(topic, b"v", partition=1, headers=headers)
+        sent = [(b"a", b"1"), ("b\0c", b"2"), ("d", "3"), (4, None)]
+        producer.produce(topic, b"v", partition=1, headers=sent)
+        assert 0 == producer.flush(10)
+        one = Member(world, topic, f"reader-of-{topic}", {})
+        one.client.assign([one.place(0, partition=1)])
+        message = None
+        while message is None:
+            message = one.client.poll(10.0)
+        assert [("b'a'", b"1"), ("b", b"2"), ("d", b"3"), ("4", None)] == message.headers()
+        one.client.close()
+
     def test_delivery_report(self, world: World, topic: str) -> None:
         """The report comes inside `poll`, with where the record is, and without its headers."""
         reports: list[Any] = []

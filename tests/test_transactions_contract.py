@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    OffsetSpec,
+)
 
 from tests.real_kafka import RealKafka
 from tests.test_kafka_contract import FakeWorld, Member, RealWorld, World
@@ -116,6 +119,23 @@ class Contract:
         one.until(lambda: one.read(1) == [0, 1])
         second.write().abort()
         one.client.close()
+
+    @pytest.mark.parametrize(
+        ("level", "end"),
+        [(IsolationLevel.READ_COMMITTED, 1), (IsolationLevel.READ_UNCOMMITTED, 3)],
+    )
+    def test_end_while_open(
+        self, world: World, topic: str, level: IsolationLevel, end: int
+    ) -> None:
+        """The end that `list_offsets` tells is before what is not decided, or after it."""
+        world.append(topic, 1, [b"v"])
+        writer = Writer(world, topic).write(2)
+        place = TopicPartition(topic, 1)
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the client has no types for it
+        admin = world.admin()  # kept: collecting it cancels the question
+        answers = admin.list_offsets({place: latest}, isolation_level=level)
+        assert end == answers[place].result(10).offset
+        writer.abort()
 
     def test_open_offset(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """What is committed is not told while a transaction may commit more."""
