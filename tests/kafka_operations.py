@@ -57,6 +57,7 @@ def wait_until(
         if time.monotonic() > until:
             more = f"\n{detail()}" if detail else ""
             raise AssertionError(f"not within {deadline_s:g} s: {what}; last: {answer!r}{more}")
+        # A look, and no event: brokers, other processes and their files tell nobody of a change.
         time.sleep(_BETWEEN_LOOKS_S)
     return answer
 
