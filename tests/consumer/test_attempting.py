@@ -48,3 +48,20 @@ def test_an_interrupt_as_a_failure_is_noted(fake: FakeKafka) -> None:
     with pytest.raises(KeyboardInterrupt):
         attempt_all(work, handle, stop, fake.clock.now_s)
     assert (0, None) == (work.handled, work.error)
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(), GeneratorExit()])
+def test_an_interrupt_in_the_handler(fake: FakeKafka, interrupt: BaseException) -> None:
+    """What the handler has returned from is done; the message in hand is not, and has not failed:
+    it is the program that ends."""
+    work = Work([Message(topic=TOPIC, partition=0, offset=n) for n in range(3)])
+    stop = StopFlag()
+    stop.allow_until(float("inf"))
+
+    def handle(message: Message) -> None:
+        if message.offset() == 1:
+            raise interrupt
+
+    with pytest.raises(type(interrupt)):
+        attempt_all(work, handle, stop, fake.clock.now_s)
+    assert (2, 1, None) == (work.taken, work.handled, work.error)

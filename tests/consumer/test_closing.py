@@ -147,6 +147,16 @@ def test_a_client_that_takes_a_moment_is_waited_for(hanging: threading.Event) ->
     assert [Stopped(left_group=True)] == joined.happened
 
 
+def test_librdkafka_closes_on_a_thread_of_its_own() -> None:
+    """Its close takes no timeout, and may never return: the owner must be able to go on."""
+    joined, threads = Joined(), list[threading.Thread]()
+    joined.librdkafka.answers["close"] = lambda: threads.append(threading.current_thread())
+    _closed(joined)
+    (closing,) = threads
+    assert closing is not threading.current_thread()
+    assert closing.daemon
+
+
 def test_what_is_left_behind_is_never_freed(hanging: threading.Event) -> None:
     """Freed, librdkafka would wait for the hanging close again, and nothing could end that."""
     joined = Joined()

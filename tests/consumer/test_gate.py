@@ -48,9 +48,11 @@ class _Scene:
     def arrive(self, *arrivals: Message) -> None:
         self.gate.admit(list(arrivals))
 
-    def open_circuit(self) -> None:
-        other = Held(Message(topic="orders", partition=1, offset=5), ("orders", 1), 5, epoch=1)
-        self.parts.circuits.open(Scope(), other, self.joined.clock.now_s(), 60.0, 0)
+    def hold(self, offset: int) -> None:
+        """It has failed, and its circuit is open."""
+        self.parts.reading.drop(lambda _: True)
+        held = Held(_message(offset), _P0, offset, epoch=1)
+        self.parts.circuits.open(Scope(), held, self.joined.clock.now_s(), 60.0, 0)
 
     @property
     def let_in(self) -> list[int | None]:
@@ -139,17 +141,19 @@ def test_a_loss_leaves_alone_what_is_in_memory() -> None:
 
 
 def test_the_end_of_what_leaks_is_no_beginning() -> None:
-    """After a loss any first offset is believed. The end of a partition that stands still comes
-    behind messages that leaked, and were dropped: begun there, they would never come again."""
+    """The place behind a held message is lost, so any first offset is believed. But the end of a
+    partition that stands still comes behind messages that leaked and were dropped: begun there, it
+    would be committed, and they would never come again."""
     scene = _Scene()
-    scene.open_circuit()
+    scene.arrive(_message(1))
+    scene.hold(1)
     scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET, 1))
     leaked = [_message(offset) for offset in range(3, 9)]
     scene.arrive(*leaked, _told(KafkaError._PARTITION_EOF, 9))
-    assert [] == scene.let_in
-    assert 3 == scene.parts.offsets.next_offset(_P0)
     dropped = [one.offset for one in scene.joined.happened if isinstance(one, LeakDropped)]
     assert list(range(3, 9)) == dropped
+    assert {_P0: 1} == scene.parts.offsets.uncommitted()
+    assert {_P0: 3} == scene.parts.offsets.starts()
 
 
 # -- who is not dead ---------------------------------------------------------------------------
