@@ -59,6 +59,7 @@ class EmbeddedKafka:
         self._session_timeout_ms = session_timeout_ms
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._running: MockCluster | None = None
+        self._first: dict[Partition, int] = {}
 
     @property
     def bootstrap(self) -> str:
@@ -177,14 +178,17 @@ class EmbeddedKafka:
         self._cluster.ask("set_controller_id", self._number(broker))
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
-        """What retention does: everything before this offset is gone, at once."""
+        """What retention does: everything before this offset is gone, at once and for good."""
+        # Told a lower one than before, the mock brokers would show again what they had deleted.
+        before = max(before_offset, self._first.get((topic, partition), before_offset))
         self._cluster.do(
             f"delete {topic}[{partition}] before {before_offset}",
             "partition_delete_records",
             topic.encode(),
             partition,
-            before_offset,
+            before,
         )
+        self._first[topic, partition] = before
 
     # -- what was asked ----------------------------------------------------------------------
 
@@ -206,6 +210,7 @@ class EmbeddedKafka:
         if self._running is not None:
             raise UsageError("embedded broker: it runs already")
         cluster = self._running = MockCluster(self._brokers)
+        self._first.clear()
         # Without a controller admin calls wait for one until they time out.
         cluster.ask("set_controller_id", 1)
         # A new group would otherwise wait 3 s for more members.

@@ -304,6 +304,14 @@ def test_records_are_deleted(three: EmbeddedKafka) -> None:
         three.delete_records("orders", 0, 9)
 
 
+def test_deleted_records_stay_deleted(three: EmbeddedKafka) -> None:
+    """A lower offset than before brings nothing back: the mock brokers by themselves would."""
+    three.produce("orders", [b"%d" % number for number in range(5)])
+    three.delete_records("orders", 0, 4)
+    three.delete_records("orders", 0, 2)
+    assert three.offsets("orders")["orders", 0] == [4]
+
+
 def test_a_reader_of_deleted_records_is_told(three: EmbeddedKafka) -> None:
     """A position that is gone is out of range, as after retention on a real broker."""
     three.produce("orders", [b"book", b"pen"])
