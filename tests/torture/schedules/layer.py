@@ -21,6 +21,7 @@ class Schedules:
     unit: str = "schedules"
     short: int = 20_000
     long: int = 1_000_000
+    shrinking_plays: int = 600
 
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
         """In the last part are the failures; one of them is that something has struck nowhere."""
@@ -32,7 +33,10 @@ class Schedules:
             failures += part.failures
             yield Tally(part.done)
         failures.sort(key=lambda failure: failure.seed)
-        shrunk = [Failure(failure.seed, story(failure.seed)) for failure in failures[:_SHRUNK]]
+        shrunk = [
+            Failure(failure.seed, story(failure.seed, self.shrinking_plays))
+            for failure in failures[:_SHRUNK]
+        ]
         missing = gaps(counts, KINDS) if amount >= self.short else []
         if missing:
             lines = "\n  ".join(["has never struck, in any of these schedules:", *missing])

@@ -14,7 +14,6 @@ from tests.torture.schedules.world import BrokenError, World
 
 KINDS = (*MOVES.all, *MISHAPS.all)
 
-_SHRINKING_PLAYS = 600
 _SHOWN_ENTRIES = 60
 
 
@@ -26,10 +25,10 @@ def play(seed: int) -> Counts:
     return world.counts
 
 
-def story(seed: int) -> str:
-    """How the schedule of this seed breaks a guarantee, as shortly as can be."""
+def story(seed: int, plays: int) -> str:
+    """How the schedule of this seed breaks a guarantee, as shortly as so many plays show."""
     kinds = {kind.name: kind for kind in KINDS}
-    shortest = Shrinking(broken_law, kinds, _SHRINKING_PLAYS).shrink(draw(seed, KINDS))
+    shortest = Shrinking(broken_law, kinds, plays).shrink(draw(seed, KINDS))
     world = World(shortest.setting)
     error = _error(world, shortest)
     entries = [f"  {entry}" for entry in world.group.witness.entries if not isinstance(entry, Away)]

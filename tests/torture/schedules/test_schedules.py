@@ -81,7 +81,7 @@ def test_a_missing_rule_is_found(
     monkeypatch.setattr(owner, name, broken)
     schedules = (draw(seed, KINDS) for seed in range(400))
     found = next(each for each in schedules if (broken_law(each) or "").startswith(law))
-    shortest = Shrinking(broken_law, _BY_NAME, 300).shrink(found)
+    shortest = Shrinking(broken_law, _BY_NAME, 120).shrink(found)
     assert len(shortest.steps) <= steps
 
 
@@ -89,9 +89,9 @@ def test_a_story_tells_steps_and_violation(monkeypatch: pytest.MonkeyPatch) -> N
     """What was done, what happened, and which guarantee that breaks."""
     monkeypatch.setattr(Circuits, "stops", _ungated)
     seed = next(seed for seed in range(400) if broken_law(draw(seed, KINDS)) is not None)
-    told = story(seed)
+    told = story(seed, 20)
     assert "1. " in told
-    assert "CircuitOpened" in told
+    assert "is attempted" in told
     assert "what is broken:" in told
 
 
@@ -157,7 +157,7 @@ def test_a_run_tells_its_failures_at_the_end(monkeypatch: pytest.MonkeyPatch) ->
     """One seed alone is a replay: its failure is told as shortly as can be."""
     monkeypatch.setattr(Circuits, "stops", _ungated)
     seed = next(seed for seed in range(400) if broken_law(draw(seed, KINDS)) is not None)
-    parts = list(Schedules().run(seed, 1, lambda: pytest.fail("needs no broker")))
+    parts = list(Schedules(shrinking_plays=5).run(seed, 1, lambda: pytest.fail("needs no broker")))
     assert [seed] == [failure.seed for failure in parts[-1].failures]
     assert 1 == sum(part.done for part in parts)
 
