@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from linear_retry.errors import BrokerError, UsageError
+from linear_retry.errors import BrokerError, ConfigurationError, UsageError
+from linear_retry.kafka import mock_cluster
 from linear_retry.kafka.embedded import EmbeddedKafka
 
 _QUIET = {"log_level": 0}
@@ -119,4 +120,12 @@ def test_no_thread_is_left_behind() -> None:
 def test_a_number_of_brokers_that_cannot_be_is_refused() -> None:
     """librdkafka's own refusal comes through, with its words."""
     with pytest.raises(BrokerError, match=r"test\.mock\.num\.brokers"), EmbeddedKafka(brokers=-1):
+        pass
+
+
+def test_a_function_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where librdkafka is older, or hidden, the start says what is missing and what to do."""
+    monkeypatch.setitem(mock_cluster._SIGNATURES, "rd_kafka_mock_of_tomorrow", (None, []))
+    missing = r"does not show.*rd_kafka_mock_of_tomorrow;.*upgrade it, or use a real broker"
+    with pytest.raises(ConfigurationError, match=missing), EmbeddedKafka():
         pass
