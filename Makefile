@@ -5,12 +5,14 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test jars demo torture benchmarks clean
+.PHONY: help install test jars demo torture soak benchmarks clean
 
 help:
 	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
 	@echo "make test        everything: ruff, mypy, all tests; needs Java 17 or later too"
 	@echo "make torture     try to break the guarantees, for hours; ARGS='--help' says what else"
+	@echo "make soak        the same, and all stays small, for MINUTES=30; Linux, Java 17 or later"
+	@echo "make rules       take away each rule of the loop, and name the test that dies"
 	@echo "make benchmarks  the figures of the README; needs Java 17 or later too"
 	@echo "make install     .venv with the package and what its tests need"
 	@echo "make clean       remove .venv and what was built or cached"
@@ -50,6 +52,15 @@ demo: $(VENV)/.installed-demo
 # For example: make torture ARGS="schedules --first 1000000 --amount 50000"
 torture: jars
 	$(BIN)/python -m tests.torture $(ARGS)
+
+# What a soak needs besides its time is a minute. ARGS="--json soak.json" keeps what was seen.
+MINUTES ?= 30
+soak: jars
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
+
+# For example: make rules ARGS="--rule gate"
+rules: install
+	$(BIN)/python -m tests.rules $(ARGS)
 
 benchmarks: jars
 	$(BIN)/python -m benchmarks

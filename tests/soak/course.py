@@ -1,0 +1,55 @@
+"""What happens when in a soak?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Happening: TypeAlias = Literal["outage", "mended", "kill"]
+
+_SHORT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How long, and how hard. `seed` decides when something fails, and who is killed."""
+
+    seconds: float
+    seed: int = 0
+    messages_per_s: float = 60.0
+    poison_every: int = 200
+    """One message of so many can never be handled: a dead letter."""
+
+    @property
+    def warm_up_s(self) -> float:
+        """Caches, pools and arenas fill up: for so long into a life nothing is measured."""
+        return max(self.seconds / 5, min(60.0, self.seconds / 3))
+
+    @property
+    def look_every_s(self) -> float:
+        return max(self.seconds / 1000, 0.25)
+
+    def happenings(self) -> list[tuple[float, Happening]]:
+        """In the order of time. Everything is mended at the end."""
+        dice = random.Random(self.seed)
+        planned = [*self._outages(dice), *self._kills(dice), (self.seconds, "mended")]
+        return sorted((at_s, what) for at_s, what in planned if at_s <= self.seconds)
+
+    def _outages(self, dice: random.Random) -> Iterator[tuple[float, Happening]]:
+        at_s = dice.uniform(1, 4)
+        while at_s < self.seconds:
+            yield at_s, "outage"
+            at_s += dice.uniform(0.3, 2.5)
+            yield min(at_s, self.seconds), "mended"
+            at_s += dice.uniform(2, 15)
+
+    def _kills(self, dice: random.Random) -> Iterator[tuple[float, Happening]]:
+        if self.seconds < _SHORT_S:
+            yield self.seconds * 0.4, "kill"
+            return
+        at_s = dice.uniform(60, 240)
+        while at_s < self.seconds - 30:
+            yield at_s, "kill"
+            at_s += dice.uniform(120, 360)

@@ -1,0 +1,109 @@
+"""What came of a soak: was a guarantee broken, is a line not flat?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from linear_retry import events
+from linear_retry.dead_letter import DeadLetter, parse
+from linear_retry.kafka.messages import read
+from linear_retry.testing import Alive, Committed, Entry, Place, Said, all_guarantees, broken
+from tests.guarantees import done_places
+from tests.soak.lines import Verdict, verdicts
+from tests.soak.soak import STRATEGY, Soak
+
+_SHOWN_POINTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`broken` has one text for each guarantee that does not hold."""
+
+    broken: list[str]
+    lines: list[Verdict]
+    counts: Counter[str]
+    seed: int
+    seconds: float
+
+    @property
+    def is_good(self) -> bool:
+        return not self.broken and all(line.is_flat for line in self.lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """With some of the points of each line, to be drawn by others."""
+        return {
+            "good": self.is_good,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "counts": dict(self.counts),
+            "broken": self.broken,
+            "lines": [_line_in_json(verdict) for verdict in self.lines],
+        }
+
+
+def judged(soak: Soak) -> Judgement:
+    """To be asked once the soak has run."""
+    log = soak.log()
+    log.append(Committed(log[-1].at_s, "", soak.committed()))
+    # A member that is killed tells nobody: how long its partitions stand is not ours to judge.
+    guarantees = [
+        one
+        for one in all_guarantees(soak.visible(), strategy_length=len(STRATEGY))
+        if not isinstance(one, Alive)
+    ]
+    found = [str(violation) for violation in broken(log, guarantees)]
+    counts = soak.status.counts | Counter(
+        {"produced": soak.status.produced, "done": len(done_places(log))}
+    )
+    return Judgement(
+        found + _wrong_letters(soak, log),
+        verdicts(soak.lives, soak.course.warm_up_s),
+        counts,
+        soak.course.seed,
+        soak.course.seconds,
+    )
+
+
+def _wrong_letters(soak: Soak, log: list[Entry]) -> list[str]:
+    """Each message that was given up has a letter, and no other has one."""
+    letters = [_letter(message) for message in soak.kafka.read(soak.letters)]
+    there: set[Place] = {
+        (one.destination, one.original_partition, one.original_offset) for one in letters
+    }
+    said = {
+        (one.event.topic, one.event.partition, one.event.offset)
+        for one in log
+        if isinstance(one, Said) and isinstance(one.event, events.DeadLettered)
+    }
+    # One that was killed after the acknowledgement could not say so: its successor sends another.
+    return [
+        *(f"{place} is dead-lettered, and no letter is there" for place in sorted(said - there)),
+        *(f"{place} has a letter that nobody sent" for place in sorted(there - said)),
+        *(f"{place} is poison, and has no letter" for place in sorted(soak.poisoned() - there)),
+    ]
+
+
+def _letter(message: Any) -> DeadLetter:
+    record = read(message)
+    return parse(record.headers, record.key, record.value)
+
+
+def _line_in_json(verdict: Verdict) -> dict[str, Any]:
+    step = max(1, len(verdict.points) // _SHOWN_POINTS)
+    trend = verdict.trend
+    return {
+        "member": verdict.life.member,
+        "killed": verdict.life.killed,
+        "openings": verdict.life.openings,
+        "line": verdict.line.name,
+        "unit": verdict.line.unit,
+        "flat": verdict.is_flat,
+        "growth": trend and trend.growth,
+        "growth_per_hour": trend and trend.per_hour,
+        "window_s": trend and trend.window_s,
+        "may_grow": verdict.line.allowance(verdict.life),
+        "why": verdict.line.why,
+        "points": [list(point) for point in verdict.points[::step]],
+    }

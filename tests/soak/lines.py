@@ -1,0 +1,105 @@
+"""Which lines have to be flat, and by how much may each go up, for which reason?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.soak.gauges import Gauge
+from tests.soak.trend import Points, Trend, after_warm_up, trend
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a member said that it retains: entries of state, while so many partitions were its."""
+
+    at_s: float
+    entries: int
+    owned: int
+
+
+@dataclass(slots=True)
+class Life:
+    """What was seen of one process of a member."""
+
+    member: str
+    gauges: list[Gauge] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    openings: int = 0
+    killed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`may_grow` is in `unit`, over the time looked at; `per_opening` for each circuit opened."""
+
+    name: str
+    unit: str
+    points: Callable[[Life], Points]
+    may_grow: float
+    why: str
+    per_opening: float = 0.0
+
+    def allowance(self, life: Life) -> float:
+        return self.may_grow + self.per_opening * life.openings
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one line of one life is flat after its warm-up. `trend` None: too short to say."""
+
+    life: Life
+    line: Line
+    points: Points
+    trend: Trend | None
+
+    @property
+    def is_flat(self) -> bool:
+        return self.trend is None or self.trend.growth <= self.line.allowance(self.life)
+
+
+LINES = (
+    Line(
+        "memory",
+        "MiB",
+        lambda life: [(one.at_s, one.resident_bytes / _MIB) for one in life.gauges],
+        may_grow=2.0,
+        why="librdkafka's queues and the allocator's arenas sway by as much",
+        # `python -m benchmarks memory`: a bare consumer that pauses, seeks and resumes as often
+        # grows by more, in the C heap of librdkafka and its binding. Nothing of it is ours to free.
+        per_opening=594 / _MIB,
+    ),
+    Line(
+        "open files",
+        "",
+        lambda life: [(one.at_s, float(one.open_files)) for one in life.gauges],
+        may_grow=1.0,
+        why="a connection more while the coordinator is looked for",
+    ),
+    Line(
+        "threads",
+        "",
+        lambda life: [(one.at_s, float(one.threads)) for one in life.gauges],
+        may_grow=0.5,
+        why="none may stay",
+    ),
+    Line(
+        "entries/partition",
+        "",
+        lambda life: [(one.at_s, one.entries / one.owned) for one in life.looks if one.owned],
+        may_grow=1.0,
+        why="a circuit's few entries are shared by more or fewer partitions after a rebalance",
+    ),
+)
+
+
+def verdicts(lives: list[Life], warm_up_s: float) -> list[Verdict]:
+    """Each line of each life."""
+    return [
+        Verdict(life, line, settled, trend(settled))
+        for life in lives
+        for line in LINES
+        for settled in [after_warm_up(line.points(life), warm_up_s)]
+    ]

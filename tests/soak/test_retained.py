@@ -1,0 +1,38 @@
+"""Is everything counted that a consumer retains?"""
+
+from __future__ import annotations
+
+from confluent_kafka import Message
+
+from linear_retry.consumer.circuits import Held
+from linear_retry.scope import Scope
+from tests.consumer.joined_parts import Joined
+from tests.soak.retained import entries
+
+_P0, _P1 = ("orders", 0), ("orders", 1)
+
+
+def test_each_owner_is_counted() -> None:
+    """With a partition or a circuit more the count grows; without them it falls."""
+    joined = Joined()
+    counts = [entries(joined.parts)]
+    joined.parts.ownership.take([_P0, _P1], 0.0)
+    counts.append(entries(joined.parts))
+    joined.parts.offsets.begin([_P0, _P1])
+    counts.append(entries(joined.parts))
+    held = Held(Message(topic="orders", partition=0, offset=1), _P0, 1, 1)
+    joined.parts.circuits.open(Scope(), held, 0.0, 1.0, 0)
+    counts.append(entries(joined.parts))
+    assert sorted(set(counts)) == counts
+    joined.parts.circuits.close(Scope(), 1.0)
+    joined.parts.offsets.forget([_P0, _P1])
+    joined.parts.ownership.drop([_P0, _P1])
+    assert counts[0] == entries(joined.parts)
+
+
+def test_what_is_read_ahead_is_left_out() -> None:
+    """A batch comes and goes."""
+    joined = Joined()
+    before = entries(joined.parts)
+    joined.parts.reading.keep([Message(topic="orders", partition=0, offset=n) for n in range(9)])
+    assert before == entries(joined.parts)

@@ -1,0 +1,48 @@
+"""Does a short soak come to its end, with all that a long one tells?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TopicFactory
+from tests.real_kafka import RealKafka
+from tests.soak.course import Course
+from tests.soak.judgement import judged
+from tests.soak.lines import LINES
+from tests.soak.soak import PARTITIONS, Soak
+
+pytestmark = pytest.mark.broker
+
+
+def test_a_short_soak(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> None:
+    """Outages, poison, a kill: every guarantee holds, and every line is flat."""
+    orders, letters = topic(PARTITIONS), topic(PARTITIONS)
+    course = Course(20.0, messages_per_s=60.0, poison_every=100)
+    soak = Soak(kafka, tmp_path, course, topic=orders, letters=letters)
+    soak.run()
+    judgement = judged(soak)
+    assert [] == judgement.broken
+    assert [] == [verdict for verdict in judgement.lines if not verdict.is_flat]
+    counts = judgement.counts
+    assert counts["produced"] == counts["done"] >= 20 * 60
+    assert counts["kill"] == 1
+    assert counts["openings"] > 0
+    assert counts["DeadLettered"] >= counts["produced"] // 100
+    told = json.loads(json.dumps(judgement.to_json()))
+    assert told["good"]
+    of_first = [line for line in told["lines"] if line["member"] == "member-1"]
+    assert [line.name for line in LINES] == [line["line"] for line in of_first]
+    assert all(line["growth"] is not None and line["points"] for line in of_first)
+
+
+def test_the_same_seed_fails_at_the_same_times() -> None:
+    """What happens when is drawn before it begins; everything is mended at the end."""
+    happenings = Course(600.0, seed=7).happenings()
+    assert happenings == Course(600.0, seed=7).happenings()
+    assert happenings != Course(600.0, seed=8).happenings()
+    assert {"outage", "mended", "kill"} == {what for _, what in happenings}
+    assert (600.0, "mended") == happenings[-1]
+    assert all(at_s <= 600 for at_s, _ in happenings)
