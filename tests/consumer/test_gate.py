@@ -118,9 +118,14 @@ def test_with_error_a_lost_place_is_raised(offset: int) -> None:
     assert [] == scene.calls("incremental_assign")
 
 
-def test_it_begins_where_the_broker_says() -> None:
-    """At a number: begun "at the beginning", librdkafka 2.16 may go back there later."""
+@pytest.mark.parametrize("holds", [False, True])
+def test_it_begins_where_the_broker_says(holds: bool) -> None:
+    """At a number, also while a message before it is held: begun "at the beginning", librdkafka
+    2.16 may go back there later."""
     scene = _Scene()
+    if holds:
+        scene.arrive(_message(1))
+        scene.hold(1)
     scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET, 1))
     assert [[("orders", 0, 3)]] == scene.calls("incremental_assign")
     assert [DataLost("orders", 0, offset=1, next_offset=3)] == scene.joined.happened

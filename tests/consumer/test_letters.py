@@ -61,6 +61,7 @@ def test_the_consumer_is_polled_while_a_letter_is_awaited() -> None:
     group, member = _refusing(0)
     group.fake.faults.delivery_s = 8.0
     until(group, lambda: said(member, events.DeadLettered))
+    group.turn()
     calls = ("poll", "consume")
     polled_s = [at_s for at_s, client, name, _ in group.fake.log if _is_of(client, name, calls)]
     assert max(later - earlier for earlier, later in pairwise(polled_s)) < 1.5

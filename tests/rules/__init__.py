@@ -1,0 +1,1 @@
+"""Is every rule of the loop needed, and does a test die where it is missing?"""

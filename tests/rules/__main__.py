@@ -1,0 +1,63 @@
+"""Does a test die without each rule? `python -m tests.rules --rule gate`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from tests.rules.rule import Rule, listed
+from tests.rules.trial import Trial, trials
+
+
+def main(
+    rule: Annotated[list[str] | None, typer.Option(help="Only this one.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One object for each trial.")] = False,
+) -> None:
+    """Take away one rule of the loop at a time, and name the test that dies.
+
+    Exit code 1 where one survives: a test is missing, or the rule is needless.
+    """
+    rules = _chosen(rule or [])
+    began_s, bad = time.monotonic(), 0
+    for number, trial in enumerate(trials(rules), start=1):
+        # The last is of the tests themselves: that all pass with the rules in place.
+        good = trial.outcome == ("killed" if trial.rule else "survived")
+        bad += not good
+        print(_object(trial) if json_ else _line(trial, number, len(rules)), flush=True)
+    if not json_:
+        took_s = time.monotonic() - began_s
+        print(f"{len(rules)} rules, {bad} without a test that dies, in {took_s:.0f} s")
+    sys.exit(bad > 0)
+
+
+def _chosen(names: list[str]) -> list[Rule]:
+    known = {rule.name: rule for rule in listed()}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]!r} is none of: {', '.join(known)}")
+    return [known[name] for name in names] or list(known.values())
+
+
+def _line(trial: Trial, number: int, count: int) -> str:
+    if trial.rule is None:
+        passed = trial.outcome == "survived"
+        return f"with all rules in place: {'all tests pass' if passed else trial.said}"
+    head = f"{number:3}/{count} {trial.outcome:8} {trial.took_s:4.1f} s  {trial.rule.name}"
+    if trial.outcome == "killed":
+        return f"{head}: {trial.rule.test}"
+    return f"{head}: {trial.rule.test}\n    {trial.rule.law}\n    {trial.said}"
+
+
+def _object(trial: Trial) -> str:
+    rule = trial.rule
+    named = {"rule": rule.name, "law": rule.law, "test": rule.test} if rule else {"rule": None}
+    told = {"outcome": trial.outcome, "took_s": round(trial.took_s, 2), "said": trial.said}
+    return json.dumps(named | told)
+
+
+if __name__ == "__main__":
+    typer.run(main)

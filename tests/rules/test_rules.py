@@ -1,0 +1,120 @@
+"""Can every rule of the list be taken away, and does its test die then?"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.rules.rule import PACKAGE, Rule, RuleError, listed
+from tests.rules.trial import ROOT, trials
+
+_RULES = listed()
+
+_HERE = """
+[here]
+law = "One is one."
+source = "Peano"
+test = "tests/test_one.py::test_one"
+without = '''
+@@ one.py
+-ONE = 1
++ONE = 2
+'''
+"""
+_TEST = "from linear_retry.one import ONE\n\n\ndef test_one():\n    assert ONE {}\n"
+
+
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in _RULES])
+def test_each_can_be_taken_away(rule: Rule) -> None:
+    """Its lines are in the library, once, and without them it is Python still."""
+    assert rule.removed_from(ROOT / PACKAGE)
+
+
+def test_nothing_is_left_undefined(tmp_path: Path) -> None:
+    """A test that dies of a name that is not there would say nothing about the rule."""
+    for rule in _RULES:
+        for path, text in rule.removed_from(ROOT / PACKAGE).items():
+            file = tmp_path / rule.name / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache"]
+    undefined = [*ruff, "--select", "F821,F823", str(tmp_path)]
+    checked = subprocess.run(undefined, capture_output=True, text=True)
+    assert 0 == checked.returncode, checked.stdout
+
+
+def test_each_test_is_there() -> None:
+    """Under its name, as a function of its module."""
+    missing = [rule.test for rule in _RULES if not _is_there(rule.test)]
+    assert [] == missing
+
+
+def _is_there(node_id: str) -> bool:
+    path, _, name = node_id.partition("::")
+    if not (ROOT / path).is_file():
+        return False
+    tree = ast.parse((ROOT / path).read_text())
+    return any(isinstance(one, ast.FunctionDef) and one.name == name for one in tree.body)
+
+
+# -- the list itself ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "said"),
+    [
+        ("-ONE = 1", "-ONE = 3", "are 0 times in one.py"),
+        ("-ONE = 1", "-TWO = 2", "are 2 times in one.py"),
+        ("+ONE = 2", "+ONE = (", "is no Python"),
+        ("+ONE = 2", "+ONE = 1", "takes nothing away"),
+        ("+ONE = 2", "ONE = 2", "begins with none of space, - and \\+"),
+        ("@@ one.py", "@@ two.py", "there is no .*two.py"),
+        ("@@ one.py\n", "", "its first line must be @@"),
+        ('law = "One is one."\n', "", "has .*, and must have .*law"),
+    ],
+)
+def test_what_is_wrong_with_a_list(tmp_path: Path, written: str, instead: str, said: str) -> None:
+    """The error says which rule, what is wrong and where: lists drift as the library changes."""
+    (tmp_path / "one.py").write_text("ONE = 1\nTWO = 2\nTWO = 2\n")
+    (tmp_path / "list.toml").write_text(_HERE.replace(written, instead))
+    with pytest.raises(RuleError, match=f"here: .*{said}"):
+        listed(tmp_path)[0].removed_from(tmp_path)
+
+
+def test_a_name_that_is_there_twice(tmp_path: Path) -> None:
+    """In two lists: one of them would never be asked for by its name."""
+    for file in ("a.toml", "b.toml"):
+        (tmp_path / file).write_text(_HERE)
+    with pytest.raises(RuleError, match="here: there twice"):
+        listed(tmp_path)
+
+
+# -- what becomes of one -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("test", "outcomes"),
+    [
+        ("== 1", ["killed", "survived"]),
+        ("> 0", ["survived", "survived"]),
+        ("== 3", ["killed", "error"]),
+        ("==", ["error", "error"]),
+    ],
+)
+def test_what_becomes_of_it(tmp_path: Path, test: str, outcomes: list[str]) -> None:
+    """Killed only by a test that fails, and passes with the rule in place: one that cannot even be
+    read is an error of the list. What is run is the copy without the rule, and not the library."""
+    for name in (PACKAGE, "tests", "lists"):
+        (tmp_path / name).mkdir()
+    (tmp_path / PACKAGE / "__init__.py").touch()
+    (tmp_path / PACKAGE / "one.py").write_text("ONE = 1\n")
+    (tmp_path / "tests" / "test_one.py").write_text(_TEST.format(test))
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (tmp_path / "lists" / "list.toml").write_text(_HERE)
+    rules = listed(tmp_path / "lists")
+    ended = sorted(trials(rules, tmp_path), key=lambda trial: trial.rule is None)
+    assert outcomes == [trial.outcome for trial in ended]
