@@ -190,6 +190,19 @@ def test_unanswered_commit(fake: FakeKafka, late: bool) -> None:
     assert {P0: 2} == fake.group("group")
 
 
+def test_no_commit_overtakes_another(fake: FakeKafka) -> None:
+    """One that was sent before arrives before, also where they are no longer late: of a lower
+    offset that arrived last the group would keep that, and nobody would commit again."""
+    consumer = joined(fake, P0)
+    consumer.poll(0)
+    fake.faults.commit_answer_s, fake.faults.commits_land_late = 2.0, True
+    consumer.commit(offsets=[place(P0, 1)])
+    fake.faults.clear()
+    consumer.commit(offsets=[place(P0, 2)])
+    consumer.consume(10, 60)
+    assert {P0: 2} == fake.group("group")
+
+
 @pytest.mark.parametrize(("back_s", "took_s"), [(20.0, 20.0), (60.0, 45.0)])
 def test_blocking_commit(fake: FakeKafka, back_s: float, took_s: float) -> None:
     """A synchronous commit waits for brokers that are down, and not for ever."""

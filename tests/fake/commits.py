@@ -38,7 +38,7 @@ class Commits:
         landed: list[Answer] = []
         self._under_way.append(lambda: landed.append(self._store(items)))
         if not self._fake.faults.commits_land_late:
-            self._under_way.pop()()
+            self.land()
 
         def tell() -> None:
             while not landed:
