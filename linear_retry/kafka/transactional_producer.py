@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -39,6 +41,7 @@ class Broken:
 
 
 _LOOK_AGAIN_S = 0.01
+_LATE_S = 1.0  # librdkafka may be so much later than it was told to be
 
 Step: TypeAlias = Completed | Unfinished | Refused | Broken
 
@@ -59,6 +62,7 @@ class TransactionalProducer:
         self._config = dict(config)
         self._make = producer
         self._producer: Any = None
+        self._offset_sent: Future[None] | None = None
         self.ready = False
         self.in_transaction = False
 
@@ -92,11 +96,23 @@ class TransactionalProducer:
     def send_offset(
         self, partition: Partition, next_offset: int, membership: object, within_s: float
     ) -> Step:
-        """Let the transaction commit this offset of the group whose member `membership` names."""
-        offsets = [TopicPartition(*partition, next_offset)]
-        return self._step(
-            lambda: self._handle().send_offsets_to_transaction(offsets, membership, within_s)
-        )
+        """Let the transaction commit this offset of the group whose member `membership` names.
+
+        librdkafka's call takes no notice of its timeout where the group's coordinator is down, and
+        where that was ever down it may last for ever (librdkafka #5456, #5511). So it has a thread:
+        the next call waits on for the same answer, and `renew` leaves it behind.
+        """
+        if self._offset_sent is None:
+            producer, offsets = self._handle(), [TopicPartition(*partition, next_offset)]
+            self._offset_sent = _begun(
+                lambda: producer.send_offsets_to_transaction(offsets, membership, within_s)
+            )
+        sent = self._offset_sent
+        wait([sent], within_s + _LATE_S)
+        if not sent.done():
+            return Unfinished(KafkaError(KafkaError._TIMED_OUT, "the group does not answer"))
+        self._offset_sent = None
+        return self._step(sent.result)
 
     def commit(self, within_s: float) -> Step:
         """Commit it. Whatever is not `Completed` may be committed all the same."""
@@ -119,7 +135,7 @@ class TransactionalProducer:
 
     def renew(self) -> None:
         """Forget the present producer; the next one has to `initialise`."""
-        self._producer = None
+        self._producer = self._offset_sent = None
         self.ready = self.in_transaction = False
 
     def _handle(self) -> Any:
@@ -143,3 +159,19 @@ class TransactionalProducer:
             self.poll(_LOOK_AGAIN_S)  # librdkafka may say at once that it has no answer yet
             return Unfinished(error)
         return Completed()
+
+
+def _begun(call: Callable[[], object]) -> Future[None]:
+    """What `call`, in a thread of its own that no exit waits for, comes to."""
+    result: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001  (it is the caller's, who asks for it)
+            result.set_exception(error)
+        else:
+            result.set_result(None)
+
+    threading.Thread(target=run, name="linear_retry send_offsets", daemon=True).start()
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,16 +37,19 @@ CALLS: dict[str, Callable[[TransactionalProducer], Step]] = {
 
 
 class _Librdkafka:
-    """One producer handle: notes what is called, and refuses what it is told to."""
+    """One producer handle: notes what is called, and waits and refuses as it is told to."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = dict(config)
         self.calls: list[tuple[Any, ...]] = []
         self.refuses: dict[str, KafkaError] = {}
+        self.waits: dict[str, threading.Event] = {}
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def call(*arguments: Any, **named: Any) -> None:
             self.calls.append((name, *arguments))
+            if name in self.waits:
+                self.waits[name].wait()
             if name in self.refuses:
                 raise KafkaException(self.refuses[name])
 
@@ -103,6 +107,43 @@ def test_one_transaction_from_beginning_to_end() -> None:
         ("commit_transaction", 0.75),
     ]
     assert expected == scene.made[0].calls
+
+
+def test_the_group_does_not_answer() -> None:
+    """A call that librdkafka never ends is waited for in slices, and left behind with its producer.
+
+    It used to hold up the consumer for ever: after a broker's restart the producer may go on asking
+    the coordinator that the group had before (librdkafka #5511).
+    """
+    scene = _Scene()
+    producer, answered = scene.producer, threading.Event()
+    scene.made[0].waits["send_offsets_to_transaction"] = answered
+    producer.begin()
+    steps = [producer.send_offset(("orders", 3), 7, b"member", 0.001) for _ in range(2)]
+    assert [KafkaError._TIMED_OUT] * 2 == [
+        step.error.code() for step in steps if isinstance(step, Unfinished)
+    ]
+    producer.renew()
+    assert Completed() == producer.initialise(0.25)
+    assert Completed() == producer.send_offset(("orders", 3), 7, b"member", 0.25)
+    answered.set()
+    names = [[name for name, *_ in made.calls] for made in scene.made]
+    assert [
+        ["begin_transaction", "send_offsets_to_transaction"],
+        ["init_transactions", "send_offsets_to_transaction"],
+    ] == names
+
+
+def test_the_group_answers_late() -> None:
+    """What the call comes to is told by the next one, which is not made twice."""
+    scene = _Scene()
+    producer, answered = scene.producer, threading.Event()
+    scene.made[0].waits["send_offsets_to_transaction"] = answered
+    first = producer.send_offset(("orders", 3), 7, b"member", 0.001)
+    answered.set()
+    assert isinstance(first, Unfinished)
+    assert Completed() == producer.send_offset(("orders", 3), 7, b"member", 0.25)
+    assert ["send_offsets_to_transaction"] == [name for name, *_ in scene.made[0].calls]
 
 
 def test_initialised_once_more() -> None:
