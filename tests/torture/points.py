@@ -76,6 +76,11 @@ class Point:
     times: int = 1
 
     @property
+    def in_poll(self) -> bool:
+        """Whether librdkafka is being polled then: it counts that as polling, however long."""
+        return "on_" in self.moment or "answer to the commit" in self.moment
+
+    @property
     def state(self) -> State:
         """In which of its states the member is."""
         return next(state for state, says in _STATES if says(self))
