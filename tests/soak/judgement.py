@@ -46,7 +46,7 @@ class Judgement:
 def judged(soak: Soak) -> Judgement:
     """To be asked once the soak has run."""
     log = soak.log()
-    log.append(Committed(log[-1].at_s, "", soak.committed()))
+    log.append(Committed(log[-1].at_s, "", soak.committed))
     # A member that is killed tells nobody: how long its partitions stand is not ours to judge.
     guarantees = [
         one

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry import events
 from linear_retry.consumer.clock import SystemClock
@@ -79,6 +79,7 @@ class Soak:
         self.kafka, self.topic, self.letters, self.course = kafka, topic, letters, course
         self.group = f"soak-of-{topic}"
         self.lives: list[Life] = []
+        self.committed: dict[tuple[str, int], int] = {}
         self.status = Status()
         self._protocol, self._scope, self._directory = protocol, scope, directory
         self._dice = random.Random(course.seed)
@@ -121,10 +122,6 @@ class Soak:
     def visible(self) -> dict[tuple[str, int], range]:
         """The offsets that were acknowledged."""
         return {(self.topic, number): range(sent) for number, sent in self._sent.items()}
-
-    def committed(self) -> dict[tuple[str, int], int]:
-        offsets = self.kafka.committed(self.group, self.topic)
-        return {(self.topic, number): offset for number, offset in offsets.items()}
 
     def poisoned(self) -> set[tuple[str, int, int]]:
         """The messages that nobody can handle."""
@@ -261,9 +258,14 @@ class Soak:
 
     def _is_all_committed(self) -> bool:
         self._look()
-        return self.committed() == {
-            (self.topic, number): sent for number, sent in self._sent.items() if sent
-        }
+        try:
+            offsets = self.kafka.committed(self.group, self.topic)
+        except KafkaException:
+            # A coordinator that has much to do may leave a question unanswered: it is asked again.
+            self.status.counts["unanswered questions"] += 1
+            return False
+        self.committed = {(self.topic, number): offset for number, offset in offsets.items()}
+        return offsets == self._sent
 
     def _errors(self) -> str:
         everybody = [*self._dead, *self._processes]

@@ -24,6 +24,7 @@ from tests.strategy_documents import documents
 from tests.torture.drawing import fuzz_one_input
 from tests.torture.layer import Counts
 from tests.torture.mutations import mutated
+from tests.torture.noting import noting
 
 CORPUS = Path(__file__).parent / "corpus" / "strategies"
 READY = Path(__file__).parents[2] / "strategies"
@@ -69,6 +70,11 @@ def _drawn(document: Any, is_ascii: bool) -> None:
 
 def check(text: bytes | str) -> Counts:
     """Every law, for one text. Raises `AssertionError`."""
+    with noting(text):
+        return _check(text)
+
+
+def _check(text: bytes | str) -> Counts:
     began_s = time.thread_time()
     verdict = judged(text)
     took_s = time.thread_time() - began_s

@@ -29,6 +29,7 @@ from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.kafka.messages import foreign_group, have_no_headers, read
 from linear_retry.oversized import forms
 from tests.kafka.pipe import Pipe, RawProducer
+from tests.torture.noting import noting
 
 Pairs: TypeAlias = list[tuple[Any, Any]]
 
@@ -48,6 +49,11 @@ _MADE_BY_HANDLERS: tuple[Callable[[Pairs], Any], ...] = (
 
 def check(pairs: Pairs, dice: random.Random) -> None:
     """Every law that needs no broker, for headers of any names and values."""
+    with noting(pairs):
+        _check(pairs, dice)
+
+
+def _check(pairs: Pairs, dice: random.Random) -> None:
     kept = _are_sendable(pairs)
     message = Message(topic="orders", partition=0, offset=7)
     put = dice.choice(_MADE_BY_HANDLERS)(pairs) if dice.random() < 0.3 else pairs
@@ -62,15 +68,18 @@ def check(pairs: Pairs, dice: random.Random) -> None:
 
 def check_sent(pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
     """Sent as bytes by librdkafka, they come back, and so does the letter made of them."""
-    raw, pipe = _wire()
-    raw.send(pipe.topic, pairs)
-    record = _is_read(pipe.received(), *_LOOKS[sum(len(name) for name, _ in pairs) % len(_LOOKS)])
-    assert _as_they_come(pairs) == record.headers
-    letter = dead_letter(record, Death("billing", "exhausted", 1, 1, 1, "s@1"))
-    sent = tuple(letter.headers())
-    back = _is_read(pipe.through(list(sent)))
-    assert (sent, ()) == (back.headers, back.escaped_headers)
-    assert letter == parse(back.headers, letter.key, letter.value)
+    with noting(pairs):
+        raw, pipe = _wire()
+        raw.send(pipe.topic, pairs)
+        record = _is_read(
+            pipe.received(), *_LOOKS[sum(len(name) for name, _ in pairs) % len(_LOOKS)]
+        )
+        assert _as_they_come(pairs) == record.headers
+        letter = dead_letter(record, Death("billing", "exhausted", 1, 1, 1, "s@1"))
+        sent = tuple(letter.headers())
+        back = _is_read(pipe.through(list(sent)))
+        assert (sent, ()) == (back.headers, back.escaped_headers)
+        assert letter == parse(back.headers, letter.key, letter.value)
 
 
 def _as_they_come(pairs: Sequence[tuple[bytes, bytes | None]]) -> tuple[Header, ...]:
