@@ -65,7 +65,7 @@ class DeadLetterError(LinearRetryError):
 
 
 class FencedError(LinearRetryError):
-    """Another member has taken this one's place (`group.instance.id`, `transactional.id`)."""
+    """Another member has this one's place (`group.instance.id`, `transactional.id`)."""
 
 
 class DataLossError(LinearRetryError):

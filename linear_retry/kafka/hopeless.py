@@ -7,6 +7,9 @@ from confluent_kafka import KafkaError
 from linear_retry.errors import BrokerError, FencedError
 
 _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
+# Told as _FATAL, with the reason in the text only: the older of two in classic groups, the newer
+# one in KIP-848 groups, where a name is its member's until the session has ended.
+_TAKEN = ("fenced", "instance id is still used")
 _RETRIABLE_COMMITS = frozenset(
     {
         KafkaError._TIMED_OUT,
@@ -48,10 +51,11 @@ _REFUSALS = frozenset(
 def raise_if_hopeless(error: KafkaError) -> None:
     """Raise what no waiting can mend: a fenced member, a fatal client, a refused right."""
     code = error.code()
-    if code in _FENCED or (code == KafkaError._FATAL and "fenced" in error.str().lower()):
+    text = error.str().lower()
+    if code in _FENCED or (code == KafkaError._FATAL and any(said in text for said in _TAKEN)):
         raise FencedError(
-            f"{error.str()}: another member has taken this one's place; two running members must "
-            "not have one group.instance.id"
+            f"{error.str()}: another member has this one's place; two running members must not "
+            "have one group.instance.id, and after a crash it is free when the session has ended"
         )
     if error.fatal() or code == KafkaError._FATAL:
         raise BrokerError(f"{error.name()}: {error.str()}; the client cannot go on: start it anew")

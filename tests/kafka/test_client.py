@@ -397,6 +397,11 @@ _HOPELESS: list[tuple[KafkaError, type[Exception], str]] = [
         FencedError,
         "Static consumer fenced",
     ),
+    (
+        KafkaError(KafkaError._FATAL, "Fatal error: Broker: The instance ID is still used by ..."),
+        FencedError,
+        "group.instance.id",
+    ),
     (KafkaError(KafkaError._FATAL, "broken"), BrokerError, "start it anew"),
     (KafkaError(KafkaError.UNKNOWN, "broken", fatal=True), BrokerError, "start it anew"),
     (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), BrokerError, "give this user the right"),

@@ -10,6 +10,7 @@ from linear_retry import FencedError, events
 from linear_retry.kafka import Message
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
+from tests.scenarios.protocols import KIP_848
 
 pytestmark = pytest.mark.broker
 
@@ -56,4 +57,22 @@ def test_the_older_one_is_busy(scene: SceneFactory) -> None:
     with pytest.raises(FencedError):
         older.result()
     newer.stop()
+    assert [] == group.violations()
+
+
+def test_the_newer_one_gives_way(scene: SceneFactory) -> None:
+    """In a KIP-848 group the name is its member's while that one lives: the newer one raises.
+
+    It used to say that it only had to be started anew.
+    """
+    group = scene(config=KIP_848)
+    group.produce(5)
+    older = group.join("older", Dependency(), config=_SAME)
+    group.wait_for_attempts(1)
+    newer = group.join("newer", Dependency(), config=_SAME, close_timeout_s=3)
+    with pytest.raises(FencedError, match=r"group\.instance\.id"):
+        newer.result()
+    group.wait_until_done()
+    older.stop()
+    assert [] == group.attempts("newer")
     assert [] == group.violations()

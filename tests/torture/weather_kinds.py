@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from linear_retry import BrokerError, FencedError, events
+from linear_retry import FencedError, events
 from linear_retry.consumer.clock import SystemClock
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
@@ -138,7 +138,7 @@ def impersonated(play: Play) -> None:
     fenced = newer.ended.exception(30) if newer.ended.done() else None
     if fenced is not None:
         # KIP-848: a name is its member's while that one lives.
-        assert isinstance(fenced, FencedError | BrokerError), f"{fenced!r}\n{scene.tell()}"
+        assert isinstance(fenced, FencedError), f"{fenced!r}\n{scene.tell()}"
         play.heir_if_it_leaves()
     else:
         play.others.append(newer)
