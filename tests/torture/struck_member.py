@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import signal
 import sys
 import time
 from dataclasses import asdict, dataclass, field
@@ -46,6 +48,7 @@ class Role:
 
 
 def main(role: Role) -> None:
+    faulthandler.register(signal.SIGUSR1)  # where does it stand?
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
     witness = EventLog(SystemClock().now_s, Testimony(Path(role.testimony)))
     moments = Moments(Blow(**role.blow), lambda offsets: witness.committed(offsets, role.member))

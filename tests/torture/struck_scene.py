@@ -33,6 +33,7 @@ SESSION_MS = 2000
 TRANSACTION_MS = 2000
 PARTITIONS = 2
 _ASK_EVERY_S = 0.2
+_STACKS_S = 0.5
 
 
 class StruckScene(Scene):
@@ -257,7 +258,11 @@ class StruckScene(Scene):
         wait_until(all_is_committed, "all is committed", within_s, detail=self.tell)
 
     def tell(self) -> str:
-        """For a person who has to find out why."""
+        """For a person who has to find out why: what happened, and where those stand who live."""
+        for process in self._processes:
+            if not process.has_ended:
+                process.signal(signal.SIGUSR1)
+        threading.Event().wait(_STACKS_S)
         return (
             f"{self.point.moment} of {self.plot}, scope {self.scope}, {self.config('first')}\n"
             f"{self.story()}"
