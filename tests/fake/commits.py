@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from tests.fake.membership import Membership
 
@@ -70,6 +70,19 @@ class Commits:
         if self._fake.faults.zombies_commit and untaken:
             return None
         return KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "Commit failed: Broker: Unknown member")
+
+
+def offsets_of(
+    message: Message | None, offsets: list[TopicPartition] | None
+) -> list[TopicPartition]:
+    """What `commit` is asked to commit: as given, or what comes after this message."""
+    if message is None:
+        return [] if offsets is None else list(offsets)
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    return [TopicPartition(topic, partition, offset + 1)]
 
 
 def _taken(fake: FakeKafka, group: str, items: list[TopicPartition]) -> Answer:

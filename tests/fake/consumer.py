@@ -20,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by
 )
 
 from linear_retry.scope import Partition
-from tests.fake.commits import Answer, Commits
+from tests.fake.commits import Answer, Commits, offsets_of
 from tests.fake.fetching import Fetching
 from tests.fake.membership import Callback, Membership, refusal
 from tests.fake.polling import Polling
@@ -211,7 +211,7 @@ class FakeConsumer:
     ) -> list[TopicPartition] | None:
         if message is not None and offsets is not None:
             raise ValueError("message and offsets are mutually exclusive")
-        items = _offsets_of(message, offsets)
+        items = offsets_of(message, offsets)
         self._enter("commit", _shown(items), asynchronous)
         if asynchronous:
             self._commits.later(items, self._commit_answered)
@@ -285,18 +285,6 @@ class FakeConsumer:
 def _is_incremental(config: Mapping[str, Any]) -> bool:
     strategy = str(config.get("partition.assignment.strategy", "range,roundrobin"))
     return config.get("group.protocol") == "consumer" or strategy.startswith("cooperative")
-
-
-def _offsets_of(
-    message: Message | None, offsets: list[TopicPartition] | None
-) -> list[TopicPartition]:
-    if message is None:
-        return [] if offsets is None else list(offsets)
-    topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None
-    assert partition is not None
-    assert offset is not None
-    return [TopicPartition(topic, partition, offset + 1)]
 
 
 def _shown(items: list[TopicPartition]) -> tuple[tuple[str, int, int], ...]:

@@ -154,11 +154,6 @@ MISBEHAVIOURS = (
         "raise_in_poll",
         f"{_READS}::test_an_exception_out_of_poll",
     ),
-    Misbehaviour(
-        "a poll of half a millisecond does not wait",
-        ALWAYS,
-        "test_fake_kafka.py::TestClock::test_busy_loop",
-    ),
     # -- the group -------------------------------------------------------------------------------
     Misbehaviour(
         "a member that is out looks healthy", "lose", f"{_GROUP}::test_a_zombie_is_told_late"
