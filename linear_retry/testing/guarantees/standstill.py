@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from linear_retry import events
 from linear_retry.scope import Partition, Scope
-from linear_retry.testing.event_log import Begun, Entry, Place, Said, shown
+from linear_retry.testing.event_log import Begun, Ended, Entry, Place, Said, shown
 from linear_retry.testing.guarantees.done import place_of
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
 _EVENT_BEHIND_S = 0.05
-"""An event is told after its wait was computed; who hears it adds the delay to a later time."""
+"""Where its attempt was not seen, the delay is added to when the event was told, a little later."""
 
 
 @dataclass(slots=True)
@@ -34,9 +34,12 @@ class NothingWhileOpen(Guarantee):
     def __init__(self) -> None:
         super().__init__()
         self._open: dict[str, dict[Scope, _Open]] = defaultdict(dict)
+        self._ended: dict[str, Ended] = {}
 
     def feed(self, entry: Entry) -> None:
         match entry:
+            case Ended(_, member):
+                self._ended[member] = entry
             case Begun(_, member):
                 for scope, item in self._open[member].items():
                     if scope.covers(entry.place[:2]):
@@ -65,7 +68,10 @@ class NothingWhileOpen(Guarantee):
             text += "it was open" if opens else "it was not"
             first = before.said if before else None
             self._break(text, first, said, member=said.member)
-        retry_at_s = said.at_s + event.delay_s
+        ended = self._ended.get(said.member)
+        # The delay counts from the attempt's end: what it takes to stop, a commit, is not in it.
+        begun = ended if ended is not None and ended.place == place_of(event) else said
+        retry_at_s = begun.at_s + event.delay_s
         self._open[said.member][event.scope] = _Open(said, place_of(event), retry_at_s)
 
     def _begun(self, entry: Begun, item: _Open) -> None:
