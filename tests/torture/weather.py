@@ -50,7 +50,8 @@ def play(seed: int, kafka: RealKafka) -> Counts:
     given = cast(seed)
     kind, dice = given.kind, given.dice
     config = {**PROTOCOLS[given.protocol], **(kind.config or {})}
-    with struck_scene(kafka, given.point, scope=given.scope, config=config) as scene:
+    options = {"scope": given.scope, "config": config, "transaction_ms": kind.transaction_ms}
+    with struck_scene(kafka, given.point, **options) as scene:
         first = scene.strike(dice, kind.signal, **(kind.own_config or {}))
         others = scene.company(first)
         scene.wait_until_struck(first)

@@ -14,10 +14,10 @@ from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.scene import Member, Process
 from tests.torture.points import State
-from tests.torture.struck_scene import PARTITIONS, StruckScene
+from tests.torture.struck_scene import PARTITIONS, TRANSACTION_MS, StruckScene
 
-_TOO_LONG_S = 2.8
-_MAX_POLL_INTERVAL_MS = 2000
+_MAX_POLL_INTERVAL_MS = 3000
+_TOO_LONG_S = 3.8
 _QUICK_TO_FIND = {"topic.metadata.refresh.interval.ms": 300}
 _SAME = {"group.instance.id": "the-same"}
 
@@ -192,6 +192,7 @@ class Kind:
     signal: int | None = None
     config: dict[str, Any] | None = None
     own_config: dict[str, Any] | None = None
+    transaction_ms: int = TRANSACTION_MS
     bounces: bool = False
 
 
@@ -201,6 +202,7 @@ _HELD_UP = Kind(
     held_up,
     "waiting for a letter",
     own_config={"max.poll.interval.ms": _MAX_POLL_INTERVAL_MS},
+    transaction_ms=_MAX_POLL_INTERVAL_MS // 3,
 )
 _GROWN = Kind("partitions added", grown, "open", config=_QUICK_TO_FIND)
 _EMPTIED = Kind("records deleted", emptied, "half-open")
