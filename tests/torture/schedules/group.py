@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from itertools import cycle, islice
 from typing import Any
 
-from linear_retry.testing import EventLog
-from tests.consumer.group import LETTERS, OTHER_TOPIC, TOPIC, FakeGroup
+from linear_retry.testing import EventLog, Place
+from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.players import AsyncPlayer, OwnLoopPlayer, Player
 from tests.torture.schedules.schedule import Setting
@@ -47,9 +47,10 @@ class PlayedGroup(FakeGroup):
         self._setting = setting
         self._loop = asyncio.new_event_loop() if setting.loop == "async" else None
         self.players: list[Player] = []
+        self.acting: list[Player] = []
         self.witness = log = _PlayedLog(fake.clock.now_s)
         logs = fake.topics[LETTERS].partitions
-        self.untold = log.untold = UntoldLetters(log, LETTERS, logs, self._is_silent)
+        self.untold = log.untold = UntoldLetters(log, LETTERS, logs, self._says_no_more)
 
     def member(self, name: str) -> Player:
         if self._loop is not None:
@@ -61,9 +62,12 @@ class PlayedGroup(FakeGroup):
         self.players.append(player)
         return player
 
-    def _is_silent(self, name: str) -> bool:
-        """Whether it will say no more, or was cut short."""
-        return all(player.silent for player in self.players if player.name == name)
+    def _says_no_more(self, sender: str, place: Place) -> bool:
+        """Whether its sender is gone, or goes on though the letter's offset is committed."""
+        there = [player for player in self.players if player.name == sender and not player.silent]
+        committed = self.fake.group(GROUP).get(place[:2], 0) > place[2]
+        # Below the last are those in the midst of a turn, who may be about to say it.
+        return not there or (committed and not any(each in self.acting[:-1] for each in there))
 
     def remove(self, player: Player) -> None:
         self.players.remove(player)

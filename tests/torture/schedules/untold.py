@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from linear_retry.dead_letter import DeadLetter, parse
-from linear_retry.events import DeadLettered, Revoked, Skipped, Stopped
+from linear_retry.events import DeadLettered, Lost, Revoked, Skipped, Stopped
 from linear_retry.testing import Ended, EventLog, Place, Said
 from tests.fake.topic import PartitionLog
 
 
 class UntoldLetters:
-    """Letters of members that were killed, or interrupted, between the letter and its event.
+    """Letters of members that were killed, interrupted, or revoked between letter and event.
 
     They are written into the log as if told: what is in the dead-letter topic is done.
     """
 
     def __init__(
-        self, log: EventLog, topic: str, logs: list[PartitionLog], is_gone: Callable[[str], bool]
+        self,
+        log: EventLog,
+        topic: str,
+        logs: list[PartitionLog],
+        says_no_more: Callable[[str, Place], bool],
     ) -> None:
-        """`logs` are those of the dead-letter `topic`; `is_gone` is asked of a member's name."""
+        """`logs` are those of the dead-letter `topic`; whoever sent it, of which message."""
         self._log = log
         self._topic = topic
         self._logs = logs
-        self._is_gone = is_gone
+        self._says_no_more = says_no_more
         self._seen = 0
         self._entries = 0
         self._told: set[Place] = set()
@@ -41,7 +45,7 @@ class UntoldLetters:
         self._untold = [each for each in letters(self._logs) if origin(each) not in self._told]
         for letter in self._untold:
             sender = self._failed.get(origin(letter), "")
-            if self._is_gone(sender):
+            if self._says_no_more(sender, origin(letter)):
                 self._log.listener(sender)(self._event(letter, sender))
 
     def _hear(self) -> None:
@@ -49,7 +53,7 @@ class UntoldLetters:
             match entry:
                 case Ended(_, member, place, "failed"):
                     self._failed[place] = member
-                case Said(_, member, Stopped() | Revoked()):
+                case Said(_, member, Stopped() | Revoked() | Lost()):
                     self._stopped.add(member)
                 case Said(event=DeadLettered() | Skipped() as event):
                     self._told.add((event.topic, event.partition, event.offset))

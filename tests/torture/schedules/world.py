@@ -46,7 +46,7 @@ class World:
         self.operators = Operators()
         self.strikes = Strikes(self.group, self.counts, self._act)
         self._any_time = AnyTime(self.group, transactional=setting.transactional)
-        self._acting: list[Player] = []
+        self._acting = self.group.acting
         self._ended: list[Player] = []
         self.group.dependency.advance = self._in_handler
 
