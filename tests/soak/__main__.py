@@ -26,6 +26,7 @@ from tests.soak.soak import MEMBERS, PARTITIONS, Soak, Status
 from tests.soak.trend import Trend, sparkline
 
 _MIB = 2**20
+_SHOWN_VIOLATIONS = 3
 
 
 def main(
@@ -73,8 +74,9 @@ def told(judgement: Judgement) -> Iterator[Table | str]:
         extra = f", and {line.per_opening * _MIB:.0f} bytes an opening" * bool(line.per_opening)
         limit = f"{line.may_grow:g} {line.unit}".rstrip()
         yield f"{line.name} may grow by {limit}{extra}: {line.why}"
-    yield from judgement.broken
-    yield "every guarantee holds" if not judgement.broken else "a guarantee is broken"
+    yield from judgement.broken[:_SHOWN_VIOLATIONS]
+    count = len(judgement.broken)
+    yield f"guarantees broken: {count} times" if count else "every guarantee holds"
 
 
 def _table(judgement: Judgement) -> Table:

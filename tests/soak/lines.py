@@ -65,7 +65,7 @@ LINES = (
         "memory",
         "MiB",
         lambda life: [(one.at_s, one.resident_bytes / _MIB) for one in life.gauges],
-        may_grow=2.0,
+        may_grow=1.0,
         why="librdkafka's queues and the allocator's arenas sway by as much",
         # `python -m benchmarks memory`: a bare consumer that pauses, seeks and resumes as often
         # grows by more, in the C heap of librdkafka and its binding. Nothing of it is ours to free.

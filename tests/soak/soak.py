@@ -33,7 +33,7 @@ from tests.soak.lines import Life, Look
 from tests.soak.member import POISON, Role
 
 MEMBERS, PARTITIONS = 3, 12
-STRATEGY = [0.1, 0.2, 0.4, 0.8]
+STRATEGY = [0.1, 0.2, 0.4]
 """Shorter than the longest outage: some messages die of one."""
 
 _CHECKOUT = Path(__file__).parents[2]
