@@ -218,7 +218,10 @@ def full_queue(world: World, times: int) -> None:
 def failing_transaction(
     world: World, call: str, error: str, times: int, acts: bool, takes_s: float, late: bool
 ) -> None:
-    """`acts`: it is done all the same, or, where it is `late`, two seconds later."""
-    lands_s = 2.0 if late and acts else None
+    """`acts`: it is done all the same, or, where it is `late`, two seconds later.
+
+    But no offset is: the same call once more waits for the first, and is not done before it.
+    """
+    lands_s = 2.0 if late and acts and call != "send_offsets" else None
     fault = _TRANSACTION_ERRORS[error]
     world.faults.fail_transaction(call, fault, times, acts=acts, takes_s=takes_s, lands_s=lands_s)
