@@ -1,0 +1,142 @@
+"""What may differ between two states of a small world that are taken for the same, and why?"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+Names: TypeAlias = dict[str, tuple[str, ...]]
+"""Attributes by class, written `module.Class`."""
+
+CHOSEN: Names = {
+    "small_world.World": ("shape", "partitions"),
+    "small_world.Armed": (
+        *("advance", "asks_s", "down", "down_for", "raises_once", "refuses", "takes_s"),
+    ),
+    "group.FakeGroup": (
+        *("_born", "config", "dead_letters", "on_exhausted", "on_permanent", "protocol"),
+        *("scope", "strategy", "topics", "visible"),
+    ),
+    "group.Member": ("handler", "name"),
+    "assembly.Assembly": ("_plan",),
+    "parts.Parts": ("emit", "settings"),
+    "client.Client": (
+        *("_transactional", "_user_error_cb", "_user_on_commit", "membership", "restarts_all"),
+    ),
+    "circuits.Circuits": ("_name", "_on_listener_error"),
+    "reading.Reading": (
+        *("_epoch", "_max_poll_interval_s", "_session_timeout_s", "_suspended_s", "touch_s"),
+    ),
+    "applying.Applying": ("_choices",),
+    "operating.Operating": ("_strategy",),
+    "letters.Letters": ("_oversized",),
+    "patience.Patience": ("_answer_within_s", "read_along", "stopping"),
+    "dead_letter_producer.DeadLetterProducer": ("_config", "_make", "topic"),
+    "cluster.FakeKafka": ("_balanced", "_idle_polls", "_subscriptions", "transactions"),
+    "consumer.FakeConsumer": ("_config", "group", "name"),
+    "commits.Commits": ("_group",),
+    "fetching.Fetching": ("_committed", "_log_of", "_reset", "_tells_eof", "_undecided"),
+    "membership.Membership": ("callbacks", "incremental"),
+    "polling.Polling": ("_max_poll_s",),
+    "producer.FakeProducer": (
+        *("_largest_bytes", "_longest_queue", "_timeout_s", "_transactions", "config", "name"),
+    ),
+    "commits.CommittedOnlyDone": ("_visible",),
+    "order.InOrder": ("_visible",),
+    "letters.DeadLetteredOnlyWhenDue": ("_strategy_length",),
+    "life.Alive": ("_within_s",),
+    "time.NothingLate": ("_late_s",),
+}
+"""What is the same in every state of a world; a test looks whether it is."""
+
+REFERENCES: Names = {
+    "small_world.World": ("committed", "armed"),
+    "group.FakeGroup": ("members", "witness"),
+    "group.Member": ("circuits", "consumer", "_witness", "stop"),
+    "assembly.Assembly": ("_admin", "_retention", "_stop"),
+    "parts.Parts": ("clock",),
+    "client.Client": ("_consumer", "_tidings"),
+    "reading.Reading": ("_clock", "_source"),
+    "loop.Loop": ("_operating", "_parts", "_retention", "_steering"),
+    "applying.Applying": ("_letters", "_operating", "_parts", "_steering"),
+    "revival.Revival": ("_ends", "_parts", "_steering"),
+    "letters.Letters": ("_parts",),
+    "plain_way.PlainWay": ("_patience",),
+    "cluster.FakeKafka": ("producers",),
+    "consumer.FakeConsumer": ("_fake",),
+    "commits.Commits": ("_fake", "_membership"),
+    "fetching.Fetching": ("_clock", "_faults"),
+    "membership.Membership": ("_fetching",),
+    "polling.Polling": ("_consumer", "_fake", "_fetching", "_membership"),
+    "producer.FakeProducer": ("_fake",),
+}
+"""Who knows whom. It is seen where it is at home; what is nowhere at home has no state that any
+step changes (the steering, the operator's requests, the admin client, a producer given up)."""
+
+TOLD: Names = {
+    "group.Member": ("events",),
+    "circuits.Circuit": ("opened_at_s", "retry_at"),
+    "circuits.Held": ("error", "first_failure_ms", "last_failure_ms", "message"),
+    "loop.Loop": ("_gate",),
+    "cluster.FakeKafka": ("log", "topics"),
+    "commits.CommittedOnlyDone": ("_last",),
+    "order.InOrder": ("_last",),
+    "ownership.OnlyWhileOwned": ("_gone",),
+    "letters._Life": ("first",),
+    "life.Alive": ("_last",),
+    "standstill._Open": ("said",),
+}
+"""What only goes into events, letters and stories. Of the gate that is how often the client has
+complained; of topics, the letters, which nobody reads; of a held message, its content."""
+
+FOLLOWS: Names = {
+    "small_world.World": ("_committed_before", "_fed"),
+    "circuits.Circuits": ("_breakers", "_places", "_shown", "views"),
+    "circuits.Held": ("epoch",),
+    "reading.Reading": ("deadline_s",),
+    "commits.CommittedOnlyDone": ("_checked", "_done"),
+    "order.InOrder": ("_first_undone",),
+}
+"""What is computed of what is seen. A message is held only as long as its epoch lasts: whatever
+ends the one drops the other."""
+
+ANEW: Names = {
+    "reading.Reading": ("dry", "overslept"),
+    "stop.StopFlag": ("poll_by_s",),
+    "ownership.Ownership": ("epoch", "serial"),
+    "ownership._Silence": ("serial",),
+    "fetching.Fetching": ("_turn",),
+    "membership.Membership": ("_acted", "_serving_loss", "generation", "lives"),
+    "cluster.FakeKafka": ("_idle",),
+    "applying.Applying": ("_in_a_row",),
+    "time.NothingEarly": ("_ended",),
+}
+"""What each turn sets before it looks, counters of which only changes within a turn count, and what
+is asked for nowhere: the row of letters without a limit of them, generations without transactions.
+"""
+
+EVERYTHING: tuple[Names, ...] = (CHOSEN, REFERENCES, TOLD, FOLLOWS, ANEW)
+
+BROKEN = "_broken"
+"""Of guarantees: where there is anything in it, nothing more is explored."""
+
+How: TypeAlias = Literal["until", "since", "keys", "firsts", "set", "in order"]
+
+SEEN_AS: dict[str, dict[str, How]] = {
+    "group.Member": {"_rests_since_s": "since"},
+    "ownership.Ownership": {"_epochs": "keys", "_suspect": "until"},
+    "ownership._Silence": {"check_at_s": "until"},
+    "circuits.Circuits": {"_open": "in order"},
+    "circuits.Circuit": {"retry_at_s": "until"},
+    "reading.Reading": {"polled_at_s": "since"},
+    "applying.Applying": {"_commit_at_s": "until"},
+    "fetching.Fetch": {"ready_at_s": "until"},
+    "membership.Membership": {"target": "set"},
+    "membership.Change": {"partitions": "set"},
+    "polling.Polling": {"_polled_at_s": "since"},
+    "commits.CommittedOnlyDone": {"_before": "firsts"},
+    "duplicates.BoundedDuplicates": {"_done": "keys"},
+    "standstill._Open": {"retry_at_s": "until"},
+}
+"""Times as distances: `until` a deadline, 0 where it is past; `since` something. Of a mapping
+only the `keys`, or the `firsts` of its values (the second is there for the story), or its pairs
+`in order`. A `set`, of a sequence: in which order partitions are found is said by each poll."""

@@ -1,0 +1,253 @@
+"""Which small world is explored, and what must hold after each step in it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Literal, TypeAlias
+
+from linear_retry.consumer.parts import Parts
+from linear_retry.consumer.reading import partition_of
+from linear_retry.kafka import Message
+from linear_retry.scope import Partition, Scope, ScopeKind
+from linear_retry.testing import (
+    BoundedState,
+    Guarantee,
+    Kept,
+    NothingLate,
+    NothingLost,
+    all_guarantees,
+)
+from tests.consumer.group import GROUP, Dependency, FakeGroup, OutageError, PoisonError, Protocol
+from tests.fake.cluster import FakeKafka
+from tests.fake.fetching import Fetching
+from tests.fake.membership import Membership
+from tests.torture.ways import Verb
+
+FAULTS = {"exception": 3, "leak": 1, "letter": 1, "late": 1, "stall": 1}
+"""How often each kind of fault strikes on one way, at most."""
+
+FINISHED_WITHIN_S = 30.0
+"""So long after the last fault everything is done and committed, at the latest."""
+_LATE_S = 0.02
+
+Failure: TypeAlias = Literal["transient", "permanent"]
+
+
+class InjectedError(Exception):
+    """What a poll raises, where a step says so."""
+
+
+class BrokenError(AssertionError):
+    """A guarantee does not hold."""
+
+
+class Armed(Dependency):
+    """It takes everything, but for the next call about a partition where a step has said so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failing: dict[Partition, Failure] = {}
+
+    def __call__(self, message: Message) -> None:
+        match self.failing.pop(partition_of(message), None):
+            case "transient":
+                raise OutageError
+            case "permanent":
+                raise PoisonError
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What does not change in a small world. `messages`: so many are in each of its partitions."""
+
+    scope: ScopeKind
+    protocol: Protocol
+    messages: tuple[tuple[Partition, int], ...]
+    delays_s: tuple[float, ...]
+    verbs: tuple[Verb, ...]
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        return tuple(partition for partition, _ in self.messages)
+
+    @property
+    def namings(self) -> list[tuple[Partition, ...]]:
+        """The orders of its partitions that differ in nothing but names; the first is its own."""
+        kinds = [(topic, count) for (topic, _), count in self.messages]
+        return [
+            tuple(self.partitions[place] for place in order)
+            for order in permutations(range(len(kinds)))
+            if [kinds[place] for place in order] == kinds
+        ]
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count} in {topic}[{n}]" for (topic, n), count in self.messages)
+        delays = ", ".join(f"{delay_s:g} s" for delay_s in self.delays_s)
+        return f"scope {self.scope}, {self.protocol}; messages: {counts}; delays: {delays}"
+
+
+class World:
+    """One member of a group, on the fake Kafka, and what is known of what it has done.
+
+    `left` are the faults that may still strike, and `arming` whether one was set since the last
+    poll. In which order a poll finds the partitions is librdkafka's business, so whoever moves the
+    world says it, and nothing is left to chance: for that it reaches into the fake.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.partitions = shape.partitions
+        self.group = FakeGroup(
+            protocol=shape.protocol,
+            topics=dict.fromkeys(topic for topic, _ in self.partitions),
+            partitions=max(number for _, number in self.partitions) + 1,
+            strategy=shape.delays_s,
+            scope=shape.scope,
+        )
+        self.armed = Armed()
+        self.group.dependency = self.armed
+        for partition, count in shape.messages:
+            self.group.produce(partition, count)
+        # The group has been here before: where a new one begins is another layer's business.
+        self.committed = self.fake.group(GROUP)
+        self.committed.update(dict.fromkeys(self.partitions, 0))
+        self.member = self.group.join()
+        self.left = dict(FAULTS)
+        self.arming = False
+        self.guarantees = self._guarantees()
+        self._fed = 0
+        self._committed_before = dict(self.committed)
+        self._may_commit: set[Partition] = set()
+        self.member.turn()  # what it asks the brokers at the start is answered
+        self.look()
+
+    # -- what is driven --------------------------------------------------------------------
+
+    @property
+    def fake(self) -> FakeKafka:
+        return self.group.fake
+
+    @property
+    def fetching(self) -> Fetching:
+        return self.member.consumer._fetching
+
+    @property
+    def membership(self) -> Membership:
+        return self.member.consumer.membership
+
+    @property
+    def parts(self) -> Parts:
+        return self.member.assembly.parts
+
+    @property
+    def now_s(self) -> float:
+        return self.fake.clock.now_s()
+
+    # -- moving ----------------------------------------------------------------------------
+
+    def turn(self, order: tuple[Partition, ...]) -> None:
+        """One turn of the loop, whose poll finds the partitions in this order."""
+        assigned, self.arming = self.fetching.assigned, False
+        found = assigned.copy()
+        assigned.clear()
+        assigned.update((key, found[key]) for key in order if key in found)
+        self.fetching._turn = 0
+        for change in self.membership.changes:
+            change.partitions = tuple(key for key in order if key in change.partitions)
+        with suppress(InjectedError):
+            self.member.turn()
+
+    @property
+    def in_vain(self) -> bool:
+        """A fault is still to strike though a poll has passed: it might as well be set later."""
+        return not self.arming and bool(self.armed.failing or self.fake.faults.left())
+
+    def finishing(self) -> Iterator[None]:
+        """The faults end, the member gets everything; then turn by turn until all is committed.
+
+        Raises `BrokenError` where that takes too long.
+        """
+        until_s = self.now_s + FINISHED_WITHIN_S
+        self._calm()
+        yield
+        while not self.group.all_done():
+            if self.now_s >= until_s:
+                raise BrokenError(f"not all is done after {FINISHED_WITHIN_S:g} s: {self}")
+            self.turn(self.partitions)
+            self.look()
+            yield
+
+    def _calm(self) -> None:
+        self.armed.failing.clear()
+        self.fake.faults.clear()
+        self.left.clear()
+        self.arming = False
+        if set(self.membership.target) != set(self.partitions):
+            self.fake.assign(self.member.consumer, self.partitions)
+        self.look()
+
+    # -- what must hold --------------------------------------------------------------------
+
+    def look(self) -> None:
+        """To be called after each step. Raises `BrokenError`."""
+        self._look_at_commits()
+        witness = self.group.witness
+        if self.committed != self._committed_before:
+            witness.committed(self.committed)
+            self._committed_before = dict(self.committed)
+        log = witness.entries
+        news, self._fed = log[self._fed :], len(log)
+        if not news:
+            return
+        kept = self._kept()
+        for guarantee in self.guarantees:
+            for entry in [*news, kept] if isinstance(guarantee, BoundedState) else news:
+                guarantee.feed(entry)
+        if any(guarantee._broken for guarantee in self.guarantees):
+            found = [violation for one in self.guarantees for violation in one.violations(log)]
+            raise BrokenError("\n".join(map(str, found)))
+
+    def _kept(self) -> Kept:
+        """Not for the log. A circuit may outlive what it held, until `retry_at`."""
+        scopes = {Scope.of(self.shape.scope, partition) for partition in self.partitions}
+        most = len(self.partitions) + len(scopes)
+        return Kept(self.now_s, self.member.name, self.member.state_size(), most)
+
+    def _look_at_commits(self) -> None:
+        """Only of what it owns: from the assignment until it has given it back, or was told of
+        the loss."""
+        mine = self._may_commit
+        for _, client, call, arguments in self.fake.log:
+            if client != self.member.consumer.name:
+                continue
+            match call:
+                case "on_assign":
+                    mine |= {*arguments}
+                case "on_lost":
+                    mine -= {*arguments}
+                case "unassign":
+                    mine.clear()
+                case "incremental_unassign":
+                    mine -= {key[:2] for key in arguments[0]}
+                case "assign" | "incremental_assign":
+                    mine |= {key[:2] for key in arguments[0]}
+                case "commit":
+                    foreign = {key[:2] for key in arguments[0]} - mine
+                    if foreign:
+                        raise BrokenError(f"it commits {sorted(foreign)}, which are not its own")
+        self.fake.log.clear()
+
+    def _guarantees(self) -> list[Guarantee]:
+        """What happens can break them. Whether all gets done is asked at the end."""
+        chosen = [
+            *all_guarantees(self.group.visible, strategy_length=len(self.shape.delays_s)),
+            NothingLate(_LATE_S),
+        ]
+        return [one for one in chosen if not isinstance(one, NothingLost)]
+
+    def __str__(self) -> str:
+        committed = [self.committed.get(key) for key in self.partitions]
+        return f"{self.shape}; committed: {committed}"

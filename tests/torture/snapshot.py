@@ -1,0 +1,199 @@
+"""How does a whole world go back to an earlier state, so that each step can be tried from there?"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import is_dataclass
+from datetime import date, timedelta, tzinfo
+from functools import partial
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+)
+from typing import Any, TypeAlias
+
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from linear_retry.consumer.assembly import Outside, Plan
+from linear_retry.consumer.parts import Parts
+from linear_retry.consumer.requests import Request
+
+_Restore: TypeAlias = Callable[[Any, Any], None]
+_Kept: TypeAlias = list[tuple[_Restore, Any, Any]]
+_Keep: TypeAlias = Callable[[_Kept, Any], Iterable[Any]]
+
+_MADE_BY_CLASS = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of C, whose content cannot be seen
+
+_JOINTS = frozenset({Outside, Plan, Parts, Request})
+"""Frozen, but what they hold is not."""
+_ATOMS: tuple[type, ...] = (
+    *(bool, bytes, complex, float, int, str, type(None), type(...), date, timedelta, tzinfo),
+    *(BaseException, BuiltinFunctionType, CodeType, re.Pattern, type),
+    *(KafkaError, Message, TopicPartition),
+    # `Circuits.views` is replaced, and what is behind it never changed.
+    MappingProxyType,
+    # Between two turns nobody holds one.
+    type(threading.Lock()),
+    type(threading.RLock()),
+    type(threading.Event()),
+)
+
+
+class Snapshot:
+    """What every mutable object within reach of `world` held at this moment.
+
+    `restore` writes all of it back, in place, so everything that refers to anything still does, in
+    closures too: much faster than a copy (`copy.deepcopy` shares closures, and does not know
+    librdkafka's types). What is frozen is not looked into. A type that nobody has thought of is
+    refused, or it might keep what a later step has left there. `met` is all of it, by id.
+    """
+
+    __slots__ = ("_kept", "met")
+
+    def __init__(self, world: object) -> None:
+        self._kept: _Kept = []
+        self.met: dict[int, Any] = {}
+        to_visit: list[Any] = [world]
+        while to_visit:
+            thing = to_visit.pop()
+            kind = type(thing)
+            keep = _KEEPERS.get(kind)
+            if keep is None:
+                keep = _KEEPERS[kind] = _keeper_for(kind)
+            if keep is not _pass_over and id(thing) not in self.met:
+                self.met[id(thing)] = thing
+                to_visit += keep(self._kept, thing)
+
+    def restore(self) -> None:
+        """Everything is as it was. What was made since is forgotten where nobody outside has it."""
+        for restore, thing, content in self._kept:
+            restore(thing, content)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+# -- what one object holds; and what can change is noted ----------------------------------------
+
+
+def _pass_over(kept: _Kept, thing: Any) -> Iterable[Any]:
+    return ()
+
+
+def _keep_tuple(kept: _Kept, thing: Iterable[Any]) -> Iterable[Any]:
+    return thing
+
+
+def _keep_dict(kept: _Kept, thing: dict[Any, Any]) -> Iterable[Any]:
+    content = thing.copy()
+    kept.append((_restore_by_update, thing, content))
+    return [*content, *content.values()]
+
+
+def _keep_items(kept: _Kept, thing: Iterable[Any]) -> Iterable[Any]:
+    items = tuple(thing)
+    kept.append((_restore_by_extend, thing, items))
+    return items
+
+
+def _keep_set(kept: _Kept, thing: set[Any]) -> Iterable[Any]:
+    kept.append((_restore_by_update, thing, thing.copy()))
+    return thing
+
+
+def _keep_function(kept: _Kept, thing: FunctionType) -> Iterable[Any]:
+    return thing.__closure__ or ()
+
+
+def _keep_cell(kept: _Kept, thing: CellType) -> Iterable[Any]:
+    kept.append((_restore_cell, thing, thing.cell_contents))
+    return (thing.cell_contents,)
+
+
+def _keep_method(kept: _Kept, thing: MethodType) -> Iterable[Any]:
+    return (thing.__self__, thing.__func__)
+
+
+def _keep_partial(kept: _Kept, thing: partial[Any]) -> Iterable[Any]:
+    return (thing.func, thing.args, thing.keywords)
+
+
+_KEEPERS: dict[type, _Keep] = {
+    tuple: _keep_tuple,
+    frozenset: _keep_tuple,
+    list: _keep_items,
+    deque: _keep_items,
+    set: _keep_set,
+    FunctionType: _keep_function,
+    CellType: _keep_cell,
+    MethodType: _keep_method,
+    partial: _keep_partial,
+}
+
+
+def _keeper_for(kind: type) -> _Keep:
+    if issubclass(kind, _ATOMS) or (_is_frozen(kind) and kind not in _JOINTS):
+        return _pass_over
+    if issubclass(kind, dict):
+        return _keep_dict
+    names, frozen, has_dict = tuple(_slots(kind)), _is_frozen(kind), kind.__dictoffset__ != 0
+    if not kind.__flags__ & _MADE_BY_CLASS:
+        raise TypeError(f"nobody knows how a {kind} goes back to what it was")
+    restore = partial(_restore_slots, names)
+
+    def keep(kept: _Kept, thing: Any) -> Iterable[Any]:
+        held: tuple[Any, ...] = (thing.__dict__,) if has_dict else ()
+        if names:
+            values = tuple([getattr(thing, name) for name in names])
+            held += values
+            if not frozen:
+                kept.append((restore, thing, values))
+        return held
+
+    return keep
+
+
+def _is_frozen(kind: type) -> bool:
+    return is_dataclass(kind) and bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+
+
+def attributes(thing: object) -> tuple[str, ...]:
+    """The names of all that an instance holds, in slots or not."""
+    return *_slots(type(thing)), *getattr(thing, "__dict__", ())
+
+
+def _slots(kind: type) -> Iterator[str]:
+    for one in kind.__mro__:
+        names = one.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if name not in ("__dict__", "__weakref__"):
+                yield name
+
+
+# -- and back ------------------------------------------------------------------------------------
+
+
+def _restore_by_update(thing: Any, content: Any) -> None:
+    thing.clear()
+    thing.update(content)
+
+
+def _restore_by_extend(thing: Any, content: tuple[Any, ...]) -> None:
+    thing.clear()
+    thing.extend(content)
+
+
+def _restore_cell(cell: CellType, content: object) -> None:
+    cell.cell_contents = content
+
+
+def _restore_slots(names: tuple[str, ...], thing: Any, values: tuple[Any, ...]) -> None:
+    for name, value in zip(names, values, strict=True):
+        setattr(thing, name, value)

@@ -1,0 +1,313 @@
+"""Would the exploration find what is wrong, and does it pass over nothing that matters?"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from linear_retry.consumer.circuits import Circuits
+from linear_retry.consumer.gate import Gate
+from linear_retry.consumer.steering import Steering
+from linear_retry.scope import Partition, Scope
+from tests.torture import left_out
+from tests.torture.exhaustive import Search
+from tests.torture.exploring import Explorer, Reached, play
+from tests.torture.fingerprint import class_name, fingerprint
+from tests.torture.layer import Tally
+from tests.torture.shapes import DEEP, SHAPES
+from tests.torture.small_steps import enabled, take
+from tests.torture.small_world import BrokenError, World
+from tests.torture.snapshot import Snapshot, attributes
+from tests.torture.ways import STEPS, Way
+
+WORLDS = range(len(SHAPES))
+POLL = "poll, 0 before 1 before 2"
+
+
+def some_way(world: World, number: int, dice: random.Random, length: int) -> Way:
+    """At most `length` steps at random, taken in `world`, with no fault set in vain."""
+    way = Way(number)
+    for _ in range(length):
+        here = Snapshot(world)
+        step = dice.choice(list(enabled(world)))
+        take(world, step)
+        if world.in_vain:
+            here.restore()
+        else:
+            way = way.then(step)
+    return way
+
+
+def place_of(name: str) -> int:
+    return [str(step) for step in STEPS].index(name)
+
+
+def search(worlds: list[int], depth: int) -> Tally:
+    """In this process, where what is planted is seen."""
+    explorer = Explorer()
+
+    def expand(chunks: list[list[int]]) -> Iterator[Reached]:
+        return map(explorer.expand, chunks)
+
+    found = Tally()
+    for tally in Search(worlds, depth).run(expand):
+        found.add(tally)
+    return found
+
+
+# -- ways ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", WORLDS)
+def test_a_seed_says_the_whole_way(number: int) -> None:
+    """A way and its seed are inverse, also where the way has no step, or the first one."""
+    dice = random.Random(number)
+    for length in range(11):
+        way = Way(number, tuple(dice.randrange(len(STEPS)) for _ in range(length)))
+        assert way == Way.of(way.seed)
+    assert Way(number, (0,)) == Way.of(Way(number, (0,)).seed)
+
+
+def test_a_number_that_is_no_way_is_refused() -> None:
+    """A seed with a step that there is not is refused, not taken for another one."""
+    with pytest.raises(ValueError, match="no sequence of steps"):
+        Way.of((len(STEPS) + 1) * 16)
+
+
+# -- snapshots -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", WORLDS)
+def test_a_restored_world_goes_on_as_a_new_one(number: int) -> None:
+    """Whatever was done after a snapshot, the restored world has the state, and the future, of a
+    world that has come there by itself."""
+    dice = random.Random(number)
+    explorer = Explorer()
+    for _ in range(4):
+        way = some_way(World(SHAPES[number]), number, dice, dice.randint(3, 9))
+        restored, here = explorer.world_at(way)
+        for _ in some_end(restored, dice):
+            pass
+        here.restore()
+        fresh = World(SHAPES[number])
+        for step in way.steps:
+            take(fresh, step)
+        assert fingerprint(fresh) == fingerprint(restored)
+        for _ in zip(fresh.finishing(), restored.finishing(), strict=True):
+            assert fingerprint(fresh) == fingerprint(restored)
+
+
+def some_end(world: World, dice: random.Random) -> Iterator[None]:
+    for _ in range(3):
+        take(world, dice.choice(list(enabled(world))))
+        yield
+    yield from world.finishing()
+
+
+def test_what_cannot_be_restored_is_refused() -> None:
+    """A type whose content nobody can see is no part of a world that goes back."""
+    with pytest.raises(TypeError, match="nobody knows"):
+        Snapshot([iter([1, 2])])
+
+
+# -- fingerprints --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", WORLDS)
+def test_what_is_chosen_at_the_start_never_changes(number: int) -> None:
+    """What the fingerprint leaves out as chosen at the start is the same in every state."""
+    dice = random.Random(number)
+    for _ in range(3):
+        world = World(SHAPES[number])
+        at_start = {
+            (id(thing), name): (thing, shown(getattr(thing, name)))
+            for thing in Snapshot(world).met.values()
+            for name in left_out.CHOSEN.get(class_name(type(thing)), ())
+        }
+        assert at_start
+        some_way(world, number, dice, 10)
+        for (_, name), (thing, before) in at_start.items():
+            assert before == shown(getattr(thing, name)), f"{thing}.{name}"
+
+
+def shown(held: object) -> object:
+    """Equal as long as nothing was changed; an object that is not compared by content is itself."""
+    return held.copy() if isinstance(held, dict | list | set) else held
+
+
+def test_everything_left_out_is_there() -> None:
+    """The fingerprint leaves nothing out by a name that no part of a world has (any more)."""
+    there: defaultdict[str, set[str]] = defaultdict(set)
+    world = World(SHAPES[0])
+    for name in ("assign 0", "transient 0", POLL, "leak 0", POLL, "revoke all"):
+        take(world, place_of(name))
+        # What is frozen is passed over by a snapshot.
+        frozen = [circuit for _, circuit in world.parts.circuits]
+        held = [circuit.held for circuit in frozen]
+        for thing in [*Snapshot(world).met.values(), *frozen, *held]:
+            there[class_name(type(thing))] |= {*attributes(thing)}
+    named = [*left_out.EVERYTHING, {name: (*how,) for name, how in left_out.SEEN_AS.items()}]
+    stale = {
+        f"{name}.{attribute}"
+        for names in named
+        for name, attributes_ in names.items()
+        for attribute in attributes_
+        if attribute not in there[name]
+    }
+    assert set() == stale
+
+
+@pytest.mark.parametrize(("number", "depth"), [(0, 4), (1, 3), (2, 3), (len(DEEP), 3)])
+def test_each_state_is_found_though_each_is_gone_on_from_once(number: int, depth: int) -> None:
+    """Without pruning any duplicate, all sequences of so many steps come to the same states."""
+    explorer, all_ways = Explorer(), [Way(number)]
+    found: set[bytes] = set()
+    for _ in range(depth):
+        further = []
+        for way in all_ways:
+            world, here = explorer.world_at(way)
+            for step in list(enabled(world)):
+                here.restore()
+                take(world, step)
+                if not world.in_vain:
+                    found.add(fingerprint(world)[0])
+                    further.append(way.then(step))
+        all_ways = further
+    pruned = Explorer()
+    level, known = [Way(number).seed], set()
+    for _ in range(depth):
+        states = pruned.expand(level).states
+        known |= {state.fingerprint for state in states}
+        level = [state.seed for state in states]
+    assert found == known
+    assert len(known) < len(all_ways)
+
+
+@pytest.mark.parametrize("number", WORLDS)
+def test_the_same_fingerprint_means_the_same_future(number: int) -> None:
+    """Of states with one fingerprint, reached by different ways, every step leads to the same."""
+    dice, by_fingerprint = random.Random(number), defaultdict(list)
+    explorer = Explorer()
+    for _ in range(30):
+        way = Way(number)
+        for step in some_way(World(SHAPES[number]), number, dice, 6).steps:
+            way = way.then(step)
+            world, _ = explorer.world_at(way)
+            by_fingerprint[fingerprint(world)[0]].append(way)
+    twice = [sorted(set(ways), key=lambda way: way.seed) for ways in by_fingerprint.values()]
+    pairs = [(ways[0], ways[-1]) for ways in twice if len(ways) > 1][-4:]
+    assert pairs
+    for one, other in pairs:
+        assert futures(explorer, one) == futures(explorer, other), (one.seed, other.seed)
+
+
+def futures(explorer: Explorer, way: Way) -> set[object]:
+    """What follows from there, for two steps, whatever partitions are called."""
+    found: set[object] = set()
+    world, here = explorer.world_at(way)
+    for step in list(enabled(world)):
+        here.restore()
+        take(world, step)
+        after, then = fingerprint(world)[0], Snapshot(world)
+        for next_step in list(enabled(world)):
+            then.restore()
+            take(world, next_step)
+            found.add((STEPS[step].verb, after, STEPS[next_step].verb, fingerprint(world)[0]))
+    return found
+
+
+def test_worlds_are_told_apart() -> None:
+    """States of different worlds are never taken for the same."""
+    assert len(SHAPES) == len({fingerprint(World(shape))[0] for shape in SHAPES})
+
+
+# -- what is planted is found --------------------------------------------------------------------
+
+
+def let_leaks_through(patch: pytest.MonkeyPatch) -> None:
+    """The gate does not look whether the partition's circuit is open."""
+    stops, place = Circuits.stops, Gate._place
+
+    def blind(gate: Gate, *arrival: Any) -> None:
+        patch.setattr(Circuits, "stops", lambda *_: False)
+        place(gate, *arrival)
+        patch.setattr(Circuits, "stops", stops)
+
+    patch.setattr(Gate, "_place", blind)
+
+
+def probe_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A circuit is due before its time."""
+    patch.setattr(Circuits, "due", lambda circuits, _: [scope for scope, _ in circuits])
+
+
+def release_without_a_seek(patch: pytest.MonkeyPatch) -> None:
+    """Neither stopped nor released partitions are sought."""
+    patch.setattr(Steering, "seek", lambda *_: None)
+
+
+def stop_without_a_pause(patch: pytest.MonkeyPatch) -> None:
+    """An open circuit pauses nothing, and the gate drops nothing."""
+    let_leaks_through(patch)
+
+    def stop(steering: Steering, scope: Scope) -> None:
+        steering._parts.reading.drop(scope.covers)
+        steering._parts.reading.start_small()
+
+    patch.setattr(Steering, "stop", stop)
+
+
+def forget_nothing(patch: pytest.MonkeyPatch) -> None:
+    """What was held of a partition that has gone is held on."""
+    patch.setattr(Circuits, "drop_held", lambda *_: None)
+
+
+def never_resume(patch: pytest.MonkeyPatch) -> None:
+    """What is assigned while its circuit is closed is not resumed explicitly."""
+
+    def settle(steering: Steering, partitions: Any) -> None:
+        stopped: list[Partition] = [
+            key for key in partitions if steering._parts.circuits.stops(key)
+        ]
+        steering._each(steering._parts.client.pause, stopped)
+
+    patch.setattr(Steering, "settle", settle)
+
+
+@pytest.mark.parametrize(
+    ("plant", "depth", "broken"),
+    [
+        (let_leaks_through, 5, "NothingEarly"),
+        (probe_at_once, 3, "NothingEarly"),
+        (release_without_a_seek, 4, "not all is done"),
+        (stop_without_a_pause, 3, "NothingWhileOpen"),
+        (forget_nothing, 4, "DeadLetteredOnlyWhenDue"),
+        (never_resume, 5, "not all is done"),
+    ],
+)
+def test_what_is_planted_is_found_by_a_shortest_way(
+    plant: Callable[[pytest.MonkeyPatch], None],
+    depth: int,
+    broken: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a rule of the loop is taken away, the exploration finds a way of the fewest steps to
+    what breaks then, and its seed replays that."""
+    plant(monkeypatch)
+    found = search([0], depth)
+    ways = [Way.of(failure.seed) for failure in found.failures]
+    assert {depth} == {len(way.steps) for way in ways}
+    with pytest.raises(BrokenError, match=broken):
+        play(ways[0].seed)
+
+
+def test_without_a_plant_nothing_is_found() -> None:
+    """The same search finds nothing where every rule is there."""
+    found = search([0], 5)
+    assert [] == found.failures
+    assert found.counts["ends"] > 0
+    assert found.done == found.counts["states of scope consumer"] > 1000
