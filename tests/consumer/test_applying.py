@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Message
 
-from linear_retry import Strategy, events
+from linear_retry import Strategy, UsageError, events
 from linear_retry.consumer.applying import COMMIT_EVERY_S, Applying, Choices
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.letters import Abandoned, Acknowledged, Answer, Letters, NotSent
@@ -14,7 +15,7 @@ from linear_retry.consumer.operating import Operating
 from linear_retry.consumer.requests import Requests
 from linear_retry.consumer.steering import Steering
 from linear_retry.dead_letter import DeadLetter
-from linear_retry.decision import Policy
+from linear_retry.decision import IsTransient, Policy
 from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import Joined
@@ -50,9 +51,14 @@ class _Scene:
         self.parts = self.joined.parts
         self.joined.own(_P0, _P1, done=5)
 
-    def applying(self, answer: Answer, meanwhile: Callable[[], object] = list) -> Applying:
+    def applying(
+        self,
+        answer: Answer,
+        meanwhile: Callable[[], object] = list,
+        is_transient: IsTransient = lambda error: isinstance(error, OutageError),
+    ) -> Applying:
         policy = Policy(Strategy([1]), "dead-letter", "dead-letter")
-        choices = Choices(policy, lambda error: isinstance(error, OutageError), "consumer")
+        choices = Choices(policy, is_transient, "consumer")
         operating = Operating(self.parts, Requests(), "s")
         letters = _Letters(meanwhile, answer)
         return Applying(self.parts, choices, Steering(self.parts), letters, operating)
@@ -97,6 +103,20 @@ def test_a_letter_that_is_not_awaited_any_more() -> None:
     assert scene.parts.reading.torn
     assert 5 == scene.parts.offsets.next_offset(_P0)
     assert [] == scene.joined.happened
+
+
+def test_a_predicate_that_raises() -> None:
+    """Decides nothing: neither a letter, nor a wait, and what it raised is the cause."""
+    scene, bug = _Scene(), KeyError("oops")
+
+    def predicate(_: BaseException) -> bool:
+        raise bug
+
+    applying = scene.applying(Acknowledged(), is_transient=predicate)
+    with pytest.raises(UsageError, match="oops") as caught:
+        applying.failed(scene.held(), OutageError())
+    assert bug is caught.value.__cause__
+    assert ([], 5) == (scene.joined.happened, scene.parts.offsets.next_offset(_P0))
 
 
 def test_what_is_done_is_committed_where_a_circuit_opens() -> None:

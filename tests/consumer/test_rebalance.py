@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from linear_retry import BrokerError, events
+from linear_retry import BrokerError, ConfigurationError, events
 from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.reading import LARGEST_BATCH
 from linear_retry.consumer.rebalance import Rebalance
@@ -38,6 +38,14 @@ def test_nothing_to_commit_is_no_refusal() -> None:
             KafkaError(KafkaError.OFFSET_METADATA_TOO_LARGE, "never"), (_P0,)
         )
     assert [events.CommitFailed] == list(map(type, scene.joined.happened))
+
+
+def test_a_topic_of_our_own() -> None:
+    """A pattern may match it, or it was made later: consumed, its letters would die again."""
+    scene = _Scene()
+    with pytest.raises(ConfigurationError, match=r"orders\.dlq"):
+        scene.rebalance.assigned([_P0, ("orders.dlq", 0)])
+    assert () == scene.parts.ownership.partitions
 
 
 def test_the_first_batch_after_an_assignment() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from linear_retry import BrokerError
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.letters import Abandoned, Acknowledged, NotSent
 from linear_retry.consumer.patience import Patience
@@ -140,3 +141,12 @@ def test_a_transaction_that_was_left_behind() -> None:
     assert Acknowledged() == scene.send()
     calls = [name for name in scene.librdkafka.names if name.endswith("transaction")]
     assert ["begin_transaction", "abort_transaction", "begin_transaction"] == calls[:3]
+
+
+def test_no_transaction_can_ever_begin() -> None:
+    """Said at the start: with the topic, what the broker says, and the remedy."""
+    scene = _Scene()
+    error = _refused(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    scene.librdkafka.answers["init_transactions"] = error
+    with pytest.raises(BrokerError, match=r"orders\.dlq.*transactional\.id"):
+        scene.way.prepare()

@@ -150,11 +150,17 @@ def test_what_a_callback_raises_is_raised_after_it(call: str, error: BaseExcepti
     """It never leaves the callback, or messages are dropped; the call raises it, once."""
     scene = _Scene()
     scene.tidings.raises = error
-    callbacks = scene.subscribe()
-    scene.librdkafka.answers[call] = lambda *_: callbacks["on_assign"](None, _items(_P0))
+    callbacks, ended = scene.subscribe(), list[str]()
+
+    def call_back(*_: object) -> None:
+        callbacks["on_assign"](None, _items(_P0))
+        ended.append("calmly")
+
+    scene.librdkafka.answers[call] = call_back
     with pytest.raises(type(error)) as caught:
         _ = scene.client.poll(1.0) if call == "poll" else scene.client.consume(1)
     assert error is caught.value
+    assert ["calmly"] == ended
     scene.client.raise_kept()
 
 

@@ -46,14 +46,15 @@ class Rule:
         texts: dict[str, str] = {}
         for hunk in self.hunks:
             text = texts.get(hunk.path) or self._read(package / hunk.path)
-            # Whole lines only: a line feed before the first marks where a line begins.
-            found = f"\n{text}".count(f"\n{hunk.before}")
-            if found != 1:
+            lines, wanted = text.splitlines(keepends=True), hunk.before.splitlines(keepends=True)
+            found = [n for n in range(len(lines)) if lines[n : n + len(wanted)] == wanted]
+            if len(found) != 1:
                 raise RuleError(
-                    f"{self.name}: these lines are {found} times in {hunk.path}, and must be there "
-                    f"once; correct the list, or add lines around them:\n{hunk.before}"
+                    f"{self.name}: these lines are {len(found)} times in {hunk.path}, and must be "
+                    f"there once; correct the list, or add lines around them:\n{hunk.before}"
                 )
-            texts[hunk.path] = f"\n{text}".replace(f"\n{hunk.before}", f"\n{hunk.after}")[1:]
+            lines[found[0] : found[0] + len(wanted)] = [hunk.after]
+            texts[hunk.path] = "".join(lines)
         for path, text in texts.items():
             self._check(path, text)
         return texts
