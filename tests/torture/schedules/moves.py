@@ -23,6 +23,7 @@ MEMBERS = range(MOST_MEMBERS)
 OWNERS = tuple(product(MEMBERS, repeat=4))
 SOME = ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2, 3, 4, 5), ())
 FEW = range(1, 4)
+TURNS = (1, 2, 3, 4, 6, 8)
 
 
 # -- the world ---------------------------------------------------------------------------------
@@ -33,13 +34,13 @@ def produce(world: World, partition: int, count: int, gap: int) -> None:
     world.group.produce(world.partition(partition), count, gap=gap)
 
 
-@MOVES.add(essential=True, weight=8, strikes=False, times=range(1, 13))
+@MOVES.add(essential=True, weight=8, strikes=False, times=TURNS)
 def turn_all(world: World, times: int) -> None:
     for _ in range(times):
         world.turn_all()
 
 
-@MOVES.add(essential=True, weight=4, member=MEMBERS, times=range(1, 13))
+@MOVES.add(essential=True, weight=4, member=MEMBERS, times=TURNS)
 def turn_one(world: World, member: int, times: int) -> None:
     for _ in range(times):
         idle = world.idle()
