@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import tempfile
 import time
@@ -36,6 +37,8 @@ def main(
 
     Example: python -m tests.torture schedules --seed 4711
     """
+    # What members say is in the story of the play that fails.
+    logging.getLogger("linear_retry").addHandler(logging.NullHandler())
     layers = _chosen(names or [])
     tallies: list[tuple[Layer, int, Tally, float]] = []
     console = Console()
