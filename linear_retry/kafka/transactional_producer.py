@@ -149,11 +149,10 @@ class TransactionalProducer:
             call()
         except KafkaException as raised:
             error = raised.args[0]
-            if error.fatal():
-                return Broken(error)
             if error.txn_requires_abort():
                 return Refused(error)
-            # "Conflicting" counts as retriable, but another call, timed out, is in its way forever.
+            # What is fatal is not retriable, as when the broker has fenced us for our time. And
+            # "conflicting" counts as retriable, but another call, timed out, is in its way forever.
             if not error.retriable() or error.code() == KafkaError._CONFLICT:
                 return Broken(error)
             self.poll(_LOOK_AGAIN_S)  # librdkafka may say at once that it has no answer yet
