@@ -38,8 +38,12 @@ class _Scene:
         self.librdkafka = RecordingConsumer({})
         self.librdkafka.answers["produce"] = self.reporting()
         self.producer = TransactionalProducer("orders.dlq", {}, lambda _: self.librdkafka)
+        self.in_a_poll: Callable[[], None] = lambda: None
         patience = Patience(
-            self.parts, answer_within_s=30.0, read_along=lambda: None, stopping=lambda: False
+            self.parts,
+            answer_within_s=30.0,
+            read_along=lambda: self.in_a_poll(),
+            stopping=lambda: False,
         )
         self.way = TransactionalWay(
             self.parts,
@@ -97,6 +101,21 @@ def test_the_partition_goes_as_the_report_comes() -> None:
     assert Abandoned() == scene.send()
     assert "send_offsets_to_transaction" not in scene.librdkafka.names
     assert "abort_transaction" == scene.librdkafka.names[-1]
+
+
+def test_the_partition_goes_as_a_commit_is_answered() -> None:
+    """In one poll: nothing is awaited any more, and the partition is another's. Its offset must not
+    join the transaction, which the broker would let it: the member is one of the group still."""
+    scene = _Scene()
+    scene.parts.client.commit({_P0: 5})
+
+    def poll() -> None:
+        scene.goes()
+        scene.joined.librdkafka.config["on_commit"](None, [TopicPartition(*_P0, 5)])
+
+    scene.in_a_poll = poll
+    assert Abandoned() == scene.send()
+    assert "send_offsets_to_transaction" not in scene.librdkafka.names
 
 
 def test_after_an_abort_it_is_committed_as_ever() -> None:
