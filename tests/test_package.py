@@ -277,6 +277,8 @@ _CATCHES = {
     ("consumer.applying", "_classify", "Exception"),
     # What leaves a callback makes librdkafka drop messages: kept, and raised afterwards.
     ("kafka.client", "guarded", "BaseException"),
+    # What a call that has a thread of its own comes to is raised by whoever waits for it.
+    ("kafka.transactional_producer", "run", "BaseException"),
     # A user's __str__ may raise anything, and its exception still needs a dead letter.
     ("header_text", "guarded", "Exception"),
 }
