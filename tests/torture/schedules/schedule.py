@@ -27,8 +27,18 @@ LoopKind: TypeAlias = Literal["run", "own", "async"]
 Argument: TypeAlias = int | float | str | bool | tuple[int, ...]
 
 _SHORTEST, _LONGEST = 5, 40
-_STRIKES_INSIDE = 0.4
-_STATES: tuple[State, ...] = get_args(State)
+_STRIKES_INSIDE = 0.5
+_STATES: dict[State, int] = {
+    "closed": 1,
+    "open": 2,
+    "half-open": 4,
+    "in the handler": 2,
+    "waiting for a letter": 3,
+    "committing": 1,
+    "in a callback": 2,
+    "closing": 4,
+}
+"""How often each is waited for: the more rarely a member is in it, the more often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +116,8 @@ class Kind:
         arguments = tuple((name, dice.choice(values)) for name, values in self.ranges.items())
         if not self.strikes or dice.random() >= _STRIKES_INSIDE:
             return Step(self.name, arguments)
-        # Often at the first chance, as most chances are not seen twice.
-        return Step(self.name, arguments, dice.choice(_STATES), max(dice.randrange(-3, 4), 0))
+        # Mostly at the first chance, as most chances are not seen twice.
+        return Step(self.name, arguments, _weighted(dice, _STATES), max(dice.randrange(-6, 4), 0))
 
 
 def draw(seed: int, kinds: Iterable[Kind]) -> Schedule:

@@ -31,6 +31,10 @@ class Strikes:
         """Whether any waits."""
         return bool(self._waiting)
 
+    def wait_for(self, state: State) -> bool:
+        """Whether any waits for that."""
+        return any(step.inside == state for step in self._waiting)
+
     def forget(self) -> None:
         """From here on nothing strikes inside."""
         self._waiting.clear()

@@ -24,6 +24,7 @@ from tests.torture.schedules.strikes import Strikes
 _END_WITHIN_S = 200.0
 _SHOWN_VIOLATIONS = 3
 _START_S = 1.0
+_TURNS_TO_A_LETTER = 4
 
 
 class _KilledError(BaseException):
@@ -60,6 +61,7 @@ class World:
                 self._apply(step)
                 self._any_time.look()
                 self._hold(self._any_time.violations())
+            self._give_a_last_chance()
             self._end()
             self._any_time.look()
             self._judge()
@@ -81,6 +83,19 @@ class World:
     def _act(self, step: Step) -> None:
         kinds: Kinds = MOVES if step.name in MOVES.acts else MISHAPS
         kinds.act(self, step.name, dict(step.arguments))
+
+    def _give_a_last_chance(self) -> None:
+        """What waits for a letter, or for an end, might wait in vain."""
+        if self.strikes.wait_for("waiting for a letter"):
+            for topic, number in self.group.partitions:
+                end = self.fake.topics[topic].partitions[number].end
+                self.group.dependency.refuses.add((number, end))
+                self.group.produce((topic, number))
+            for _ in range(_TURNS_TO_A_LETTER):
+                self.turn_all()
+        if self.strikes.wait_for("closing"):
+            self._have_someone()
+            self.stop(self.member(0))
 
     def _end(self) -> None:
         """The last fault is past: everything is done and committed in bounded time."""
