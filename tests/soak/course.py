@@ -49,7 +49,7 @@ class Course:
         if self.seconds < _SHORT_S:
             yield self.seconds * 0.4, "kill"
             return
-        at_s = dice.uniform(60, 240)
+        at_s = dice.uniform(0.3, 0.6) * min(self.seconds, 400)
         while at_s < self.seconds - 30:
             yield at_s, "kill"
             at_s += dice.uniform(120, 360)

@@ -9,12 +9,15 @@ from typing import Any
 from linear_retry import events
 from linear_retry.dead_letter import DeadLetter, parse
 from linear_retry.kafka.messages import read
-from linear_retry.testing import Alive, Committed, Entry, Place, Said, all_guarantees, broken
+from linear_retry.testing import Alive, Committed, Ended, Entry, Place, Said, all_guarantees, broken
 from tests.guarantees import done_places
 from tests.soak.lines import Verdict, verdicts
 from tests.soak.soak import STRATEGY, Soak
 
 _SHOWN_POINTS = 200
+
+LONGEST_IDLE_S = 60.0
+"""Ten sessions: after a rebalance each member has partitions, and each partition has messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ def judged(soak: Soak) -> Judgement:
         if not isinstance(one, Alive)
     ]
     found = [str(violation) for violation in broken(log, guarantees)]
+    found += _idle(soak, log)
     counts = soak.status.counts | Counter(
         {"produced": soak.status.produced, "done": len(done_places(log))}
     )
@@ -64,6 +68,21 @@ def judged(soak: Soak) -> Judgement:
         soak.course.seed,
         soak.course.seconds,
     )
+
+
+def _idle(soak: Soak, log: list[Entry]) -> list[str]:
+    """A member that lives has messages to handle until the end: it is not out of its group."""
+    last_s = {entry.member: entry.at_s for entry in log if isinstance(entry, Ended)}
+    living = [life for life in soak.lives if not life.killed and life.gauges]
+    idle_s = {
+        life.member: life.gauges[-1].at_s - last_s.get(life.member, life.gauges[0].at_s)
+        for life in living
+    }
+    return [
+        f"{member} has handled nothing in its last {since_s:.0f} s"
+        for member, since_s in idle_s.items()
+        if since_s > LONGEST_IDLE_S
+    ]
 
 
 def _wrong_letters(soak: Soak, log: list[Entry]) -> list[str]:
