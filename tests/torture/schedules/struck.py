@@ -48,7 +48,6 @@ SENSELESS: dict[tuple[str, State], str] = {
     **{(name, "closing"): "no handler is called any more" for name in _HANDLING},
     **{(name, "closing"): "no letter is sent any more" for name in _SENDING},
     ("leave", "closing"): "it is leaving",
-    ("turn_one", "closing"): "its last turn is over; that of others is tried in all other states",
 }
 """What need not have struck there, and why."""
 
