@@ -85,6 +85,24 @@ def test_a_probe_that_is_for_another_group() -> None:
     assert said(member, events.PassedOver)
 
 
+def test_what_was_replayed_for_another_group() -> None:
+    """In the midst of a batch, at its head and at its end: passed over and said, and what is behind
+    it is handled and committed, it included."""
+    group = FakeGroup(partitions=1)
+    for replayed in (False, False, True, True, False, True):
+        if replayed:
+            group.fake.append(TOPIC, 0, headers=_REPLAYED)
+        else:
+            group.produce(0)
+    member = group.join()
+    group.share([0])
+    group.turn(20)
+    assert [0, 1, 4] == [offset for _, offset in _begun(group, P0)]
+    assert [2, 3, 5] == [event.offset for event in said(member, events.PassedOver)]
+    assert 6 == group.fake.group(GROUP)[P0]
+    assert [] == group.violations()
+
+
 def test_nothing_is_left_to_probe() -> None:
     """Half-open, and nothing had come to probe it: the circuit ends as its partitions go. Kept, it
     would be there for ever, and its next message, years later, would be alone."""
