@@ -11,9 +11,10 @@ from linear_retry.errors import BrokerError, DataLossError
 from linear_retry.events import ClientError, CommitFailed, DataLost, LeakDropped
 from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.client import BEGINNING, END
-from linear_retry.kafka.hopeless import is_retriable_commit, raise_if_hopeless
+from linear_retry.kafka.hopeless import is_retriable_commit, is_unexplained, raise_if_hopeless
 from linear_retry.scope import Partition
 
+_REASON_WITHIN_S = 2.0
 _ABOUT_ONE_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
 
 
@@ -29,6 +30,7 @@ class Gate:
         self._steering = steering
         self._complaints = Complaints()
         self._refusals = Complaints()
+        self._fatal_since_s = float("inf")
 
     def admit(self, arrivals: list[Message]) -> None:
         """Let the messages among these join the read-ahead; errors are dealt with.
@@ -148,13 +150,24 @@ class Gate:
 
     def commit_refused(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
         """Retriable: the next commit says the same and more. Not a member any more: all is lost."""
-        raise_if_hopeless(error)
+        unexplained = is_unexplained(error) and self._reason_may_come()
+        if not unexplained:
+            raise_if_hopeless(error)
         if self._refusals.hear(error.code(), self._parts.clock.now_s()) is not None:
             self._parts.emit(CommitFailed(f"{error.name()}: {error.str()}", partitions))
         if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
             self._steering.disown(self._parts.ownership.partitions, "not a member any more")
-        elif not is_retriable_commit(error):
+        elif not unexplained and not is_retriable_commit(error):
             raise BrokerError(f"a commit was refused: {error.name()}: {error.str()}")
+
+    def _reason_may_come(self) -> bool:
+        """A commit's answer says of a fatal error only that it is one; a poll then says which.
+
+        It is waited for, or a member that was fenced would be told to be started anew.
+        """
+        now_s = self._parts.clock.now_s()
+        self._fatal_since_s = min(self._fatal_since_s, now_s)
+        return now_s < self._fatal_since_s + _REASON_WITHIN_S
 
     def _reset(self, partition: Partition, offset: int | None) -> None:
         """No committed offset, or one that the broker does not have any more.

@@ -63,6 +63,12 @@ def raise_if_hopeless(error: KafkaError) -> None:
         raise BrokerError(f"{error.name()}: {error.str()}; give this user the right, or correct it")
 
 
+def is_unexplained(error: KafkaError) -> bool:
+    """Whether it only says that something was fatal; librdkafka tells what in another error."""
+    code = KafkaError._FATAL
+    return error.code() == code and error.str() == KafkaError(code).str()
+
+
 def is_retriable_commit(error: KafkaError) -> bool:
     """Whether the same offsets may be committed with the next commit."""
     return error.retriable() or error.code() in _RETRIABLE_COMMITS

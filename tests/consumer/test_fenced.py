@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from confluent_kafka import KafkaError
 
-from linear_retry import FencedError
+from linear_retry import BrokerError, FencedError, events
 from tests.consumer.group import FakeGroup, Protocol
+from tests.consumer.misbehaving import reading, said, until
 
 
 @pytest.mark.parametrize("protocol", get_args(Protocol))
@@ -27,4 +29,26 @@ def test_fenced_in_the_poll_that_is_interrupted(protocol: Protocol) -> None:
         member.turn()
     with pytest.raises(FencedError):
         member.turn()
+    assert [] == group.violations(finished=False)
+
+
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+def test_a_commit_is_the_first_to_hear_of_it(protocol: Protocol) -> None:
+    """The answer to a commit says that the client is done for, and a poll says why, later: it used
+    to end the consumer as one that only has to be started anew."""
+    group = reading(protocol)
+    group.fake.faults.fail_commit(KafkaError._FATAL)
+    until(group, lambda: said(group.members[0], events.CommitFailed))
+    group.fake.fence(group.members[0].consumer)
+    with pytest.raises(FencedError):
+        group.members[0].turn()
+    assert [] == group.violations(finished=False)
+
+
+def test_nobody_says_why() -> None:
+    """A client that is done for is not run for ever because no poll has said why."""
+    group = reading("eager")
+    group.fake.faults.fail_commit(KafkaError._FATAL, 9)
+    with pytest.raises(BrokerError, match="start it anew"):
+        until(group, lambda: not group.fake.faults.left())
     assert [] == group.violations(finished=False)
