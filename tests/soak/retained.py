@@ -7,8 +7,12 @@ from typing import Any
 
 _CONTAINERS = (dict, list, set, frozenset, tuple)
 _OURS = "linear_retry."
-# What has been read and is not handled yet: a batch, which comes and goes.
-_LEFT_OUT = frozenset({"ahead"})
+_LEFT_OUT = frozenset(
+    {
+        "ahead",  # what has been read and is not handled yet: a batch, which comes and goes
+        "_breakers",  # one for each scope that was ever open here, for their listeners' sake
+    }
+)
 
 
 def entries(root: object) -> int:
