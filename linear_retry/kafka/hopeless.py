@@ -51,8 +51,7 @@ _REFUSALS = frozenset(
 def raise_if_hopeless(error: KafkaError) -> None:
     """Raise what no waiting can mend: a fenced member, a fatal client, a refused right."""
     code = error.code()
-    text = error.str().lower()
-    if code in _FENCED or (code == KafkaError._FATAL and any(said in text for said in _TAKEN)):
+    if code in _FENCED or (code == KafkaError._FATAL and _is_taken(error)):
         raise FencedError(
             f"{error.str()}: another member has this one's place; two running members must not "
             "have one group.instance.id, and after a crash it is free when the session has ended"
@@ -65,10 +64,14 @@ def raise_if_hopeless(error: KafkaError) -> None:
 
 def is_unexplained(error: KafkaError) -> bool:
     """Whether it only says that something was fatal; librdkafka tells what in another error."""
-    code = KafkaError._FATAL
-    return error.code() == code and error.str() == KafkaError(code).str()
+    return error.code() == KafkaError._FATAL and not _is_taken(error)
 
 
 def is_retriable_commit(error: KafkaError) -> bool:
     """Whether the same offsets may be committed with the next commit."""
     return error.retriable() or error.code() in _RETRIABLE_COMMITS
+
+
+def _is_taken(error: KafkaError) -> bool:
+    text = error.str().lower()
+    return any(said in text for said in _TAKEN)
