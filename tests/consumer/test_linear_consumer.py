@@ -137,6 +137,7 @@ def test_an_awaitable_is_not_done(fake: FakeKafka) -> None:
         return returned[-1]
 
     with consumer_on(fake) as consumer, pytest.raises(UsageError, match="await"):
+        fake.clock.at(60, consumer.stop)
         consumer.run(handler)
     returned[0].close()
     assert 0 == sum(fake.group(GROUP).values())

@@ -202,6 +202,7 @@ def _generator(message: Message) -> Iterator[int]:
 def test_nothing_to_await(fake: FakeKafka, handler: Any) -> None:
     """Refused; nothing is decided about the message, which is neither done nor failed."""
     life = Life(fake)
+    fake.clock.at(60, life.consumer.stop)
     with pytest.raises(UsageError, match="handler="):
         awaiting(life.consumer.run_async(handler))
     life.consumer.close()
