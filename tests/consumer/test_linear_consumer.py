@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 from confluent_kafka import KafkaError
@@ -127,19 +128,13 @@ def test_run_after_a_fork(fake: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_awaitable_is_not_done(fake: FakeKafka) -> None:
     """A handler that returns a coroutine has handled nothing: refused, and nothing committed."""
 
-    async def charge(_: Message) -> None:
+    async def charge() -> None:
         """Never awaited."""
 
-    returned = []
-
-    def handler(message: Message) -> object:
-        returned.append(charge(message))
-        return returned[-1]
-
-    with consumer_on(fake) as consumer, pytest.raises(UsageError, match="await"):
+    with closing(charge()) as charging, consumer_on(fake) as consumer:
         fake.clock.at(60, consumer.stop)
-        consumer.run(handler)
-    returned[0].close()
+        with pytest.raises(UsageError, match="await"):
+            consumer.run(lambda _: charging)
     assert 0 == sum(fake.group(GROUP).values())
 
 
