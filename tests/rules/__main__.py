@@ -22,8 +22,9 @@ def main(
     Exit code 1 where one survives: a test is missing, or the rule is needless.
     """
     rules = _chosen(rule or [])
-    began_s, bad = time.monotonic(), 0
-    for number, trial in enumerate(trials(rules), start=1):
+    began_s, number, bad = time.monotonic(), 0, 0
+    for trial in trials(rules):
+        number += trial.rule is not None
         # The last is of the tests themselves: that all pass with the rules in place.
         good = trial.outcome == ("killed" if trial.rule else "survived")
         bad += not good
