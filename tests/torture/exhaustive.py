@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import TypeAlias
@@ -14,12 +14,11 @@ from tests.torture.layer import Broker, Failure, Tally, play_all
 from tests.torture.shapes import DEEP, MOST_STATES, SHAPES
 from tests.torture.ways import Way
 
-Expand: TypeAlias = Callable[[list[list[int]]], Iterable[Reached]]
-"""Every step from every state, given in chunks of seeds."""
+Expand: TypeAlias = Callable[[Iterator[list[int]]], Iterable[Reached]]
+"""Every step from every state, given in chunks of seeds; what comes of them, in their order."""
 
 _PROCESSES = 2
-_CHUNK = 200
-_TOLD = 3
+_CHUNK = 100
 
 
 class Search:
@@ -38,30 +37,37 @@ class Search:
         """A tally of new states for each chunk."""
         level = [Way(world).seed for world in self._worlds]
         for depth in range(1, self._depth + 1):
-            begun = [seed for seed in level if self._has_room(seed)]
-            chunks = [begun[start : start + _CHUNK] for start in range(0, len(begun), _CHUNK)]
-            level, broken = [], False
-            for reached in expand(chunks):
+            further: list[int] = []
+            broken = False
+            for reached in expand(self._chunks(level)):
                 tally = Tally(counts=reached.counts, failures=reached.failures)
                 for state in reached.states:
-                    self._note(state, depth, tally, level)
+                    self._note(state, depth, tally, further)
                 broken = broken or bool(tally.failures)
                 yield tally
             if broken:
                 return
+            level = further
+
+    def _chunks(self, level: list[int]) -> Iterator[list[int]]:
+        """Without those of worlds of which enough is known when their turn comes."""
+        for start in range(0, len(level), _CHUNK):
+            chunk = [seed for seed in level[start : start + _CHUNK] if self._has_room(seed)]
+            if chunk:
+                yield chunk
 
     def _has_room(self, seed: int) -> bool:
         world = Way.of(seed).world
         return self._states_of[world] < MOST_STATES[world]
 
-    def _note(self, state: State, depth: int, tally: Tally, level: list[int]) -> None:
+    def _note(self, state: State, depth: int, tally: Tally, further: list[int]) -> None:
         if state.fingerprint in self._known:  # the other process has been here
             tally.counts["duplicates"] += 1
             return
         self._known.add(state.fingerprint)
         world = Way.of(state.seed).world
         self._states_of[world] += 1
-        level.append(state.seed)
+        further.append(state.seed)
         tally.done += 1
         scope = SHAPES[world].scope
         tally.counts[f"states of scope {scope}"] += 1
@@ -85,8 +91,19 @@ class Exhaustive:
             return
         worlds = range(len(DEEP) if amount <= self.short else len(SHAPES))
         with ProcessPoolExecutor(_PROCESSES, get_context("spawn")) as pool:
-            for tally in Search(worlds, amount).run(lambda chunks: pool.map(expand, chunks)):
+            for tally in Search(worlds, amount).run(lambda chunks: _ahead(pool, chunks)):
                 yield replace(tally, failures=list(map(_with_story, tally.failures)))
+
+
+def _ahead(pool: Executor, chunks: Iterator[list[int]]) -> Iterator[Reached]:
+    """A few chunks at once, no more: what comes of them says whether more are wanted."""
+    under_way: deque[Future[Reached]] = deque()
+    for chunk in chunks:
+        under_way.append(pool.submit(expand, chunk))
+        if len(under_way) == 2 * _PROCESSES:
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()
 
 
 def _with_story(failure: Failure) -> Failure:

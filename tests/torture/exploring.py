@@ -123,7 +123,8 @@ def expand(seeds: Sequence[int]) -> Reached:
     """In a process of a pool: what it has seen is kept from one call to the next."""
     if not _explorers:
         _explorers.append(Explorer())
-        gc.disable()  # nearly all that lives, lives for ever
+        gc.freeze()  # what is there by now stays, and is not to be looked through each time
+        gc.disable()
     reached = _explorers[0].expand(seeds)
     gc.collect()
     return reached

@@ -50,7 +50,7 @@ def search(worlds: list[int], depth: int) -> Tally:
     """In this process, where what is planted is seen."""
     explorer = Explorer()
 
-    def expand(chunks: list[list[int]]) -> Iterator[Reached]:
+    def expand(chunks: Iterator[list[int]]) -> Iterator[Reached]:
         return map(explorer.expand, chunks)
 
     found = Tally()
