@@ -43,9 +43,9 @@ class UntoldLetters:
         self._seen = count
         self._hear()
         self._untold = [each for each in letters(self._logs) if origin(each) not in self._told]
-        for letter in self._untold:
-            sender = self._failed.get(origin(letter), "")
-            if self._says_no_more(sender, origin(letter)):
+        for place, letter in {origin(each): each for each in self._untold}.items():
+            sender = self._failed.get(place, "")
+            if self._says_no_more(sender, place):
                 self._log.listener(sender)(self._event(letter, sender))
 
     def _hear(self) -> None:
