@@ -25,7 +25,7 @@ def main(
     began_s, number, bad = time.monotonic(), 0, 0
     for trial in trials(rules):
         number += trial.rule is not None
-        # The last is of the tests themselves: that all pass with the rules in place.
+        # One is of the tests themselves: that all pass with the rules in place.
         good = trial.outcome == ("killed" if trial.rule else "survived")
         bad += not good
         print(_object(trial) if json_ else _line(trial, number, len(rules)), flush=True)

@@ -48,10 +48,10 @@ class Trial:
 def trials(rules: Sequence[Rule], root: Path = ROOT) -> Iterator[Trial]:
     """Take one rule away at a time, and run its test; two at a time, each in a tree of its own.
 
-    The last is of all tests together, with the rules in place.
+    One more is of all these tests together, with all rules in place.
     """
     with _copies(root) as copies:
-        waiting: deque[Rule | None] = deque([*rules, None])
+        waiting: deque[Rule | None] = deque([None, *rules])  # it takes longest
         running: dict[Any, _Running] = {}
         while waiting or running:
             while waiting and copies:
