@@ -123,9 +123,11 @@ class TransactionalProducer:
     def abort(self, within_s: float) -> None:
         """Abort it. Where the broker does not say so in time, the next `initialise` does it.
 
-        Where none has begun, nobody knows why: the next begins with another producer.
+        Where none has begun, nobody knows why: the next begins with another producer. So it does
+        where an exception has left the wait for `send_offset`: its answer would be taken for that
+        of the next transaction, and what it sends might become part of that.
         """
-        if not self.in_transaction:
+        if not self.in_transaction or self._offset_sent is not None:
             self.renew()
             return
         step = self._step(lambda: self._handle().abort_transaction(within_s))

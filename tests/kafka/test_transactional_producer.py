@@ -146,6 +146,25 @@ def test_the_group_answers_late() -> None:
     assert ["send_offsets_to_transaction"] == [name for name, *_ in scene.made[0].calls]
 
 
+def test_an_answer_that_nobody_has_heard_is_of_no_other_transaction() -> None:
+    """A Ctrl-C while it was waited for: the next transaction's offset is sent all the same.
+
+    It used to be told that it was, without having been: its letter was committed without it.
+    """
+    scene = _Scene()
+    producer, answered = scene.producer, threading.Event()
+    scene.made[0].waits["send_offsets_to_transaction"] = answered
+    producer.begin()
+    producer.send_offset(("orders", 3), 7, b"member", 0.001)
+    answered.set()
+    producer.abort(1.0)
+    steps = [producer.initialise(0.25), producer.begin()]
+    steps.append(producer.send_offset(("orders", 3), 8, b"member", 0.25))
+    assert [Completed()] * 3 == steps
+    sent = ("send_offsets_to_transaction", [TopicPartition("orders", 3, 8)], b"member", 0.25)
+    assert sent == scene.made[1].calls[-1]
+
+
 def test_initialised_once_more() -> None:
     """Where a start failed behind it, the next begins with it: librdkafka would refuse that."""
     scene = _Scene()
