@@ -6,7 +6,9 @@ import logging
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -16,22 +18,25 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tests.real_kafka import RealKafka
-from tests.torture.layer import Layer, Tally
+from tests.torture.layer import Broker, Failure, Layer, Tally
 from tests.torture.layers import LAYERS
 
 _SHOWN_FAILURES = 3
+_NAMED_SEEDS = 20
 
 
 def main(
     names: Annotated[list[str] | None, typer.Argument(metavar="[LAYER]...")] = None,
-    first: Annotated[int, typer.Option(help="The first seed; runs of other seeds add up.")] = 0,
+    first: Annotated[
+        int | None, typer.Option(min=0, help="The first seed, 0 unless given; runs add up.")
+    ] = None,
     amount: Annotated[
-        int | None, typer.Option(help="So many seeds; a layer's own amount unless given.")
+        int | None, typer.Option(min=1, help="So many seeds; a layer's own amount unless given.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Only this one: the replay of a failure.")
+        int | None, typer.Option(min=0, help="Only this one, of one layer: a failure's replay.")
     ] = None,
-    short: Annotated[bool, typer.Option(help="As little as `make test` does.")] = False,
+    short: Annotated[bool, typer.Option("--short", help="As little as `make test` does.")] = False,
 ) -> None:
     """Try to break the guarantees, layer by layer. Exit code 1 where one was broken.
 
@@ -40,8 +45,33 @@ def main(
     # What members say is in the story of the play that fails.
     logging.getLogger("linear_retry").addHandler(logging.NullHandler())
     layers = _chosen(names or [])
-    tallies: list[tuple[Layer, int, Tally, float]] = []
+    if seed is not None and (len(layers) > 1 or (first, amount, short) != (None, None, False)):
+        raise typer.BadParameter("--seed is one play of one layer: name that, and nothing else")
+    if amount is not None and short:
+        raise typer.BadParameter("--amount and --short: it is one of them that says how many")
     console = Console()
+    runs: list[_Run] = []
+    try:
+        with _broker() as broker:
+            for layer in layers:
+                wanted = 1 if seed is not None else amount or (layer.short if short else layer.long)
+                runs.append(_Run(layer, first or 0 if seed is None else seed))
+                _play(console, runs[-1], wanted, broker)
+    finally:  # what was played by then, where it is interrupted
+        console.print(_table(runs))
+    sys.exit(any(run.tally.failures for run in runs))
+
+
+@dataclass(slots=True)
+class _Run:
+    layer: Layer
+    first: int
+    tally: Tally = field(default_factory=Tally)
+    took_s: float = 0.0
+
+
+@contextmanager
+def _broker() -> Iterator[Broker]:
     with ExitStack() as stack:
         kafka: list[RealKafka] = []
 
@@ -51,20 +81,28 @@ def main(
                 kafka.append(stack.enter_context(RealKafka(Path(directory) / "kafka")))
             return kafka[0]
 
-        for layer in layers:
-            wanted = 1 if seed is not None else amount or (layer.short if short else layer.long)
-            begun_s = time.monotonic()
-            tally = Tally()
-            begin = first if seed is None else seed
-            with _progress(console, layer) as progress:
-                task = progress.add_task(layer.name, total=None)
-                for part in layer.run(begin, wanted, broker):
-                    tally.add(part)
-                    progress.update(task, completed=tally.done, total=max(wanted, tally.done))
-            tallies.append((layer, begin, tally, time.monotonic() - begun_s))
-            _show_failures(console, layer, tally)
-    console.print(_table(tallies))
-    sys.exit(any(tally.failures for _, _, tally, _ in tallies))
+        yield broker
+
+
+def _play(console: Console, run: _Run, wanted: int, broker: Broker) -> None:
+    """All of a layer. The first failures are told as they come."""
+    begun_s = time.monotonic()
+    with _progress(console, run.layer) as progress:
+        task = progress.add_task(run.layer.name, total=None)
+        for part in run.layer.run(run.first, wanted, broker):
+            for failure in part.failures[: max(_SHOWN_FAILURES - len(run.tally.failures), 0)]:
+                _tell(console, _replay(run.layer, failure) + "\n")
+            run.tally.add(part)
+            run.took_s = time.monotonic() - begun_s
+            done = run.tally.done
+            progress.update(task, completed=done, total=max(wanted, done))
+    if run.tally.failures:
+        _tell(console, _how_many(run.layer, run.tally))
+
+
+def _tell(console: Console, text: str) -> None:
+    # Lines stay as they are: a command in two pieces is none.
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def told(layer: Layer, first: int, tally: Tally) -> str:
@@ -75,12 +113,20 @@ def told(layer: Layer, first: int, tally: Tally) -> str:
 
 
 def how_to_replay(layer: Layer, tally: Tally) -> str:
-    """The first failures, each with its command."""
-    shown = [
-        f"{failure.story}\nreplay: python -m tests.torture {layer.name} --seed {failure.seed}"
-        for failure in sorted(tally.failures, key=lambda failure: failure.seed)[:_SHOWN_FAILURES]
-    ]
-    return "\n\n".join([f"{layer.name}: {len(tally.failures)} of {tally.done} failed", *shown])
+    """How many failed, and the first of them, each with its command."""
+    told = sorted(tally.failures, key=lambda failure: (not failure.story, failure.seed))
+    shown = [_replay(layer, failure) for failure in told[:_SHOWN_FAILURES]]
+    return "\n\n".join([_how_many(layer, tally), *shown])
+
+
+def _replay(layer: Layer, failure: Failure) -> str:
+    return f"{failure.story}\nreplay: python -m tests.torture {layer.name} --seed {failure.seed}"
+
+
+def _how_many(layer: Layer, tally: Tally) -> str:
+    seeds = sorted({failure.seed for failure in tally.failures})
+    named = ", ".join(map(str, seeds[:_NAMED_SEEDS])) + ", ..." * (len(seeds) > _NAMED_SEEDS)
+    return f"{layer.name}: {len(tally.failures):,} of {tally.done:,} failed, of the seeds {named}"
 
 
 def _chosen(names: list[str]) -> list[Layer]:
@@ -102,19 +148,15 @@ def _progress(console: Console, layer: Layer) -> Progress:
     return Progress(*columns, console=console, transient=True)
 
 
-def _show_failures(console: Console, layer: Layer, tally: Tally) -> None:
-    if tally.failures:
-        console.print(how_to_replay(layer, tally), markup=False, highlight=False)
-
-
-def _table(tallies: list[tuple[Layer, int, Tally, float]]) -> Table:
+def _table(runs: list[_Run]) -> Table:
     table = Table("layer", "played", "seeds", "what happened", "failed", "minutes")
-    for layer, first, tally, took_s in tallies:
+    for run in runs:
+        layer, tally = run.layer, run.tally
         counts = "\n".join(f"{count:,} {what}" for what, count in sorted(tally.counts.items()))
-        seeds = f"{first} to {first + tally.done - 1}"
+        seeds = f"{run.first} to {run.first + tally.done - 1}" if tally.done else ""
         played = f"{tally.done:,} {layer.unit}"
         failed = str(len(tally.failures))
-        table.add_row(layer.name, played, seeds, counts, failed, f"{took_s / 60:.1f}")
+        table.add_row(layer.name, played, seeds, counts, failed, f"{run.took_s / 60:.1f}")
     return table
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from tests.real_kafka import RealKafka
 
@@ -19,7 +27,10 @@ Counts: TypeAlias = Counter[str]
 Broker: TypeAlias = Callable[[], RealKafka]
 """The broker of the whole run, started when it is asked for first."""
 
+_Part = TypeVar("_Part")
+
 _PROCESSES = 2
+_MOST_STORIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +43,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Tally:
-    """What came of some seeds, or of all."""
+    """What came of some seeds, or of all. Of many failures only the first have a story."""
 
     done: int = 0
     counts: Counts = field(default_factory=Counter)
@@ -42,7 +53,9 @@ class Tally:
         """`other` came of other seeds."""
         self.done += other.done
         self.counts.update(other.counts)
-        self.failures += other.failures
+        room = max(_MOST_STORIES - len(self.failures), 0)
+        self.failures += other.failures[:room]
+        self.failures += [replace(failure, story="") for failure in other.failures[room:]]
 
 
 class Layer(Protocol):
@@ -87,11 +100,10 @@ class Seeded:
             return
         play = partial(play_all, self.play, at_once=self.at_once)
         starts = range(first, first + amount, self.chunk)
-        chunks = [range(start, min(start + self.chunk, first + amount)) for start in starts]
+        chunks = (range(start, min(start + self.chunk, first + amount)) for start in starts)
         # Spawned: librdkafka's threads do not survive a fork.
-        with ProcessPoolExecutor(_PROCESSES, get_context("spawn")) as pool:
-            for part in as_completed([pool.submit(play, chunk) for chunk in chunks]):
-                yield part.result()
+        pool = ProcessPoolExecutor(_PROCESSES, get_context("spawn"), _end_when_interrupted)
+        yield from _as_they_come(pool, play, chunks, 2 * _PROCESSES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +123,31 @@ class OnBroker:
         def one(seed: int) -> Tally:
             return play_all(lambda each: self.play(each, kafka), range(seed, seed + 1))
 
-        with ThreadPoolExecutor(self.at_once, self.name) as pool:
-            plays = [pool.submit(one, seed) for seed in range(first, first + amount)]
-            try:
-                for part in as_completed(plays):
-                    yield part.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
+        pool = ThreadPoolExecutor(self.at_once, self.name)
+        yield from _as_they_come(pool, one, range(first, first + amount), self.at_once)
+
+
+def _as_they_come(
+    pool: Executor, play: Callable[[_Part], Tally], parts: Iterable[_Part], at_once: int
+) -> Iterator[Tally]:
+    """Not all are handed in at once: whoever interrupts it waits for no more than these."""
+    under_way: set[Future[Tally]] = set()
+    try:
+        for part in parts:
+            under_way.add(pool.submit(play, part))
+            if len(under_way) == at_once:
+                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                yield from (each.result() for each in done)
+        while under_way:
+            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            yield from (each.result() for each in done)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _end_when_interrupted() -> None:
+    # A worker that raised KeyboardInterrupt would go on with the next of its plays.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def play_all(play: Callable[[int], Counts], seeds: range, at_once: int = 1) -> Tally:

@@ -1,0 +1,100 @@
+"""What does a person see who plays a layer by hand?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.real_kafka import RealKafka
+from tests.torture import __main__ as torture
+from tests.torture.layer import Broker, Counts, Failure, Layer, Seeded, Tally, play_all
+
+_APP = typer.Typer()
+_APP.command()(torture.main)
+
+
+def _odd_ones_break(seed: int) -> Counts:
+    assert seed % 2 == 0, f"{seed} is odd"
+    return Counter({"attempts": 3})
+
+
+class _Here(Layer):
+    """All in this process; after the play `interrupted_after` somebody presses Ctrl-C."""
+
+    name, unit, short, long = "here", "plays", 4, 100
+
+    def __init__(self, interrupted_after: int | None = None) -> None:
+        self._interrupted_after = interrupted_after
+
+    def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
+        for seed in range(first, first + amount):
+            yield play_all(_odd_ones_break, range(seed, seed + 1))
+            if seed == self._interrupted_after:
+                raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("nowhere", "is none of: here"),
+        ("here --amount 0", "--amount"),
+        ("here --amount -5", "--amount"),
+        ("here --first -1", "--first"),
+        ("here --seed -1", "--seed"),
+        ("here --seed x", "--seed"),
+        ("here --seed 1 --amount 2", "--seed is one play of one layer"),
+        ("here here --seed 1", "--seed is one play of one layer"),
+        ("here --short --amount 2", "it is one of them"),
+    ],
+)
+def test_nonsense(monkeypatch: pytest.MonkeyPatch, arguments: str, said: str) -> None:
+    """Nothing is played, and one sentence says why: a run of no seeds would look like a proof."""
+    monkeypatch.setattr(torture, "LAYERS", (_Here(),))
+    ended = CliRunner().invoke(_APP, arguments.split(), env={"COLUMNS": "200"})
+    assert 2 == ended.exit_code
+    assert said in ended.output
+    assert "attempts" not in ended.output
+
+
+def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the first has its story and its command, and the seeds of the others are named."""
+    monkeypatch.setattr(torture, "LAYERS", (_Here(),))
+    ended = CliRunner().invoke(_APP, ["--amount", "10"])
+    assert 1 == ended.exit_code
+    assert "AssertionError: 5 is odd" in ended.output
+    assert "replay: python -m tests.torture here --seed 5\n" in ended.output
+    assert "here: 5 of 10 failed, of the seeds 1, 3, 5, 7, 9\n" in ended.output
+    assert 0 == CliRunner().invoke(_APP, ["here", "--seed", "4"]).exit_code
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was played by then is told."""
+    monkeypatch.setattr(torture, "LAYERS", (_Here(interrupted_after=2),))
+    ended = CliRunner().invoke(_APP, ["here"])
+    assert 130 == ended.exit_code
+    assert "3 plays" in ended.output
+
+
+def test_many_failures() -> None:
+    """A layer that fails a million times does not fill the memory with stories."""
+    tally = Tally()
+    for seed in range(100):
+        tally.add(Tally(1, failures=[Failure(seed, "a long one")]))
+    assert list(range(100)) == [failure.seed for failure in tally.failures]
+    assert 10 == sum(bool(failure.story) for failure in tally.failures)
+
+
+def test_left_in_the_midst() -> None:
+    """Whoever listens no longer waits for a few plays, and not for a million."""
+    layer = Seeded("two", "plays", short=1, long=1, play=_odd_ones_break, chunk=1)
+    with closing(layer.run(0, 1_000_000, _no_broker)) as plays:  # type: ignore[type-var]  # it is a generator
+        assert 1 == next(plays).done
+
+
+def _no_broker() -> RealKafka:
+    raise AssertionError("nobody asks for it")
