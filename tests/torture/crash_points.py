@@ -46,7 +46,9 @@ def cast(seed: int) -> Cast:
     lap, number = divmod(seed, len(POINTS))
     point, dice = POINTS[number], random.Random(seed)
     protocol = list(PROTOCOLS)[(lap + number) % len(PROTOCOLS)]
-    scope = point.plot.scopes[(lap // len(PROTOCOLS) + number) % len(point.plot.scopes)]
+    # Not in step with the protocols, which also are three.
+    turns = (lap + number) // len(PROTOCOLS) + 2 * number
+    scope = point.plot.scopes[turns % len(point.plot.scopes)]
     alone = point.plot.company == "nobody"
     return Cast(number, point, protocol, scope, alone and dice.random() < 0.25, dice)
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from linear_retry.scope import ScopeKind
 from tests.real_kafka import RealKafka
@@ -20,6 +21,7 @@ from tests.torture.struck_scene import struck_scene
 from tests.torture.weather_kinds import ROUND, Kind, Play
 
 _AT_ONCE = 6
+_SCOPES: tuple[ScopeKind, ...] = get_args(ScopeKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +37,20 @@ class Cast:
 
 
 def cast(seed: int) -> Cast:
-    """Kinds go round; each time that one comes, its state and protocol are the next ones."""
+    """Kinds go round; each time that one comes, its state, protocol and scope are the next ones.
+
+    In 24 times each state has come in each scope, and in each protocol.
+    """
     lap, number = divmod(seed, len(ROUND))
     kind, dice = ROUND[number], random.Random(seed)
     times = lap * ROUND.count(kind) + ROUND[:number].count(kind)
     state = STATES[(STATES.index(kind.first_state) + times) % len(STATES)]
     protocol = list(PROTOCOLS)[(ROUND.index(kind) + times) % len(PROTOCOLS)]
-    point = dice.choice([point for point in POINTS if point.state == state])
-    return Cast(kind, state, point, protocol, dice.choice(point.plot.scopes), dice)
+    # Not in step with the protocols, which also are three.
+    turns = times - times // len(STATES) + times // 24 + ROUND.index(kind) // 2
+    scope = _SCOPES[turns % len(_SCOPES)]
+    fitting = [one for one in POINTS if one.state == state and scope in one.plot.scopes]
+    return Cast(kind, state, dice.choice(fitting), protocol, scope, dice)
 
 
 def play(seed: int, kafka: RealKafka) -> Counts:
@@ -63,6 +71,7 @@ def play(seed: int, kafka: RealKafka) -> Counts:
                 f"{kind.name}": 1,
                 f"while {given.state}": 1,
                 f"in {given.protocol} groups": 1,
+                f"in scope {given.scope}": 1,
                 "attempts": len(scene.attempts()),
             }
         )
