@@ -49,7 +49,7 @@ CHOSEN: Names = {
 """What is the same in every state of a world; a test looks whether it is."""
 
 REFERENCES: Names = {
-    "small_world.World": ("committed", "armed"),
+    "small_world.World": ("armed", "committed", "guarantees", "member"),
     "group.FakeGroup": ("members", "witness"),
     "group.Member": ("circuits", "consumer", "_witness", "stop"),
     "assembly.Assembly": ("_admin", "_retention", "_stop"),
@@ -89,7 +89,7 @@ TOLD: Names = {
 complained; of topics, the letters, which nobody reads; of a held message, its content."""
 
 FOLLOWS: Names = {
-    "small_world.World": ("_committed_before", "_fed"),
+    "small_world.World": ("_committed_before", "fed", "seen_within", "turns"),
     "circuits.Circuits": ("_breakers", "_places", "_shown", "views"),
     "circuits.Held": ("epoch",),
     "reading.Reading": ("deadline_s",),

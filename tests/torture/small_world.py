@@ -93,8 +93,10 @@ class World:
     """One member of a group, on the fake Kafka, and what is known of what it has done.
 
     `left` are the faults that may still strike, and `arming` whether one was set since the last
-    poll. In which order a poll finds the partitions is librdkafka's business, so whoever moves the
-    world says it, and nothing is left to chance: for that it reaches into the fake.
+    poll. `turns` of the loop were made, and the guarantees were `fed` so many entries of the log;
+    `seen_within` is what an `Eye` has seen since. In which order a poll finds the partitions is
+    librdkafka's business, so whoever moves the world says it, and nothing is left to chance: for
+    that it reaches into the fake.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -118,7 +120,9 @@ class World:
         self.left = dict(FAULTS)
         self.arming = False
         self.guarantees = self._guarantees()
-        self._fed = 0
+        self.fed = 0
+        self.turns = 0
+        self.seen_within: dict[object, bytes] = {}
         self._committed_before = dict(self.committed)
         self._may_commit: set[Partition] = set()
         self.member.turn()  # what it asks the brokers at the start is answered
@@ -155,6 +159,8 @@ class World:
         assigned.clear()
         assigned.update((key, found[key]) for key in order if key in found)
         self.fetching._turn = 0
+        self.turns += 1
+        self.seen_within.clear()
         for change in self.membership.changes:
             change.partitions = tuple(key for key in order if key in change.partitions)
         with suppress(InjectedError):
@@ -199,7 +205,7 @@ class World:
             witness.committed(self.committed)
             self._committed_before = dict(self.committed)
         log = witness.entries
-        news, self._fed = log[self._fed :], len(log)
+        news, self.fed = log[self.fed :], len(log)
         if not news:
             return
         kept = self._kept()

@@ -16,7 +16,8 @@ from linear_retry.scope import Partition, Scope
 from tests.torture import left_out
 from tests.torture.exhaustive import Search
 from tests.torture.exploring import Explorer, Reached, play
-from tests.torture.fingerprint import class_name, fingerprint
+from tests.torture.eye import class_name
+from tests.torture.fingerprint import fingerprint
 from tests.torture.layer import Tally
 from tests.torture.shapes import DEEP, SHAPES
 from tests.torture.small_steps import enabled, take
@@ -177,14 +178,25 @@ def test_each_state_is_found_though_each_is_gone_on_from_once(number: int, depth
                     found.add(fingerprint(world)[0])
                     further.append(way.then(step))
         all_ways = further
-    pruned = Explorer()
-    level, known = [Way(number).seed], set()
-    for _ in range(depth):
-        states = pruned.expand(level).states
-        known |= {state.fingerprint for state in states}
-        level = [state.seed for state in states]
+    known = states(Explorer(), number, depth, 1)
     assert found == known
     assert len(known) < len(all_ways)
+
+
+@pytest.mark.parametrize(("number", "depth"), [(0, 5), (1, 4), (2, 5), *((n, 3) for n in (3, 7))])
+def test_it_does_not_matter_which_way_stands_for_a_state(number: int, depth: int) -> None:
+    """Gone on from by the last way found instead of the first, the states reached are the same."""
+    first, last = Explorer(), Explorer()
+    assert states(first, number, depth, 1) == states(last, number, depth, -1)
+
+
+def states(explorer: Explorer, number: int, depth: int, direction: int) -> set[bytes]:
+    level, known = [Way(number).seed], set()
+    for _ in range(depth):
+        found = explorer.expand(level[::direction]).states
+        known |= {state.fingerprint for state in found}
+        level = [state.seed for state in found]
+    return known
 
 
 @pytest.mark.parametrize("number", WORLDS)
@@ -218,6 +230,24 @@ def futures(explorer: Explorer, way: Way) -> set[object]:
             take(world, next_step)
             found.add((STEPS[step].verb, after, STEPS[next_step].verb, fingerprint(world)[0]))
     return found
+
+
+@pytest.mark.parametrize("number", WORLDS)
+def test_what_was_seen_stands_only_as_long_as_it_is_so(number: int) -> None:
+    """A world that was looked at after each step has the fingerprint of one that never was."""
+    dice = random.Random(number)
+    world = World(SHAPES[number])
+    taken: list[int] = []
+    for _ in range(30):
+        taken.append(dice.choice(list(enabled(world))))
+        take(world, taken[-1])
+        seen = fingerprint(world)
+    never = World(SHAPES[number])
+    for step in taken:
+        take(never, step)
+    assert seen == fingerprint(never)
+    world.seen_within.clear()
+    assert seen == fingerprint(world)
 
 
 def test_worlds_are_told_apart() -> None:

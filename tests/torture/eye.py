@@ -1,0 +1,272 @@
+"""What is seen of a small world, where all that matters is to be seen?"""
+
+from __future__ import annotations
+
+import marshal
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
+from hashlib import blake2b
+from operator import attrgetter
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType
+from typing import Any, TypeAlias
+
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from linear_retry.dead_letter import DeadLetter
+from linear_retry.scope import Partition, Scope
+from linear_retry.testing import (
+    Away,
+    Begun,
+    Committed,
+    Disturbed,
+    Ended,
+    Kept,
+    NothingEarly,
+    NothingLate,
+    Said,
+)
+from linear_retry.testing.guarantees.guarantee import Guarantee
+from tests.fake.clock import VirtualClock
+from tests.torture import left_out
+from tests.torture.small_world import Shape, World
+from tests.torture.snapshot import attributes
+
+_Seer: TypeAlias = Callable[["Eye", Any], Any]
+_Getter: TypeAlias = Callable[[Any], tuple[Any, ...]]
+
+
+@cache
+def _salt(shape: Shape) -> bytes:
+    """States of two worlds are never the same."""
+    return blake2b(repr(shape).encode()).digest()
+
+
+class Eye:
+    """Sees everything within reach of a world, but for what `left_out` names, with reasons.
+
+    Partitions are their places in a naming, so two states that differ in nothing but names look
+    the same under some naming of each. Times are distances from now. What is met again is only
+    named: so who refers to whom is seen as well.
+
+    The member, and what the guarantees remember, change only where the loop turns, the clock moves
+    or something is told: until then what was seen of them stands, for it is the most to look at.
+    """
+
+    def __init__(self, world: World, naming: tuple[Partition, ...]) -> None:
+        self.now_s: float = world.now_s
+        self._world = world
+        self._naming = naming
+        self._names: dict[object, int] = {key: place for place, key in enumerate(naming)}
+        self._met: set[int] = set()
+
+    def digest(self) -> bytes:
+        world = self._world
+        moment = self._naming, self.now_s, world.turns, world.fed
+        within = world.seen_within.get(moment)
+        if within is None:
+            within = world.seen_within[moment] = self._digest((world.member, world.guarantees))
+            self._met.clear()
+        return self._digest((world, within))
+
+    def _digest(self, thing: Any) -> bytes:
+        seen = marshal.dumps(self.see(thing), 2)
+        return blake2b(seen, digest_size=16, key=_salt(self._world.shape)).digest()
+
+    def see(self, thing: Any) -> Any:
+        """As a nest of tuples of numbers and texts. Raises `TypeError` for what nobody knows."""
+        return _SEERS[type(thing)](self, thing)
+
+    # -- containers ------------------------------------------------------------------------
+
+    def each(self, things: Iterable[Any]) -> Any:
+        return tuple([thing if type(thing) in _PLAIN else self.see(thing) for thing in things])
+
+    def pair_or_more(self, thing: Any) -> Any:
+        """A partition, or a message's place in one, has a name."""
+        if len(thing) in (2, 3) and type(thing[0]) is str:
+            name = self._names.get(thing[:2])
+            if name is not None:
+                return (name, *thing[2:])
+        return self.each(thing)
+
+    def set(self, things: Iterable[Any]) -> Any:
+        return tuple(sorted([self.see(thing) for thing in things]))
+
+    def mapping(self, thing: Mapping[Any, Any]) -> Any:
+        return tuple(sorted([(self.see(key), self.see(held)) for key, held in thing.items()]))
+
+    def place(self, topic: str | None, partition: int | None) -> Any:
+        return self.pair_or_more((topic or "", partition))
+
+    # -- times, and the rest of `SEEN_AS` --------------------------------------------------
+
+    def until(self, time_s: Any) -> Any:
+        if isinstance(time_s, dict):
+            return tuple(
+                sorted([(self.see(key), self.until(at_s)) for key, at_s in time_s.items()])
+            )
+        return round(max(time_s - self.now_s, 0.0), 6)
+
+    def since(self, time_s: float | None) -> float | None:
+        return None if time_s is None else round(self.now_s - time_s, 6)
+
+    def keys(self, thing: Mapping[Any, Any]) -> Any:
+        return tuple(
+            sorted(
+                (self.see(key), self.keys(held)) if isinstance(held, dict) else self.see(key)
+                for key, held in thing.items()
+            )
+        )
+
+    def firsts(self, thing: Mapping[Any, Any]) -> Any:
+        return tuple(sorted([(self.see(key), self.see(held[0])) for key, held in thing.items()]))
+
+    def in_order(self, thing: Mapping[Any, Any]) -> Any:
+        return self.each(thing.items())
+
+    # -- instances -------------------------------------------------------------------------
+
+    def instance(self, thing: Any, plainly: _Getter, otherwise: list[tuple[str, _Seer]]) -> Any:
+        if id(thing) in self._met:
+            return type(thing).__name__
+        self._met.add(id(thing))
+        seen = self.each(plainly(thing))
+        return (seen, *[see(self, getattr(thing, name)) for name, see in otherwise])
+
+    def clock(self, clock: VirtualClock) -> Any:
+        """What is scheduled: when, in which order, and what of."""
+        actions = sorted(clock._actions, key=lambda action: action[:2])
+        return tuple([(self.until(due_s), self.see(action)) for due_s, _, action in actions])
+
+    def early(self, guarantee: NothingEarly) -> Any:
+        """Nothing may begin before these times; what is past forbids nothing."""
+        waiting = guarantee._not_before.items()
+        return tuple(
+            sorted(
+                (self.see(key), self.until(time_s))
+                for key, (time_s, _) in waiting
+                if time_s > self.now_s
+            )
+        )
+
+    def late(self, guarantee: NothingLate) -> Any:
+        """How long has nobody seen to each circuit, up to when the member was last at work?"""
+        seen = []
+        for member, items in guarantee._open.items():
+            before_s = guarantee._before_s[member]
+            rests_s = self._world.member._rests_since_s
+            for scope, item in items.items():
+                idle_s = item.idle_s + max(rests_s - max(before_s, item.retry_at_s), 0.0)
+                retry_s = self.until(item.retry_at_s)
+                row = (self.see(scope), self.see(item.held) if item.held else (), retry_s)
+                seen.append((*row, round(idle_s, 6), item.others))
+        return tuple(sorted(seen))
+
+
+def _function(eye: Eye, thing: FunctionType) -> Any:
+    return (thing.__qualname__, eye.each(thing.__closure__ or ()))
+
+
+def _method(eye: Eye, thing: MethodType) -> Any:
+    return (thing.__func__.__qualname__, eye.see(thing.__self__))
+
+
+def _partial(eye: Eye, thing: partial[Any]) -> Any:
+    return (eye.see(thing.func), eye.each(thing.args))
+
+
+_ENTRIES = (Away, Begun, Committed, Disturbed, Ended, Kept, Said)
+
+_PLAIN: frozenset[type] = frozenset({bool, int, float, str, bytes, type(None)})
+
+
+class _Seers(dict[type, _Seer]):
+    def __missing__(self, kind: type) -> _Seer:
+        self[kind] = _seer_for(kind)
+        return self[kind]
+
+
+_SEERS = _Seers(
+    {
+        **dict.fromkeys(_PLAIN, lambda _, thing: thing),
+        tuple: Eye.pair_or_more,
+        list: Eye.each,
+        deque: Eye.each,
+        set: Eye.set,
+        frozenset: Eye.set,
+        FunctionType: _function,
+        MethodType: _method,
+        partial: _partial,
+        BuiltinFunctionType: lambda _, thing: thing.__qualname__,
+        CellType: lambda eye, cell: eye.see(cell.cell_contents),
+        TopicPartition: lambda eye, item: (eye.place(item.topic, item.partition), item.offset),
+        Message: lambda eye, one: (
+            eye.place(one.topic(), one.partition()),
+            one.offset(),
+            eye.see(one.error()),
+        ),
+        KafkaError: lambda _, error: error.code(),
+        Scope: lambda eye, scope: (scope.topic or "", eye.place(scope.topic, scope.partition)),
+        DeadLetter: lambda _, letter: letter.reason,
+        VirtualClock: Eye.clock,
+        NothingEarly: Eye.early,
+        NothingLate: Eye.late,
+        # A guarantee keeps them for the time, and for the story.
+        **dict.fromkeys(_ENTRIES, lambda eye, entry: eye.since(entry.at_s)),
+    }
+)
+
+_HOW: dict[left_out.How, _Seer] = {
+    "until": Eye.until,
+    "since": Eye.since,
+    "keys": Eye.keys,
+    "firsts": Eye.firsts,
+    "set": Eye.set,
+    "in order": Eye.in_order,
+}
+
+
+def _seer_for(kind: type) -> _Seer:
+    if issubclass(kind, dict):
+        return Eye.mapping
+    if issubclass(kind, BaseException):
+        return lambda eye, thing: kind.__name__
+    if not kind.__module__.startswith(("linear_retry.", "tests.")):
+        raise TypeError(f"nobody knows what to see of a {kind}")
+    looks: tuple[_Getter, list[tuple[str, _Seer]]] | None = None
+
+    def see(eye: Eye, thing: Any) -> Any:
+        nonlocal looks
+        if looks is None:
+            looks = _looks_at(thing)
+        return eye.instance(thing, *looks)
+
+    return see
+
+
+def _looks_at(thing: Any) -> tuple[_Getter, list[tuple[str, _Seer]]]:
+    """All attributes but those left out: those that are seen plainly, and the others."""
+    name = class_name(type(thing))
+    how = left_out.SEEN_AS.get(name, {})
+    unseen = {attribute for names in left_out.EVERYTHING for attribute in names.get(name, ())}
+    if isinstance(thing, Guarantee):
+        unseen.add(left_out.BROKEN)
+    seen = sorted(set(attributes(thing)) - unseen)
+    plainly = [each for each in seen if each not in how]
+    return _getter(plainly), [(each, _HOW[how[each]]) for each in seen if each in how]
+
+
+def _getter(names: list[str]) -> _Getter:
+    match names:
+        case []:
+            return lambda _: ()
+        case [name]:
+            return lambda thing: (getattr(thing, name),)
+        case _:
+            return attrgetter(*names)
+
+
+def class_name(kind: type) -> str:
+    """As `left_out` writes it."""
+    return f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
