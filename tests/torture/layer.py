@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
+    BrokenExecutor,
     Executor,
     Future,
     ProcessPoolExecutor,
@@ -16,8 +17,9 @@ from concurrent.futures import (
 )
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from multiprocessing import get_context
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias
 
 from tests.real_kafka import RealKafka
 
@@ -26,8 +28,6 @@ Counts: TypeAlias = Counter[str]
 
 Broker: TypeAlias = Callable[[], RealKafka]
 """The broker of the whole run, started when it is asked for first."""
-
-_Part = TypeVar("_Part")
 
 _PROCESSES = 2
 _MOST_STORIES = 10
@@ -120,29 +120,38 @@ class OnBroker:
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
         kafka = broker()
 
-        def one(seed: int) -> Tally:
-            return play_all(lambda each: self.play(each, kafka), range(seed, seed + 1))
+        def one(seeds: range) -> Tally:
+            return play_all(lambda seed: self.play(seed, kafka), seeds)
 
         pool = ThreadPoolExecutor(self.at_once, self.name)
-        yield from _as_they_come(pool, one, range(first, first + amount), self.at_once)
+        each = (range(seed, seed + 1) for seed in range(first, first + amount))
+        yield from _as_they_come(pool, one, each, self.at_once)
 
 
 def _as_they_come(
-    pool: Executor, play: Callable[[_Part], Tally], parts: Iterable[_Part], at_once: int
+    pool: Executor, play: Callable[[range], Tally], parts: Iterator[range], at_once: int
 ) -> Iterator[Tally]:
     """Not all are handed in at once: whoever interrupts it waits for no more than these."""
-    under_way: set[Future[Tally]] = set()
+    under_way: dict[Future[Tally], range] = {}
     try:
-        for part in parts:
-            under_way.add(pool.submit(play, part))
-            if len(under_way) == at_once:
-                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-                yield from (each.result() for each in done)
-        while under_way:
-            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-            yield from (each.result() for each in done)
+        while True:
+            for part in islice(parts, at_once - len(under_way)):
+                under_way[pool.submit(play, part)] = part
+            if not under_way:
+                return
+            for done in wait(under_way, return_when=FIRST_COMPLETED).done:
+                yield done.result()
+                del under_way[done]
+    except BrokenExecutor as error:
+        yield Tally(failures=[_died(part, error) for part in under_way.values()])
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _died(seeds: range, error: BrokenExecutor) -> Failure:
+    """librdkafka can take a whole process with it, and nobody is left to say which seed it was."""
+    find = f"--first {seeds.start} --amount {len(seeds)}"
+    return Failure(seeds.start, f"{error}\nPerhaps in one of these seeds: {find}")
 
 
 def _end_when_interrupted() -> None:

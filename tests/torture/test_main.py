@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -94,6 +96,21 @@ def test_left_in_the_midst() -> None:
     layer = Seeded("two", "plays", short=1, long=1, play=_odd_ones_break, chunk=1)
     with closing(layer.run(0, 1_000_000, _no_broker)) as plays:  # type: ignore[type-var]  # it is a generator
         assert 1 == next(plays).done
+
+
+def test_a_process_that_dies() -> None:
+    """Nobody can say in which seed, so those that it may have been are told, with all the rest."""
+    layer = Seeded("two", "plays", short=1, long=1, play=_seven_kills, chunk=5)
+    tally = Tally()
+    for part in layer.run(0, 100, _no_broker):
+        tally.add(part)
+    assert any("--first 5 --amount 5" in failure.story for failure in tally.failures)
+
+
+def _seven_kills(seed: int) -> Counts:
+    if seed == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Counter()
 
 
 def _no_broker() -> RealKafka:
