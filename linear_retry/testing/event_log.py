@@ -142,12 +142,12 @@ class EventLog:
         """For `listeners=` of the consumer that is called `member` here."""
         return lambda event: self._write(Said(self.now_s(), member, event))
 
-    def handler(self, member: str, inner: Callable[[Any], object]) -> Callable[[Any], None]:
+    def handler(self, member: str, inner: Callable[[Any], object]) -> Callable[[Any], object]:
         """`inner`, a handler, each call of which is written down."""
 
-        def watched(message: Any) -> None:
+        def watched(message: Any) -> object:
             with self.attempting(member, message):
-                inner(message)
+                return inner(message)  # the consumer refuses what it would have to await
 
         return watched
 

@@ -14,11 +14,18 @@ def when_done(
 ) -> None:
     """Call `then`, once, when all of `visible` is done: handled, dead-lettered, skipped.
 
-    For `consumer.stop`. Called by whoever writes the entry: in the handler's thread.
+    For `consumer.stop`. Called by whoever writes the entry: in the handler's thread; or at once,
+    where all of it is done already.
     """
     left: set[Place] = {
         (*partition, offset) for partition, found in visible.items() for offset in found
     }
+
+    for entry in log.entries:
+        left.difference_update(done_by(entry))
+    if not left:
+        then()
+        return
 
     def watch(entry: Entry) -> None:
         if left:

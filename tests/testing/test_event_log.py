@@ -136,6 +136,20 @@ def test_done_is_what_is_handled_or_buried(log: EventLog) -> None:
     assert [3] == calls
 
 
+def test_nothing_to_wait_for_is_done_at_once(log: EventLog) -> None:
+    """An empty topic, or one that was read before: a consumer would never be told to stop."""
+    calls: list[str] = []
+    when_done(log, {P0: []}, lambda: calls.append("empty"))
+    log.handler("one", str)(_MESSAGE)
+    when_done(log, {P0: [7]}, lambda: calls.append("read before"))
+    assert ["empty", "read before"] == calls
+
+
+def test_a_handler_gives_what_it_gave(log: EventLog) -> None:
+    """A consumer finds out by it that a handler would have to be awaited, and refuses it."""
+    assert "returned" == log.handler("one", lambda _: "returned")(_MESSAGE)
+
+
 @pytest.mark.parametrize(
     ("entry", "line"),
     [
