@@ -14,6 +14,7 @@ from linear_retry.testing import (
     LettersWithinLimit,
     NothingLate,
     NothingWhileOpen,
+    OnlyWhileOwned,
     broken,
 )
 from tests.testing.logs import (
@@ -128,6 +129,38 @@ HOLD = {
         stopped(3, "two"),
     ],
     "retention was faster, and it was said": life(said(1, events.DataLost(*P0, 0, 3)), *BOTH),
+    "retention was faster, and nobody knew by how much": life(
+        said(1, events.DataLost(*P0, 0, None)), attempt(1, 2), *BOTH
+    ),
+    "a circuit is open for long, and then again": life(
+        *BOTH,
+        attempt(1, 0, how="failed"),
+        opened(1, 0, 60),
+        attempt(62, 0, how="failed"),
+        stays_open(62, 0, 2, 60),
+        attempt(123, 0),
+        closed(123),
+        attempt(124, 1),
+        attempt(125, 2),
+        end_s=126,
+    ),
+    "a letter is acknowledged as its partition goes": life(
+        attempt(1, 0, how="failed"),
+        revoked(1, P0),
+        letter(1, 0, 1, reason="permanent"),
+        assigned(2, P0),
+        attempt(2, 1),
+        attempt(2, 2),
+        *BOTH,
+    ),
+    "handled before it is written down to be there": [
+        assigned(0),
+        *attempt(1, 0),
+        *appended(2),
+        *[entry for part in (*BOTH, attempt(2, 1), attempt(2, 2)) for entry in part],
+        committed(20, 3, 2),
+        stopped(20),
+    ],
     "a handler takes its time": life(
         begun(1, 0),
         attempt(60, 0)[1:],
@@ -298,6 +331,21 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
         [9, 14],
         "orders[0] stood still for 19.000 s in one, which no open circuit stopped; 2 is not done",
     ),
+    "its circuit is never probed": (
+        "Alive",
+        life(
+            *BOTH,
+            attempt(1, 0, how="failed"),
+            opened(1, 0, 60),
+            attempt(75, 0),
+            closed(75),
+            attempt(75, 1),
+            attempt(75, 2),
+            end_s=75,
+        ),
+        [12, 13],
+        "orders[0] stood still for 14.000 s in one, after retry_at; 0 is not done",
+    ),
     "dead-lettered too early": (
         "DeadLetteredOnlyWhenDue",
         life(
@@ -317,6 +365,21 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
         "DeadLetteredOnlyWhenDue",
         life(letter(1, 0, 1, reason="permanent"), attempt(1, 1), attempt(1, 2), *BOTH),
         [6],
+        "orders[0]@0 has a dead letter, and no attempt of it has failed, in one",
+    ),
+    "dead-lettered for the failure of an ownership before": (
+        "DeadLetteredOnlyWhenDue",
+        life(
+            attempt(1, 0, how="failed"),
+            revoked(1, P0),
+            assigned(1, P0),
+            attempt(1, 0, P1),
+            letter(1, 0, 1, reason="permanent"),
+            attempt(1, 1),
+            attempt(1, 2),
+            attempt(1, 1, P1),
+        ),
+        [12],
         "orders[0]@0 has a dead letter, and no attempt of it has failed, in one",
     ),
     "failures miscounted": (
@@ -417,6 +480,14 @@ def test_a_violation_is_a_text_to_read() -> None:
         lines[0].strip()[:24],
         lines[1].strip(),
     ]
+
+
+def test_of_many_violations_the_last_show_only_their_ends() -> None:
+    """So that a long log with thousands of them is not cut out thousands of times."""
+    log: list[Entry] = [assigned(0), revoked(1), *(begun(2, offset) for offset in range(150))]
+    found = broken(log, [OnlyWhileOwned()])
+    assert 150 == len(found)
+    assert [(log[1], *log[2:102]), (log[1], log[102])] == [one.stretch for one in found[99:101]]
 
 
 def test_a_long_stretch_is_cut_in_the_middle() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from linear_retry import events
 from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Ended, Entry, Place, Said
+from linear_retry.testing.event_log import Begun, Ended, Entry, Place, Said
 
 
 class Done:
@@ -16,11 +16,20 @@ class Done:
 
     def __init__(self) -> None:
         self._offsets: dict[Partition, set[int]] = defaultdict(set)
+        self._lost_from: dict[Partition, int] = {}
 
     def feed(self, entry: Entry) -> None:
         """What happened next."""
         for topic, number, offset in done_by(entry):
             self._offsets[topic, number].add(offset)
+        match entry:
+            case Said(_, _, events.DataLost(topic, number, offset, None)):
+                self._lost_from[topic, number] = offset
+            case Begun(_, _, (topic, number, offset)) if (topic, number) in self._lost_from:
+                # It was said to be lost up to nobody knew where: up to what is read next.
+                self._offsets[topic, number].update(
+                    range(self._lost_from.pop((topic, number)), offset)
+                )
 
     def in_partition(self, partition: Partition) -> set[int]:
         """The offsets; not a copy."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from linear_retry.scope import Partition
 from linear_retry.testing.event_log import Appended, Begun, Committed, Disturbed, Ended, Entry, Said
 
 _SHOWN_ENTRIES = 30
+_CUT_OUT = 100
+"""So many stretches of one guarantee are cut out: thousands of a long log would take hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,8 @@ class Violation:
     """A guarantee that does not hold: `text` in one sentence, and what shows it.
 
     `stretch` is the shortest stretch of the log that does, without what concerns neither the
-    member nor the partition. Empty where it is what is missing that shows it.
+    member nor the partition. Empty where it is what is missing that shows it; after a hundred
+    violations of one guarantee only its two ends.
     """
 
     guarantee: str
@@ -63,7 +66,11 @@ class Guarantee(ABC):
     def violations(self, log: Sequence[Entry]) -> list[Violation]:
         """What was broken so far. `log` is what was fed: the stretches are cut from it."""
         name = type(self).__name__
-        return [Violation(name, broken.text, _stretch(log, broken)) for broken in self._broken]
+        where = _places(log, self._broken)
+        return [
+            Violation(name, broken.text, _stretch(log, broken, where, short=number >= _CUT_OUT))
+            for number, broken in enumerate(self._broken)
+        ]
 
     def _break(
         self,
@@ -88,20 +95,25 @@ def broken(log: Sequence[Entry], guarantees: Iterable[Guarantee]) -> list[Violat
     return found
 
 
-def _stretch(log: Sequence[Entry], broken: _Broken) -> tuple[Entry, ...]:
-    if broken.last is None:
+def _stretch(
+    log: Sequence[Entry], broken: _Broken, where: Mapping[int, int], *, short: bool
+) -> tuple[Entry, ...]:
+    first, last = broken.first or broken.last, broken.last
+    if first is None or last is None:
         return ()
-    end = _index(log, broken.last)
-    begin = end if broken.first is None else _index(log, broken.first)
+    if short:
+        return (last,) if first is last else (first, last)
     return tuple(
         entry
-        for entry in log[begin : end + 1]
-        if entry is broken.first or entry is broken.last or _concerns(entry, broken)
+        for entry in log[where[id(first)] : where[id(last)] + 1]
+        if entry is first or entry is last or _concerns(entry, broken)
     )
 
 
-def _index(log: Sequence[Entry], wanted: Entry) -> int:
-    return next(index for index, entry in enumerate(log) if entry is wanted)
+def _places(log: Sequence[Entry], all_broken: Iterable[_Broken]) -> dict[int, int]:
+    """Where in the log the entries are that begin and end a stretch, by their identity."""
+    ends = {id(entry) for broken in all_broken for entry in (broken.first, broken.last)}
+    return {id(entry): index for index, entry in enumerate(log) if id(entry) in ends}
 
 
 def _concerns(entry: Entry, broken: _Broken) -> bool:

@@ -8,25 +8,27 @@ from dataclasses import dataclass
 
 from linear_retry import events
 from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Ended, Entry, Place, Said, shown
+from linear_retry.testing.event_log import Begun, Ended, Entry, Place, Said, shown
 from linear_retry.testing.guarantees.done import place_of
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
 @dataclass(slots=True)
 class _Life:
-    """A message in one ownership."""
+    """A message in one ownership. `gone`: that is over, and its letter may be on its way still."""
 
     first: Ended
     failures: int = 0
     held_back: int = 0
+    gone: bool = False
 
 
 class DeadLetteredOnlyWhenDue(Guarantee):
     """A dead letter follows a failed attempt in the same ownership, and none comes too early.
 
     `exhausted`: after exactly the strategy's failures plus one, and one more for each time that
-    the limit of letters in a row held it back.
+    the limit of letters in a row held it back. What was sent before the partition was taken back
+    may be acknowledged after that, but before the member attempts anything else.
     """
 
     def __init__(self, strategy_length: int | None) -> None:
@@ -34,9 +36,14 @@ class DeadLetteredOnlyWhenDue(Guarantee):
         super().__init__()
         self._strategy_length = strategy_length
         self._lives: dict[str, dict[Place, _Life]] = defaultdict(dict)
+        self._have_gone: set[str] = set()
 
     def feed(self, entry: Entry) -> None:
         match entry:
+            case Begun(_, member) if member in self._have_gone:
+                self._have_gone.discard(member)
+                lives = self._lives[member]
+                self._lives[member] = {p: life for p, life in lives.items() if not life.gone}
             case Ended(_, member, place, "failed"):
                 self._lives[member].setdefault(place, _Life(entry)).failures += 1
             case Ended(_, member, place, "done"):
@@ -74,9 +81,10 @@ class DeadLetteredOnlyWhenDue(Guarantee):
 
     def _forget(self, member: str, partitions: Iterable[Partition]) -> None:
         gone = {*partitions}
-        lives = self._lives[member]
-        if gone and lives:
-            self._lives[member] = {p: life for p, life in lives.items() if p[:2] not in gone}
+        for place, life in self._lives[member].items():
+            if place[:2] in gone:
+                life.gone = True
+                self._have_gone.add(member)
 
 
 class LettersWithinLimit(Guarantee):

@@ -1,4 +1,4 @@
-"""Does something stand still that no open circuit stops?"""
+"""Does something stand still that no open circuit stops, or that one stops for too long?"""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from dataclasses import dataclass, field
 from linear_retry import events
 from linear_retry.scope import Partition, Scope
 from linear_retry.testing.event_log import Appended, Begun, Disturbed, Ended, Entry, Said
-from linear_retry.testing.guarantees.done import done_by
+from linear_retry.testing.guarantees.done import Done, done_by
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
 @dataclass(slots=True)
 class _Reader:
-    """A member: what it has, what its open circuits stop, and how long its handler has worked."""
+    """A member: what it has, until when its circuits stop what, how long its handler has worked."""
 
     owned: set[Partition] = field(default_factory=set)
-    open: set[Scope] = field(default_factory=set)
+    open: dict[Scope, float] = field(default_factory=dict)
     begun_s: float | None = None
     _worked_s: float = 0.0
+
+    def retry_at_s(self, partition: Partition) -> float | None:
+        """When the last circuit that stops it is due; None where none does."""
+        times = (at_s for scope, at_s in self.open.items() if scope.covers(partition))
+        return max(times, default=None)
 
     def end(self, at_s: float) -> None:
         """The attempt in progress is over."""
@@ -35,7 +40,7 @@ class _Reader:
 class _Wait:
     """What one partition waits for since when; the time that its owner's handler took is not in.
 
-    `since` is None where it waits for nothing: it has no lag, no owner, or a circuit stops it.
+    `since` is None where it waits for nothing: it has no lag, or no owner.
     """
 
     lag: set[int] = field(default_factory=set)
@@ -47,6 +52,7 @@ class _Wait:
 class Alive(Guarantee):
     """No partition with lag that no open circuit stops stands still for longer than `within_s`.
 
+    Nor one that a circuit stops, for longer than that after its `retry_at`.
     What there is to read is what the log says was `Appended`; while a partition has no owner, or
     something from outside stands in the way (`Disturbed`), nobody is to blame, and the time that a
     handler takes is the handler's.
@@ -59,14 +65,17 @@ class Alive(Guarantee):
         self._waits: dict[Partition, _Wait] = defaultdict(_Wait)
         self._disturbances = 0
         self._last: Entry | None = None
+        # A message may be handled before whoever has written it writes that down.
+        self._done = Done()
 
     def feed(self, entry: Entry) -> None:
         self._last = entry
+        self._done.feed(entry)
         match entry:
             case Begun(at_s, member, place):
                 self._look(entry, [place[:2]])
                 self._readers[member].begun_s = at_s
-            case Appended(_, _, place):
+            case Appended(_, _, place) if place[2] not in self._done.in_partition(place[:2]):
                 if not self._waits[place[:2]].lag:
                     self._look(entry, [place[:2]])
                 self._waits[place[:2]].lag.add(place[2])
@@ -108,7 +117,13 @@ class Alive(Guarantee):
                 changed = event.partitions
             case events.Stopped():
                 changed = [*reader.owned]
-            case events.CircuitOpened() | events.CircuitClosed() | events.DeadLetterFailed():
+            case (
+                events.CircuitOpened()
+                | events.ProbeFailed()
+                | events.LimitReached()
+                | events.DeadLetterFailed()
+                | events.CircuitClosed()
+            ):
                 changed = [p for p in reader.owned if event.scope.covers(p)]
         self._look(said, changed)
         self._apply(said, reader)
@@ -128,10 +143,15 @@ class Alive(Guarantee):
                 for partition in gone:
                     if self._waits[partition].owner == said.member:
                         self._waits[partition].owner = None
-            case events.CircuitOpened() | events.DeadLetterFailed() as event:
-                reader.open.add(event.scope)
+            case (
+                events.CircuitOpened()
+                | events.ProbeFailed()
+                | events.LimitReached()
+                | events.DeadLetterFailed() as event
+            ):
+                reader.open[event.scope] = said.at_s + event.delay_s
             case events.CircuitClosed(scope):
-                reader.open.discard(scope)
+                reader.open.pop(scope, None)
 
     def _look(self, entry: Entry, partitions: Iterable[Partition]) -> None:
         """Whether one of these has waited for too long by now."""
@@ -139,12 +159,18 @@ class Alive(Guarantee):
             wait = self._waits[partition]
             if wait.since is None or wait.owner is None:
                 continue
-            worked_s = self._readers[wait.owner].worked_s(entry.at_s) - wait.worked_s
-            waited_s = entry.at_s - wait.since.at_s - worked_s
+            reader = self._readers[wait.owner]
+            waited_s = entry.at_s - wait.since.at_s - reader.worked_s(entry.at_s) + wait.worked_s
+            if waited_s <= self._within_s:  # nearly always, and the circuits may be hundreds
+                continue
+            retry_at_s = reader.retry_at_s(partition)
+            if retry_at_s is not None:
+                waited_s -= max(retry_at_s - wait.since.at_s, 0.0)
             if waited_s > self._within_s:
+                what = "which no open circuit stopped" if retry_at_s is None else "after retry_at"
                 text = (
                     f"{partition[0]}[{partition[1]}] stood still for {waited_s:.3f} s in "
-                    f"{wait.owner}, which no open circuit stopped; {min(wait.lag)} is not done"
+                    f"{wait.owner}, {what}; {min(wait.lag)} is not done"
                 )
                 self._break(text, wait.since, entry, member=wait.owner, partition=partition)
                 wait.since = None  # said once, until something moves
@@ -153,14 +179,12 @@ class Alive(Guarantee):
         """From now on these wait for the next thing, if there is one to wait for."""
         for partition in partitions:
             wait = self._waits[partition]
-            if not self._is_due(partition, wait):
+            if not self._is_due(wait):
                 wait.since = None
             elif anew or wait.since is None:
                 assert wait.owner is not None
                 reader = self._readers[wait.owner]
                 wait.since, wait.worked_s = entry, reader.worked_s(entry.at_s)
 
-    def _is_due(self, partition: Partition, wait: _Wait) -> bool:
-        if wait.owner is None or not wait.lag or self._disturbances:
-            return False
-        return not any(scope.covers(partition) for scope in self._readers[wait.owner].open)
+    def _is_due(self, wait: _Wait) -> bool:
+        return wait.owner is not None and bool(wait.lag) and not self._disturbances
