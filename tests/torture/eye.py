@@ -108,7 +108,9 @@ class Eye:
             )
         return round(max(time_s - self.now_s, 0.0), 6)
 
-    def since(self, time_s: float | None) -> float | None:
+    def since(self, time_s: Any) -> Any:
+        if isinstance(time_s, dict):
+            return tuple(sorted([(self.see(key), self.since(at)) for key, at in time_s.items()]))
         return None if time_s is None else round(self.now_s - time_s, 6)
 
     def keys(self, thing: Mapping[Any, Any]) -> Any:

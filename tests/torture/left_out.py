@@ -136,6 +136,8 @@ SEEN_AS: dict[str, dict[str, How]] = {
     "commits.CommittedOnlyDone": {"_before": "firsts"},
     "duplicates.BoundedDuplicates": {"_done": "keys"},
     "standstill._Open": {"retry_at_s": "until"},
+    # How far past its time a circuit is counts here: it is taken off what a partition has waited.
+    "life._Reader": {"open": "since"},
 }
 """Times as distances: `until` a deadline, 0 where it is past; `since` something. Of a mapping
 only the `keys`, or the `firsts` of its values (the second is there for the story), or its pairs
