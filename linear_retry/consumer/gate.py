@@ -30,7 +30,7 @@ class Gate:
         self._steering = steering
         self._complaints = Complaints()
         self._refusals = Complaints()
-        self._fatal_since_s = float("inf")
+        self._unexplained: tuple[KafkaError, float] | None = None
 
     def admit(self, arrivals: list[Message]) -> None:
         """Let the messages among these join the read-ahead; errors are dealt with.
@@ -38,6 +38,8 @@ class Gate:
         Raises what cannot be mended (`raise_if_hopeless`), and `DataLossError`.
         """
         parts = self._parts
+        if self._unexplained is not None:
+            self._raise_if_never_explained(*self._unexplained)
         # The usual case must cost next to nothing: nothing is open, and nobody here awaits a
         # first message.
         if not parts.circuits and not any(map(Message.error, arrivals)):
@@ -150,24 +152,26 @@ class Gate:
 
     def commit_refused(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
         """Retriable: the next commit says the same and more. Not a member any more: all is lost."""
-        unexplained = is_unexplained(error) and self._reason_may_come()
+        unexplained = is_unexplained(error)
         if not unexplained:
             raise_if_hopeless(error)
+        elif self._unexplained is None:
+            self._unexplained = error, self._parts.clock.now_s()
         if self._refusals.hear(error.code(), self._parts.clock.now_s()) is not None:
             self._parts.emit(CommitFailed(f"{error.name()}: {error.str()}", partitions))
-        if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
+        if unexplained or error.code() == KafkaError.UNKNOWN_MEMBER_ID:
             self._steering.disown(self._parts.ownership.partitions, "not a member any more")
-        elif not unexplained and not is_retriable_commit(error):
+        elif not is_retriable_commit(error):
             raise BrokerError(f"a commit was refused: {error.name()}: {error.str()}")
 
-    def _reason_may_come(self) -> bool:
+    def _raise_if_never_explained(self, error: KafkaError, since_s: float) -> None:
         """A commit's answer says of a fatal error only that it is one; a poll then says which.
 
-        It is waited for, or a member that was fenced would be told to be started anew.
+        That is waited for, with nothing handled meanwhile, or a member that was fenced would be
+        told to be started anew.
         """
-        now_s = self._parts.clock.now_s()
-        self._fatal_since_s = min(self._fatal_since_s, now_s)
-        return now_s < self._fatal_since_s + _REASON_WITHIN_S
+        if self._parts.clock.now_s() >= since_s + _REASON_WITHIN_S:
+            raise_if_hopeless(error)
 
     def _reset(self, partition: Partition, offset: int | None) -> None:
         """No committed offset, or one that the broker does not have any more.

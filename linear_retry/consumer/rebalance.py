@@ -41,9 +41,10 @@ class Rebalance:
         parts.offsets.begin(partitions)
         parts.reading.start_small()
         try:
-            self._steering.settle(partitions)
-        finally:
+            # First: what settling finds to be gone already is said to be lost after it.
             parts.emit(Assigned(tuple(partitions)))
+        finally:
+            self._steering.settle(partitions)
 
     def revoked(self, partitions: list[Partition]) -> None:
         """Commit what is done, then drop the state: the next owner starts the strategy anew.

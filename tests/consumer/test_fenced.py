@@ -8,8 +8,13 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, FencedError, events
+from linear_retry.testing import Begun
 from tests.consumer.group import FakeGroup, Protocol
 from tests.consumer.misbehaving import reading, said, until
+
+
+def _attempts(group: FakeGroup) -> int:
+    return sum(isinstance(entry, Begun) for entry in group.witness.entries)
 
 
 @pytest.mark.parametrize("protocol", get_args(Protocol))
@@ -52,3 +57,18 @@ def test_nobody_says_why() -> None:
     with pytest.raises(BrokerError, match="start it anew"):
         until(group, lambda: not group.fake.faults.left())
     assert [] == group.violations(finished=False)
+
+
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+def test_nothing_is_handled_until_somebody_says_why(protocol: Protocol) -> None:
+    """Between the answer to the commit and the reason the member may be fenced already: it went on
+    with what it had read."""
+    group = reading(protocol)
+    group.fake.faults.fail_commit(KafkaError._FATAL)
+    until(group, lambda: said(group.members[0], events.CommitFailed))
+    before = _attempts(group)
+    group.produce(0, 5)
+    with pytest.raises(BrokerError, match="start it anew"):
+        group.turn(1_000)
+    assert before == _attempts(group)
+    assert said(group.members[0], events.Lost)

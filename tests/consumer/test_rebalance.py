@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import BrokerError, ConfigurationError, events
 from linear_retry.consumer.gate import Gate
@@ -69,3 +69,13 @@ def test_a_partition_that_comes_back() -> None:
     scene.rebalance.assigned([_P0])
     assert {_P0: None, _P1: 7} == scene.parts.offsets.starts()
     assert {_P1: 7} == scene.parts.offsets.uncommitted()
+
+
+def test_what_is_gone_already_is_lost_after_it_was_assigned() -> None:
+    """The bug: where librdkafka refused to resume what it had just been given, `Lost` came before
+    `Assigned`, and whoever followed the events took it for ours for ever."""
+    scene = _Scene()
+    scene.joined.librdkafka.answers["assignment"] = []
+    scene.joined.librdkafka.answers["resume"] = KafkaException(KafkaError(KafkaError._STATE))
+    scene.rebalance.assigned([_P0])
+    assert [events.Assigned, events.Lost] == list(map(type, scene.joined.happened))
