@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import cycle, islice
 from typing import Any
 
-from linear_retry.testing import EventLog, Place
+from linear_retry.testing import Ended, EventLog, Place, Said
 from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.players import AsyncPlayer, OwnLoopPlayer, Player
@@ -66,8 +66,21 @@ class PlayedGroup(FakeGroup):
         """Whether its sender is gone, or goes on though the letter's offset is committed."""
         there = [player for player in self.players if player.name == sender and not player.silent]
         committed = self.fake.group(GROUP).get(place[:2], 0) > place[2]
-        # Below the last are those in the midst of a turn, who may be about to say it.
-        return not there or (committed and not any(each in self.acting[:-1] for each in there))
+        # Below the last are those in the midst of a turn, who may be about to say it; and whoever
+        # holds the message will find out.
+        return not there or (
+            committed and not any(each in self.acting[:-1] or _holds(each, place) for each in there)
+        )
+
+    def has_forgotten_a_failure(self, player: Player) -> bool:
+        """Whether the last attempt has failed, and nothing was said of that."""
+        for entry in reversed(self.witness.entries):
+            match entry:
+                case Ended(_, player.name, _, how):
+                    return how == "failed"
+                case Said(_, player.name):
+                    return False
+        return False
 
     def remove(self, player: Player) -> None:
         self.players.remove(player)
@@ -88,3 +101,8 @@ class PlayedGroup(FakeGroup):
     def end(self) -> None:
         if self._loop is not None:
             self._loop.close()
+
+
+def _holds(player: Player, place: Place) -> bool:
+    views = player.circuits.views.values()
+    return any((view.topic, view.partition, view.offset) == place for view in views)

@@ -31,7 +31,7 @@ class PlayedKafka(FakeKafka):
     """The fake Kafka, which says when something may strike; it keeps no log of the calls."""
 
     def __init__(self, strike: Callable[[State | None], None]) -> None:
-        """`strike` is called before each call of a client, with None where nothing is special."""
+        """`strike` is called inside these states, and with None where a consumer's poll returns."""
         super().__init__()
         self._strike = strike
         self._inside: list[State] = []
@@ -49,11 +49,6 @@ class PlayedKafka(FakeKafka):
         name = f"consumer-{len(self.consumers) + 1}"
         self.consumers.append(_PlayedConsumer(self, {**config, "on_commit": told}, name))
         return self.consumers[-1]
-
-    @property
-    def awaits_letters(self) -> bool:
-        """Whether a letter is on its way."""
-        return any(len(producer) > 0 for producer in self.producers)
 
     @contextmanager
     def inside(self, state: State) -> Iterator[None]:
@@ -86,7 +81,9 @@ class PlayedKafka(FakeKafka):
             self._hear_of_fences(client)
         if call == "poll" and client.startswith("consumer"):
             return  # how long it waits is decided: what strikes, strikes when it returns
-        self._strike(self._state(client, call))
+        state = self._state(client, call)
+        if state is not None:  # what is done to a circuit, and said of it, is one moment
+            self._strike(state)
 
     def polled(self) -> None:
         """A consumer's poll returns."""

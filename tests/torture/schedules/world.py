@@ -156,8 +156,9 @@ class World:
         except _KilledError:
             return
         except KeyboardInterrupt:
-            # That its letter is on its way nobody knows any more: to go on would be to try anew.
-            player.ends |= player.silent or self.fake.awaits_letters
+            # Of a failure that has come to nothing nobody knows any more: to go on would be to
+            # attempt its message anew, as if it had not failed.
+            player.ends |= player.silent or self.group.has_forgotten_a_failure(player)
         except FencedError:
             player.ends, player.commits = True, False
         except (ExhaustedError, PermanentError, HandlerTooSlowError):
@@ -183,13 +184,13 @@ class World:
             self._close(player)
 
     def kill(self, player: Player, owners: tuple[int, ...]) -> None:
-        """It is gone; where it acts, nothing of it goes on."""
+        """It is gone; where it acts, nothing of it goes on, after another's turn inside at most."""
         self.group.crash(player)
         self.group.players.remove(player)
         player.killed = player.silent = True
         self.group.untold.tell()
         self.group.deal(owners)
-        if player in self._acting:
+        if player in self._acting[-1:]:
             raise _KilledError
 
     def interrupt(self) -> None:
