@@ -20,8 +20,8 @@ from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
 from tests.scenarios.protocols import EAGER, PROTOCOLS, each_protocol
-from tests.torture.points import TRANSACTION, Point
-from tests.torture.struck_scene import TRANSACTION_MS, StruckScene, struck_scene
+from tests.torture.struck.points import TRANSACTION, Point
+from tests.torture.struck.scene import TRANSACTION_MS, StruckScene, struck_scene
 
 pytestmark = pytest.mark.broker
 

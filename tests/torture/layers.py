@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.torture.crash_points import CRASH_POINTS
-from tests.torture.embedded_runs import EMBEDDED_RUNS
+from tests.torture.embedded.layer import EMBEDDED_RUNS
 from tests.torture.exhaustive import EXHAUSTIVE
-from tests.torture.fuzz import FUZZ
+from tests.torture.fuzz.layer import FUZZ
 from tests.torture.layer import Layer
-from tests.torture.pause_race import PAUSE_RACE
+from tests.torture.pause_race.layer import PAUSE_RACE
 from tests.torture.schedules.layer import SCHEDULES
-from tests.torture.weather import WEATHER
+from tests.torture.struck.crash_points import CRASH_POINTS
+from tests.torture.struck.weather import WEATHER
 
 LAYERS: tuple[Layer, ...] = (
     *(FUZZ, EXHAUSTIVE, PAUSE_RACE, SCHEDULES, EMBEDDED_RUNS, CRASH_POINTS, WEATHER),

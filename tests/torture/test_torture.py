@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.real_kafka import RealKafka
@@ -13,9 +11,7 @@ from tests.torture.layers import LAYERS
 
 
 @pytest.mark.parametrize("layer", [pytest.param(layer, id=layer.name) for layer in LAYERS])
-def test_nothing_breaks(
-    layer: Layer, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
-) -> None:
+def test_nothing_breaks(layer: Layer, request: pytest.FixtureRequest) -> None:
     """No seed of the short form breaks a guarantee, and none is left out. All of it is told."""
 
     def broker() -> RealKafka:
@@ -25,7 +21,7 @@ def test_nothing_breaks(
     tally = Tally()
     for part in layer.run(0, layer.short, broker):
         tally.add(part)
-    record_property("torture", told(layer, 0, tally))
+    request.node.user_properties.append(("torture", told(layer, 0, tally)))
     if tally.failures:
         pytest.fail(how_to_replay(layer, tally), pytrace=False)
     assert tally.done >= layer.short

@@ -29,7 +29,7 @@ from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.kafka.messages import foreign_group, have_no_headers, read
 from linear_retry.oversized import forms
 from tests.kafka.pipe import Pipe, RawProducer
-from tests.torture.noting import noting
+from tests.torture.fuzz.noting import noting
 
 Pairs: TypeAlias = list[tuple[Any, Any]]
 

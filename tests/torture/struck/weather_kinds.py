@@ -13,8 +13,8 @@ from linear_retry.consumer.clock import SystemClock
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.scene import Member, Process
-from tests.torture.points import State
-from tests.torture.struck_scene import PARTITIONS, TRANSACTION_MS, StruckScene
+from tests.torture.struck.points import State
+from tests.torture.struck.scene import PARTITIONS, TRANSACTION_MS, StruckScene
 
 _MAX_POLL_INTERVAL_MS = 3000
 _TOO_LONG_S = 3.8

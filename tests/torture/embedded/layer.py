@@ -14,7 +14,7 @@ from linear_retry.testing import Begun
 from tests.kafka_operations import KafkaOperations
 from tests.scenarios.protocols import PROTOCOLS
 from tests.scenarios.scene import Scene
-from tests.torture.embedded_play import BROKERS, LETTERS, PARTITIONS, TOPIC, Play
+from tests.torture.embedded.play import BROKERS, LETTERS, PARTITIONS, TOPIC, Play
 from tests.torture.layer import Counts, Seeded
 
 _SCOPES: tuple[ScopeKind, ...] = ("consumer", "topic", "partition")

@@ -12,8 +12,8 @@ from linear_retry.scope import ScopeKind
 from tests.real_kafka import RealKafka
 from tests.scenarios.protocols import PROTOCOLS
 from tests.torture.layer import Counts, OnBroker
-from tests.torture.points import POINTS, Point
-from tests.torture.struck_scene import StruckScene, struck_scene
+from tests.torture.struck.points import POINTS, Point
+from tests.torture.struck.scene import StruckScene, struck_scene
 
 _AT_ONCE = 8
 

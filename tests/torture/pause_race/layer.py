@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from linear_retry.kafka.embedded import EmbeddedKafka
 from tests.scenarios.protocols import PROTOCOLS
 from tests.torture.layer import Broker, Counts, Failure, Seeded, Tally
-from tests.torture.race import Race
+from tests.torture.pause_race.race import Race
 
 ASSIGNMENTS = 2_500
 """Of one play: it goes on until there were so many."""

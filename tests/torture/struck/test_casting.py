@@ -7,9 +7,9 @@ from typing import get_args
 
 from linear_retry.scope import ScopeKind
 from tests.scenarios.protocols import PROTOCOLS
-from tests.torture import crash_points, weather
-from tests.torture.points import POINTS, STATES
-from tests.torture.weather_kinds import ROUND
+from tests.torture.struck import crash_points, weather
+from tests.torture.struck.points import POINTS, STATES
+from tests.torture.struck.weather_kinds import ROUND
 
 _KINDS = list(dict.fromkeys(kind.name for kind in ROUND))
 _SCOPES = get_args(ScopeKind)

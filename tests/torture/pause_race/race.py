@@ -21,7 +21,7 @@ from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import OutageError
 from tests.scenarios.protocols import PROTOCOLS
 from tests.torture.layer import Counts
-from tests.torture.restless import LeapingClock, Restless, visit
+from tests.torture.pause_race.restless import LeapingClock, Restless, visit
 
 _OPEN_S = 200.0
 """Longer than a play takes, shorter than `max.poll.interval.ms`: then the clock leaps over it."""

@@ -24,10 +24,10 @@ from tests.guarantees import done_places
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.scenarios.handlers import Scripted
 from tests.scenarios.scene import Member, Process, Scene
-from tests.torture.moments import Blow
-from tests.torture.points import Point
-from tests.torture.presumed import losses, presumed, with_presumed
-from tests.torture.struck_member import Role
+from tests.torture.struck.member import Role
+from tests.torture.struck.moments import Blow
+from tests.torture.struck.points import Point
+from tests.torture.struck.presumed import losses, presumed, with_presumed
 
 SESSION_MS = 2000
 TRANSACTION_MS = 2000
@@ -97,7 +97,7 @@ class StruckScene(Scene):
             handler_s=self.plot.handler_s,
             options={"scope": self.scope},
         )
-        process = Process(role, self._files / "first.stderr", "tests.torture.struck_member")
+        process = Process(role, self._files / "first.stderr", "tests.torture.struck.member")
         self._processes.append(process)
         return process
 

@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.torture import fuzzed_headers, fuzzed_strategies, header_laws
+from tests.torture.fuzz import header_laws, headers, strategies
 from tests.torture.layer import Broker, Counts, Failure, Seeded, Tally
 
 # Hypothesis draws ten times as slowly as bytes are changed; a broker is slower still.
 _PLAYS = {
-    fuzzed_strategies.play_mutated: 45,
-    fuzzed_headers.play_garbled: 40,
-    fuzzed_strategies.play_drawn: 8,
-    fuzzed_headers.play_drawn: 5,
-    fuzzed_headers.play_sent: 2,
+    strategies.play_mutated: 45,
+    headers.play_garbled: 40,
+    strategies.play_drawn: 8,
+    headers.play_drawn: 5,
+    headers.play_sent: 2,
 }
 
 
@@ -31,25 +31,25 @@ def play(seed: int) -> Counts:
 def try_corpus(seed: int) -> Tally:
     """Everything nasty that is kept in the repo. What fails has `seed`: any seed replays it."""
     tally = Tally()
-    for name, content in fuzzed_strategies.corpus().items():
+    for name, content in strategies.corpus().items():
         try:
             _check_verdict(name, content)
         except Exception:  # noqa: BLE001  (whatever it is, it is this file's failure)
             tally.failures.append(Failure(seed, f"strategies/{name}: {traceback.format_exc()}"))
-    for name, pairs in fuzzed_headers.corpus().items():
+    for name, pairs in headers.corpus().items():
         try:
             for number in range(10):  # each is put into a message in one of several ways
                 header_laws.check(pairs, random.Random(number))
         except Exception:  # noqa: BLE001  (whatever it is, it is this file's failure)
             tally.failures.append(Failure(seed, f"headers/{name}: {traceback.format_exc()}"))
-    files = len(fuzzed_strategies.corpus()) + len(fuzzed_headers.corpus())
+    files = len(strategies.corpus()) + len(headers.corpus())
     tally.counts = Counter({"files of the corpus": files})
     return tally
 
 
 def _check_verdict(name: str, content: bytes) -> None:
     """A strategy under `legal/` must be read, one under `refused/` must not."""
-    counts = fuzzed_strategies.check(content)
+    counts = strategies.check(content)
     assert name.startswith("legal/") == ("strategies" in counts), counts
 
 

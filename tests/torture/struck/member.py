@@ -18,7 +18,13 @@ from linear_retry.kafka import Message
 from linear_retry.testing import EventLog
 from tests.scenarios.handlers import OutageError, Script, Scripted
 from tests.scenarios.testimony import Testimony
-from tests.torture.moments import Blow, Moments, StruckConsumer, StruckProducer, stores_watched
+from tests.torture.struck.moments import (
+    Blow,
+    Moments,
+    StruckConsumer,
+    StruckProducer,
+    stores_watched,
+)
 
 
 @dataclass(frozen=True, slots=True)

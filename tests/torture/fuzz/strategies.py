@@ -21,13 +21,13 @@ from linear_retry.small_file import MAX_BYTES
 from linear_retry.strategy import Strategy
 from linear_retry.strategy_file import parse, schema
 from tests.strategy_documents import documents
-from tests.torture.drawing import fuzz_one_input
+from tests.torture.fuzz.drawing import fuzz_one_input
+from tests.torture.fuzz.mutations import mutated
+from tests.torture.fuzz.noting import noting
 from tests.torture.layer import Counts
-from tests.torture.mutations import mutated
-from tests.torture.noting import noting
 
 CORPUS = Path(__file__).parent / "corpus" / "strategies"
-READY = Path(__file__).parents[2] / "strategies"
+READY = Path(__file__).parents[3] / "strategies"
 
 _WHERE = "x.json"
 # Of this thread's own time, so a busy machine does not count: a refusal of 64 KiB takes 0.1 s.

@@ -23,9 +23,9 @@ from tests.guarantees import done_places
 from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import OutageError, PoisonError
 from tests.scenarios.scene import Member, Scene
-from tests.torture.embedded_errors import EVERYONES_ERRORS, MEMBERS_ERRORS
+from tests.torture.embedded.errors import EVERYONES_ERRORS, MEMBERS_ERRORS
+from tests.torture.embedded.mortal import KilledError, Mortal
 from tests.torture.layer import Counts
-from tests.torture.mortal import KilledError, Mortal
 
 TOPIC, LETTERS = "orders", "orders.dlq"
 PARTITIONS = 6

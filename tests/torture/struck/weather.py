@@ -16,9 +16,9 @@ from linear_retry.scope import ScopeKind
 from tests.real_kafka import RealKafka
 from tests.scenarios.protocols import PROTOCOLS
 from tests.torture.layer import Broker, Counts, Tally, play_all
-from tests.torture.points import POINTS, STATES, Point, State
-from tests.torture.struck_scene import struck_scene
-from tests.torture.weather_kinds import ROUND, Kind, Play
+from tests.torture.struck.points import POINTS, STATES, Point, State
+from tests.torture.struck.scene import struck_scene
+from tests.torture.struck.weather_kinds import ROUND, Kind, Play
 
 _AT_ONCE = 6
 _SCOPES: tuple[ScopeKind, ...] = get_args(ScopeKind)

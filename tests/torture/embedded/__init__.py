@@ -1,0 +1,1 @@
+"""Do real clients keep the promises on brokers with faults?"""

@@ -1,0 +1,1 @@
+"""What do strangers write: strategy texts and header bytes?"""

@@ -1,0 +1,1 @@
+"""Does what is assigned while its circuit is open stand still?"""
