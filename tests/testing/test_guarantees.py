@@ -457,6 +457,7 @@ def test_a_success_or_an_operator_ends_the_row() -> None:
         ([opened(0, 0), begun(0.5, 0, P1), *attempt(9, 0, P1)[1:], begun(9.5, 0)], 1),
         ([opened(0, 0), Away(9, "one", 0.5), begun(9, 0)], 0),
         ([opened(0, 0), Away(9, "one", 1.5), begun(9, 0)], 1),
+        ([opened(0, 0), Kept(9, "one", 1, 1), begun(9, 0)], 1),
         ([opened(0, 0), revoked(0.5, P0), begun(9, 0)], 0),
         ([unsent(0, 0), begun(9, 0)], 0),
     ],

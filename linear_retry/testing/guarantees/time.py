@@ -97,6 +97,10 @@ class NothingLate(Guarantee):
                 self._idle(member, before_s, since_s)
             case Said():
                 self._hear(entry)
+            case Ended():
+                pass
+            case _:
+                return  # written by who watches: the member has not moved
         self._before_s[member] = entry.at_s
 
     def _begun(self, entry: Begun) -> None:
