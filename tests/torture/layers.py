@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.torture.embedded.layer import EMBEDDED_RUNS
-from tests.torture.exhaustive import EXHAUSTIVE
+from tests.torture.exhaustive.layer import EXHAUSTIVE
 from tests.torture.fuzz.layer import FUZZ
 from tests.torture.layer import Layer
 from tests.torture.pause_race.layer import PAUSE_RACE

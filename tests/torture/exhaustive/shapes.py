@@ -7,8 +7,8 @@ from typing import get_args
 
 from linear_retry.scope import Partition, ScopeKind
 from tests.consumer.group import OTHER_TOPIC, TOPIC, Protocol
-from tests.torture.small_world import Shape
-from tests.torture.ways import STEPS, Verb
+from tests.torture.exhaustive.small_world import Shape
+from tests.torture.exhaustive.ways import STEPS, Verb
 
 _FEW: tuple[Verb, ...] = (
     *("poll", "assign", "assign all", "revoke", "revoke all", "lose", "timer"),

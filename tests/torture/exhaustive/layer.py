@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import TypeAlias
 
-from tests.torture.exploring import Reached, State, expand, play
+from tests.torture.exhaustive.exploring import Reached, State, expand, play
+from tests.torture.exhaustive.shapes import DEEP, MOST_STATES, SHAPES
+from tests.torture.exhaustive.ways import Way
 from tests.torture.layer import Broker, Failure, Tally, play_all
-from tests.torture.shapes import DEEP, MOST_STATES, SHAPES
-from tests.torture.ways import Way
 
 Expand: TypeAlias = Callable[[Iterator[list[int]]], Iterable[Reached]]
 """Every step from every state, given in chunks of seeds; what comes of them, in their order."""

@@ -24,7 +24,7 @@ from tests.consumer.group import GROUP, Dependency, FakeGroup, OutageError, Pois
 from tests.fake.cluster import FakeKafka
 from tests.fake.fetching import Fetching
 from tests.fake.membership import Membership
-from tests.torture.ways import Verb
+from tests.torture.exhaustive.ways import Verb
 
 FAULTS = {"exception": 3, "leak": 1, "letter": 1, "late": 1, "stall": 1}
 """How often each kind of fault strikes on one way, at most."""

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError
 from linear_retry import events
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition
-from tests.torture.small_world import InjectedError, World
-from tests.torture.ways import PARTITIONS, STEPS, Step, Verb
+from tests.torture.exhaustive.small_world import InjectedError, World
+from tests.torture.exhaustive.ways import PARTITIONS, STEPS, Step, Verb
 
 _LATE_ANSWER_S = 2.0
 _OTHER = "other"

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from linear_retry.scope import Partition
-from tests.torture.eye import Eye
-from tests.torture.small_world import Shape, World
+from tests.torture.exhaustive.eye import Eye
+from tests.torture.exhaustive.small_world import Shape, World
 
 
 def fingerprint(world: World) -> tuple[bytes, bool]:

@@ -28,9 +28,9 @@ from linear_retry.testing import (
 )
 from linear_retry.testing.guarantees.guarantee import Guarantee
 from tests.fake.clock import VirtualClock
-from tests.torture import left_out
-from tests.torture.small_world import Shape, World
-from tests.torture.snapshot import attributes
+from tests.torture.exhaustive import left_out
+from tests.torture.exhaustive.small_world import Shape, World
+from tests.torture.exhaustive.snapshot import attributes
 
 _Seer: TypeAlias = Callable[["Eye", Any], Any]
 _Getter: TypeAlias = Callable[[Any], tuple[Any, ...]]

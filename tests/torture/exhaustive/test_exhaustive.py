@@ -13,17 +13,17 @@ from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.steering import Steering
 from linear_retry.scope import Partition, Scope
-from tests.torture import left_out
-from tests.torture.exhaustive import Search
-from tests.torture.exploring import Explorer, Reached, play
-from tests.torture.eye import class_name
-from tests.torture.fingerprint import fingerprint
+from tests.torture.exhaustive import left_out
+from tests.torture.exhaustive.exploring import Explorer, Reached, play
+from tests.torture.exhaustive.eye import class_name
+from tests.torture.exhaustive.fingerprint import fingerprint
+from tests.torture.exhaustive.layer import Search
+from tests.torture.exhaustive.shapes import DEEP, SHAPES
+from tests.torture.exhaustive.small_steps import enabled, take
+from tests.torture.exhaustive.small_world import BrokenError, World
+from tests.torture.exhaustive.snapshot import Snapshot, attributes
+from tests.torture.exhaustive.ways import STEPS, Way
 from tests.torture.layer import Tally
-from tests.torture.shapes import DEEP, SHAPES
-from tests.torture.small_steps import enabled, take
-from tests.torture.small_world import BrokenError, World
-from tests.torture.snapshot import Snapshot, attributes
-from tests.torture.ways import STEPS, Way
 
 WORLDS = range(len(SHAPES))
 POLL = "poll, 0 before 1 before 2"

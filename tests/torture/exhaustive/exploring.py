@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from linear_retry.testing import Committed, NothingLate, Violation, all_guarantees, broken
-from tests.torture.fingerprint import fingerprint
+from tests.torture.exhaustive.fingerprint import fingerprint
+from tests.torture.exhaustive.shapes import SHAPES
+from tests.torture.exhaustive.small_steps import enabled, take
+from tests.torture.exhaustive.small_world import FINISHED_WITHIN_S, BrokenError, World
+from tests.torture.exhaustive.snapshot import Snapshot
+from tests.torture.exhaustive.ways import STEPS, Way
 from tests.torture.layer import Counts, Failure
-from tests.torture.shapes import SHAPES
-from tests.torture.small_steps import enabled, take
-from tests.torture.small_world import FINISHED_WITHIN_S, BrokenError, World
-from tests.torture.snapshot import Snapshot
-from tests.torture.ways import STEPS, Way
 
 OPEN = "with an open circuit"
 HALF_OPEN = "with a half-open circuit"
