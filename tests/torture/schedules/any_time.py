@@ -23,9 +23,10 @@ class AnyTime:
     def look(self) -> None:
         """What is new since the last look."""
         self._group.untold.tell()
-        committed = self._group.fake.group(GROUP)
+        stored, open_now = self._group.fake.group(GROUP), self._group.untold.open
+        committed = {key: offset for key, offset in stored.items() if key not in open_now}
         if committed != self._committed:
-            self._committed = dict(committed)
+            self._committed = committed
             self._group.witness.committed(committed)
         partitions = self._group.partitions
         most = len(partitions) + len({Scope.of(self._group.scope, each) for each in partitions})

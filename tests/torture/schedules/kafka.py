@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition
@@ -27,11 +27,18 @@ _GIVEN_BACK = frozenset({"assign", "incremental_assign"})
 _CALLED_BACK = frozenset({"on_assign", "on_revoke", "on_lost", "on_delivery"})
 
 
+class Strike(Protocol):
+    def __call__(self, state: State | None, *, midway: bool) -> None: ...
+
+
 class PlayedKafka(FakeKafka):
     """The fake Kafka, which says when something may strike; it keeps no log of the calls."""
 
-    def __init__(self, strike: Callable[[State | None], None]) -> None:
-        """`strike` is called inside these states, and with None where a consumer's poll returns."""
+    def __init__(self, strike: Strike) -> None:
+        """`strike` is called before each call of a client, and where a consumer's poll returns.
+
+        With None where nothing is special, and whether it is in the midst of a turn.
+        """
         super().__init__()
         self._strike = strike
         self._inside: list[State] = []
@@ -81,13 +88,11 @@ class PlayedKafka(FakeKafka):
             self._hear_of_fences(client)
         if call == "poll" and client.startswith("consumer"):
             return  # how long it waits is decided: what strikes, strikes when it returns
-        state = self._state(client, call)
-        if state is not None:  # what is done to a circuit, and said of it, is one moment
-            self._strike(state)
+        self._strike(self._state(client, call), midway=True)
 
     def polled(self) -> None:
         """A consumer's poll returns."""
-        self._strike(self._inside[-1] if self._inside else None)
+        self._strike(self._inside[-1] if self._inside else None, midway=False)
 
     # -- a rebalance, which librdkafka serves after the one that is being served -----------------
 

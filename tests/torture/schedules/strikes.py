@@ -48,14 +48,19 @@ class Strikes:
             self._count(step, state)
         self._act(step)
 
-    def moment(self, player: Player, state: State | None) -> None:
-        """This one acts, and is in this state; None: in that of its circuit."""
+    def moment(self, player: Player, state: State | None, *, midway: bool) -> None:
+        """This one acts, and is in this state; None: in that of its circuit.
+
+        `midway`: in the turn. What is done to a circuit, and said of it, is one moment then.
+        """
         if not self._waiting:
             return
         if state is None:
             if all(step.inside not in _OF_CIRCUITS for step in self._waiting):
                 return
             state = self._state_of(player)
+            if midway and state != "half-open":
+                return
         for index, step in enumerate(self._waiting):
             if step.inside == state:
                 self._chance(index, step, state, player)

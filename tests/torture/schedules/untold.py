@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from linear_retry.dead_letter import DeadLetter, parse
 from linear_retry.events import DeadLettered, Lost, Revoked, Skipped, Stopped
+from linear_retry.scope import Partition
 from linear_retry.testing import Ended, EventLog, Place, Said
 from tests.fake.topic import PartitionLog
 
@@ -34,6 +35,8 @@ class UntoldLetters:
         self._failed: dict[Place, str] = {}
         self._stopped: set[str] = set()
         self._untold: list[DeadLetter] = []
+        self.open: set[Partition] = set()
+        """Of these a letter is there, and whoever sent it may find out and say so."""
 
     def tell(self) -> None:
         """Before anybody goes on: what is done must be known by then."""
@@ -41,11 +44,14 @@ class UntoldLetters:
         if count == self._seen and not self._untold:
             return
         self._seen = count
+        self.open.clear()
         self._hear()
         self._untold = [each for each in letters(self._logs) if origin(each) not in self._told]
         for place, letter in {origin(each): each for each in self._untold}.items():
             sender = self._failed.get(place, "")
-            if self._says_no_more(sender, place):
+            if not self._says_no_more(sender, place):
+                self.open.add(place[:2])
+            else:
                 self._log.listener(sender)(self._event(letter, sender))
 
     def _hear(self) -> None:

@@ -25,6 +25,7 @@ _END_WITHIN_S = 200.0
 _SHOWN_VIOLATIONS = 3
 _START_S = 1.0
 _TURNS_TO_A_LETTER = 4
+_TURNS_TO_AN_OPENING = 3
 
 
 class _KilledError(BaseException):
@@ -93,9 +94,25 @@ class World:
                 self.group.produce((topic, number))
             for _ in range(_TURNS_TO_A_LETTER):
                 self.turn_all()
+        if self.strikes.wait_for("half-open"):
+            self._open_and_revoke()
         if self.strikes.wait_for("closing"):
             self._have_someone()
             self.stop(self.member(0))
+
+    def _open_and_revoke(self) -> None:
+        """Then circuits wait for their first message, once `retry_at` has passed."""
+        self.group.dependency.down = True
+        for partition in self.group.partitions:
+            self.group.produce(partition)
+        for _ in range(_TURNS_TO_AN_OPENING):
+            self.turn_all()
+        for player in self.group.players:
+            self.fake.revoke(player.consumer)
+        self.turn_all()
+        self.group.deal((1, 2, 0))
+        for _ in range(_TURNS_TO_AN_OPENING):
+            self.turn_all()
 
     def _end(self) -> None:
         """The last fault is past: everything is done and committed in bounded time."""
@@ -271,14 +288,14 @@ class World:
         self.fake.clock.advance(takes_s)
         if self.strikes:
             with self.fake.inside("in the handler"):
-                self._strike("in the handler")
+                self._strike("in the handler", midway=True)
 
-    def _strike(self, state: State | None) -> None:
+    def _strike(self, state: State | None, *, midway: bool) -> None:
         """A moment inside the one that acts: what waits for such a one is done."""
         if not self._acting:
             return
         player = self._acting[-1]
         if not player.killed:
-            self.strikes.moment(player, state)
+            self.strikes.moment(player, state, midway=midway)
         if player.killed:
             raise _KilledError
