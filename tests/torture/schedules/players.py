@@ -18,7 +18,7 @@ class Player(Member):
     """A member that may be killed in the midst of anything. This one attempts as `run` does.
 
     `ends`: its program wants to end, and closes it after the turn. `silent`: what it would have
-    said in this turn nobody hears.
+    said in this turn nobody hears. `sends`: it may be waiting for a letter in this turn.
     """
 
     def __init__(self, group: FakeGroup, name: str, protocol: Protocol) -> None:
@@ -27,6 +27,7 @@ class Player(Member):
         self.commits = True
         self.patience = 100
         self.silent = False
+        self.sends = False
         super().__init__(group, name, protocol)
 
     def turn(self) -> None:

@@ -26,7 +26,7 @@ State: TypeAlias = Literal[
 LoopKind: TypeAlias = Literal["run", "own", "async"]
 Argument: TypeAlias = int | float | str | bool | tuple[int, ...]
 
-_SHORTEST, _LONGEST = 5, 40
+_SHORTEST, _LONGEST = 5, 30
 _STRIKES_INSIDE = 0.5
 _STATES: dict[State, int] = {
     "closed": 1,
@@ -58,6 +58,8 @@ class Setting:
     members: int = 1
     messages: int = 1
     """In each partition, at first."""
+    last_chance: bool = False
+    """Whether what waits in vain for a rare state is given one at the end."""
 
     def __str__(self) -> str:
         """What differs from the plainest."""
@@ -155,6 +157,7 @@ def _setting(dice: random.Random) -> Setting:
         partitions=dice.randint(1, 3),
         members=dice.randint(1, 3),
         messages=dice.choice((0, 1, 3, 10, 20)),
+        last_chance=dice.random() < 0.5,
     )
 
 

@@ -53,6 +53,7 @@ class Strikes:
 
         `midway`: in the turn. What is done to a circuit, and said of it, is one moment then.
         """
+        player.sends |= state == "waiting for a letter"
         if not self._waiting:
             return
         if state is None:
@@ -78,7 +79,7 @@ class Strikes:
         try:
             self._act(step)
         finally:
-            if state != "in the handler":  # which has its time
+            if state != "in the handler" and not player.sends:  # which have their time
                 self._group.witness.away(player.name, before_s)
 
     def _count(self, step: Step, state: State) -> None:

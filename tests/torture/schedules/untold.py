@@ -59,6 +59,8 @@ class UntoldLetters:
             match entry:
                 case Ended(_, member, place, "failed"):
                     self._failed[place] = member
+                case Ended(_, _, place, "done"):
+                    self._told.add(place)
                 case Said(_, member, Stopped() | Revoked() | Lost()):
                     self._stopped.add(member)
                 case Said(event=DeadLettered() | Skipped() as event):

@@ -62,7 +62,8 @@ class World:
                 self._apply(step)
                 self._any_time.look()
                 self._hold(self._any_time.violations())
-            self._give_a_last_chance()
+            if self.setting.last_chance:
+                self._give_a_last_chance()
             self._end()
             self._any_time.look()
             self._judge()
@@ -168,6 +169,7 @@ class World:
     def turn(self, player: Player) -> None:
         """One turn of its program, which ends as a program would."""
         try:
+            player.sends = False
             with self._acts(player):
                 player.turn()
         except _KilledError:
@@ -285,6 +287,8 @@ class World:
             player.patience = 100
 
     def _in_handler(self, takes_s: float) -> None:
+        if self._acting:
+            self._acting[-1].sends = False
         self.fake.clock.advance(takes_s)
         if self.strikes:
             with self.fake.inside("in the handler"):
