@@ -76,6 +76,15 @@ class PlayedKafka(FakeKafka):
         finally:
             self._called_back.pop()
 
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """Its body runs in another member, who is in none of the present states."""
+        inside, self._inside = self._inside, []
+        try:
+            yield
+        finally:
+            self._inside = inside
+
     def note(self, client: str, call: str, arguments: object) -> None:
         if (
             call == "close" or call in _CALLED_BACK

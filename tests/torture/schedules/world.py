@@ -49,6 +49,7 @@ class World:
         self.strikes = Strikes(self.group, self.counts, self._act)
         self._any_time = AnyTime(self.group, transactional=setting.transactional)
         self._acting = self.group.acting
+        self._starting = 0
         self._ended: list[Player] = []
         self.group.dependency.advance = self._in_handler
 
@@ -190,10 +191,13 @@ class World:
 
     def join(self) -> None:
         """One more, where it can start."""
+        self._starting += 1
         try:
             self.group.join()
         except (BrokerError, KeyboardInterrupt):
             self.counts["starts that failed"] += 1
+        finally:
+            self._starting -= 1
 
     def stop(self, player: Player) -> None:
         """Its program ends; at the end of its turn, if it has one."""
@@ -247,7 +251,8 @@ class World:
     def _acts(self, player: Player) -> Iterator[None]:
         self._acting.append(player)
         try:
-            yield
+            with self.fake.elsewhere():
+                yield
         finally:
             self._acting.pop()
 
@@ -296,7 +301,7 @@ class World:
 
     def _strike(self, state: State | None, *, midway: bool) -> None:
         """A moment inside the one that acts: what waits for such a one is done."""
-        if not self._acting:
+        if not self._acting or self._starting:
             return
         player = self._acting[-1]
         if not player.killed:
