@@ -26,7 +26,7 @@ State: TypeAlias = Literal[
 LoopKind: TypeAlias = Literal["run", "own", "async"]
 Argument: TypeAlias = int | float | str | bool | tuple[int, ...]
 
-_SHORTEST, _LONGEST = 5, 30
+_SHORTEST, _LONGEST = 5, 22
 _STRIKES_INSIDE = 0.5
 _STATES: dict[State, int] = {
     "closed": 1,

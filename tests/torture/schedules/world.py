@@ -14,6 +14,7 @@ from tests.torture.schedules.group import PlayedGroup
 from tests.torture.schedules.happened import happened
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.kinds import Kinds
+from tests.torture.schedules.last_chance import give_a_last_chance
 from tests.torture.schedules.mishaps import MISHAPS
 from tests.torture.schedules.moves import MOVES
 from tests.torture.schedules.operators import Operators
@@ -24,8 +25,6 @@ from tests.torture.schedules.strikes import Strikes
 _END_WITHIN_S = 200.0
 _SHOWN_VIOLATIONS = 3
 _START_S = 1.0
-_TURNS_TO_A_LETTER = 4
-_TURNS_TO_AN_OPENING = 3
 
 
 class _KilledError(BaseException):
@@ -64,7 +63,7 @@ class World:
                 self._any_time.look()
                 self._hold(self._any_time.violations())
             if self.setting.last_chance:
-                self._give_a_last_chance()
+                give_a_last_chance(self)
             self._end()
             self._any_time.look()
             self._judge()
@@ -80,41 +79,12 @@ class World:
 
     def _apply(self, step: Step) -> None:
         self.fake.catch_up()
-        self._have_someone()
+        self.have_someone()
         self.strikes.take(step)
 
     def _act(self, step: Step) -> None:
         kinds: Kinds = MOVES if step.name in MOVES.acts else MISHAPS
         kinds.act(self, step.name, dict(step.arguments))
-
-    def _give_a_last_chance(self) -> None:
-        """What waits for a letter, or for an end, might wait in vain."""
-        if self.strikes.wait_for("waiting for a letter"):
-            for topic, number in self.group.partitions:
-                end = self.fake.topics[topic].partitions[number].end
-                self.group.dependency.refuses.add((number, end))
-                self.group.produce((topic, number))
-            for _ in range(_TURNS_TO_A_LETTER):
-                self.turn_all()
-        if self.strikes.wait_for("half-open"):
-            self._open_and_revoke()
-        if self.strikes.wait_for("closing"):
-            self._have_someone()
-            self.stop(self.member(0))
-
-    def _open_and_revoke(self) -> None:
-        """Then circuits wait for their first message, once `retry_at` has passed."""
-        self.group.dependency.down = True
-        for partition in self.group.partitions:
-            self.group.produce(partition)
-        for _ in range(_TURNS_TO_AN_OPENING):
-            self.turn_all()
-        for player in self.group.players:
-            self.fake.revoke(player.consumer)
-        self.turn_all()
-        self.group.deal((1, 2, 0))
-        for _ in range(_TURNS_TO_AN_OPENING):
-            self.turn_all()
 
     def _end(self) -> None:
         """The last fault is past: everything is done and committed in bounded time."""
@@ -122,7 +92,7 @@ class World:
         self.fake.catch_up()
         self._calm(set())
         self.group.dependency.refuses.clear()  # or a limit would hold some for ever
-        self._have_someone()
+        self.have_someone()
         self.group.deal((0, 1, 2))
         give_up_at_s = self.fake.clock.now_s() + _END_WITHIN_S
         while not self.group.all_done() and self.fake.clock.now_s() < give_up_at_s:
@@ -162,7 +132,7 @@ class World:
         return [player for player in self.group.players if player not in self._acting]
 
     def turn_all(self) -> None:
-        self._have_someone()
+        self.have_someone()
         for player in list(self.group.players):
             if player in self.group.players:
                 self.turn(player)
@@ -231,7 +201,7 @@ class World:
         if "stop" in (self.setting.on_permanent, self.setting.on_exhausted):
             self.group.dependency.refuses.clear()  # or the program would end again and again
             self.group.dependency.down_for = failing = set()
-        self._have_someone()
+        self.have_someone()
         self.group.deal(owners)
         self._turn_for(for_s)
         found = self.group.standing_still(failing)
@@ -244,6 +214,15 @@ class World:
         until_s = self.fake.clock.now_s() + seconds
         while self.fake.clock.now_s() < until_s:
             self.turn_all()
+
+    def have_someone(self) -> None:
+        """A supervisor starts a program anew, as soon as it can start."""
+        if not self.group.players and not self._acting:
+            self.faults.brokers_down = False
+            self.faults.forget_transactions()
+            self.fake.clock.advance(_START_S)
+            self.join()
+            self.group.deal((0,))
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -272,15 +251,6 @@ class World:
         self._ended.append(player)
         self.group.remove(player)
         self.group.deal((0, 1, 2))
-
-    def _have_someone(self) -> None:
-        """A supervisor starts a program anew, as soon as it can start."""
-        if not self.group.players and not self._acting:
-            self.faults.brokers_down = False
-            self.faults.forget_transactions()
-            self.fake.clock.advance(_START_S)
-            self.join()
-            self.group.deal((0,))
 
     def _calm(self, failing: set[Partition]) -> None:
         self.group.dependency.down = False
