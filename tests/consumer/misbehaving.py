@@ -10,6 +10,7 @@ import pytest
 from linear_retry import events
 from linear_retry.consumer.ownership import FIRST_PATIENCE_S
 from linear_retry.scope import Partition
+from linear_retry.testing import Begun, Place
 from tests.consumer.group import TOPIC, FakeGroup, Member, Protocol
 
 _E = TypeVar("_E", bound=events.Event)
@@ -24,6 +25,13 @@ _TURNS = 1000
 
 def said(member: Member, kind: type[_E]) -> list[_E]:
     return [event for event in member.events if isinstance(event, kind)]
+
+
+def begun(group: FakeGroup) -> list[tuple[float, Place]]:
+    """When the handler was called, and with which message."""
+    return [
+        (entry.at_s, entry.place) for entry in group.witness.entries if isinstance(entry, Begun)
+    ]
 
 
 def until(group: FakeGroup, done: Callable[[], object]) -> None:

@@ -8,13 +8,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, FencedError, events
-from linear_retry.testing import Begun
 from tests.consumer.group import FakeGroup, Protocol
-from tests.consumer.misbehaving import reading, said, until
-
-
-def _attempts(group: FakeGroup) -> int:
-    return sum(isinstance(entry, Begun) for entry in group.witness.entries)
+from tests.consumer.misbehaving import begun, reading, said, until
 
 
 @pytest.mark.parametrize("protocol", get_args(Protocol))
@@ -66,9 +61,9 @@ def test_nothing_is_handled_until_somebody_says_why(protocol: Protocol) -> None:
     group = reading(protocol)
     group.fake.faults.fail_commit(KafkaError._FATAL)
     until(group, lambda: said(group.members[0], events.CommitFailed))
-    before = _attempts(group)
+    before = begun(group)
     group.produce(0, 5)
     with pytest.raises(BrokerError, match="start it anew"):
         group.turn(1_000)
-    assert before == _attempts(group)
+    assert before == begun(group)
     assert said(group.members[0], events.Lost)

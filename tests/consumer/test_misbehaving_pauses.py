@@ -6,12 +6,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import events
-from linear_retry.testing import Begun
-from tests.consumer.group import TOPIC, FakeGroup, Protocol
+from tests.consumer.group import TOPIC, Protocol
 from tests.consumer.misbehaving import (
     P0,
     P1,
     all_protocols,
+    begun,
     ends_well,
     nothing_was_dead,
     open_circuit,
@@ -21,12 +21,6 @@ from tests.consumer.misbehaving import (
 )
 
 REFUSED = KafkaException(KafkaError(KafkaError._STATE, "Local: Erroneous state"))
-
-
-def begun(group: FakeGroup) -> list[tuple[float, tuple[str, int, int]]]:
-    return [
-        (entry.at_s, entry.place) for entry in group.witness.entries if isinstance(entry, Begun)
-    ]
 
 
 # -- pause and resume --------------------------------------------------------------------------

@@ -6,13 +6,13 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from linear_retry import events
-from linear_retry.testing import Begun
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Protocol
 from tests.consumer.misbehaving import (
     LONGER_THAN_PATIENCE_S,
     P0,
     P1,
     all_protocols,
+    begun,
     ends_well,
     nothing_was_dead,
     open_circuit,
@@ -20,12 +20,6 @@ from tests.consumer.misbehaving import (
     said,
     until,
 )
-
-
-def begun(group: FakeGroup) -> list[tuple[float, tuple[str, int, int]]]:
-    return [
-        (entry.at_s, entry.place) for entry in group.witness.entries if isinstance(entry, Begun)
-    ]
 
 
 @all_protocols
