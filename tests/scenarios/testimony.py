@@ -9,8 +9,11 @@ from pathlib import Path
 from linear_retry.testing import Entry
 
 
-class Testimony(list[Entry]):
-    """A log that is in a file too: each entry by one write, so it outlives even SIGKILL."""
+class Written(list[Entry]):
+    """A log that is in a file only: for hours it must not grow in here.
+
+    Each entry is one write, so what is in it outlives even SIGKILL.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -18,7 +21,14 @@ class Testimony(list[Entry]):
 
     def append(self, entry: Entry) -> None:
         os.write(self._file, pickle.dumps(entry))
+
+
+class Testimony(Written):
+    """A log that is in a file too."""
+
+    def append(self, entry: Entry) -> None:
         super().append(entry)
+        list.append(self, entry)
 
 
 def read_testimony(path: Path) -> list[Entry]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -16,8 +15,9 @@ from linear_retry import LinearConsumer, Strategy
 from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message
 from linear_retry.scope import ScopeKind
-from linear_retry.testing import Entry, EventLog
+from linear_retry.testing import EventLog
 from tests.scenarios.handlers import OutageError, PoisonError
+from tests.scenarios.testimony import Written
 from tests.soak.retained import entries
 
 POISON = b"poison"
@@ -40,17 +40,6 @@ class Role:
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
-
-
-class Written(list[Entry]):
-    """A log that is in a file only: for hours it must not grow in here."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-    def append(self, entry: Entry) -> None:
-        os.write(self._file, pickle.dumps(entry))
 
 
 class Looks:
@@ -100,7 +89,7 @@ def handler(
 
 def main(role: Role) -> None:
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
-    log = EventLog(SystemClock().now_s, Written(role.testimony))
+    log = EventLog(SystemClock().now_s, Written(Path(role.testimony)))
     looks = Looks(role, log)
     with LinearConsumer(
         role.config | {"on_commit": log.on_commit(role.member)},
