@@ -76,6 +76,10 @@ class BrokerError(LinearRetryError):
     """The brokers cannot be reached at the start, or refuse what cannot be tried again."""
 
 
+class UnknownTopicError(BrokerError):
+    """There is no topic of this name."""
+
+
 MAX_RETRY_AFTER_S = 3600.0
 
 

@@ -48,6 +48,31 @@ def read(message: Message) -> Record:
     )
 
 
+def read_fresh(message: Message) -> Record:
+    """As `read`, of a message that nobody has touched since it came from Kafka: much faster.
+
+    What came has only names that were UTF-8 and values that are bytes or null, so headers without
+    a null pointer may be sent as they are.
+    """
+    try:
+        found = _headers_of(message)
+    except _UNREADABLE as error:
+        _repair(message, *_found_after(message, error))
+        return read(message)
+    if found is not None and not _is_sound(found):
+        return read(message)
+    timestamp_type, timestamp_ms = message.timestamp()
+    return Record(
+        message.topic(),  # type: ignore[arg-type]  # None only in a message made by hand
+        message.partition(),  # type: ignore[arg-type]
+        message.offset(),  # type: ignore[arg-type]
+        -1 if timestamp_type == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
+        message.key(),
+        message.value(),
+        () if found is None else tuple(found),
+    )
+
+
 def foreign_group(message: Message, group_id: str) -> str | None:
     """The group that `message` was replayed for, if this group is to pass it over; else None.
 

@@ -1,0 +1,80 @@
+"""A dead-letter topic, as a program sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from linear_retry.dlq import reading
+from linear_retry.dlq.filters import EVERYTHING, Filter
+from linear_retry.dlq.letter import Letter, State
+from linear_retry.dlq.resolutions import Resolution, Resolutions
+from linear_retry.kafka.whole_topics import PATIENCE_S, Progress, WholeTopics
+
+
+class DeadLetterTopic:
+    """The letters of one topic, read without a group and without a trace. To be used in a `with`.
+
+    `config` are librdkafka's keys, `bootstrap.servers` at least. Nothing is asked of the brokers
+    before the first method is called. All methods raise `BrokerError` where no broker answers
+    within `patience_s` or one refuses, `UnknownTopicError` where the topic is not there, and
+    `ConfigurationError` where librdkafka refuses a key. Who is told of `progress` learns how many
+    offsets are behind, and of how many.
+    """
+
+    def __init__(
+        self, topic: str, config: Mapping[str, Any], *, patience_s: float = PATIENCE_S
+    ) -> None:
+        self.topic = topic
+        self.config = dict(config)
+        self._kafka = WholeTopics(self.config, patience_s)
+        self._resolutions: Resolutions | None = None
+
+    def __enter__(self) -> DeadLetterTopic:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.forget()
+
+    def letters(
+        self, letter_filter: Filter = EVERYTHING, progress: Progress | None = None
+    ) -> Iterator[tuple[Letter, State]]:
+        """The letters that the filter means, with their state; each partition in order.
+
+        What is in the topic when this is called, and no more: it ends.
+        """
+        return reading.letters(self._kafka, self.topic, self.resolutions(), letter_filter, progress)
+
+    def get(
+        self, letter_id: str, progress: Progress | None = None
+    ) -> tuple[tuple[Letter, State], ...]:
+        """The letters with this id, by generation: several where a replayed message died again.
+
+        With `#generation` at its end, of that one. A letter that was written twice is there twice.
+        """
+        found = self.letters(Filter(ids=(letter_id,)), progress)
+        return tuple(sorted(found, key=lambda each: each[0].generation))
+
+    def resolution(self, letter: Letter) -> Resolution | None:
+        """What became of it: by whom, when and why. None where it is open."""
+        return self.resolutions().of(letter)
+
+    def resolutions(self) -> Resolutions:
+        """What is recorded of all of them: read once, at the first need (`forget`)."""
+        if self._resolutions is None:
+            resolutions = Resolutions()
+            reading.read_resolutions(self._kafka, self.topic, resolutions)
+            self._resolutions = resolutions
+        return self._resolutions
+
+    def forget(self) -> None:
+        """Have the resolutions read again when they are needed next."""
+        if self._resolutions is not None:
+            self._resolutions.__exit__(None, None, None)
+            self._resolutions = None

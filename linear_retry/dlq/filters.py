@@ -1,0 +1,58 @@
+"""Which letters are meant?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from linear_retry.dlq.letter import Letter, State
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a letter must be. Different criteria must all hold; of several values of one, any.
+
+    `exceptions` are parts of type or message, upper and lower case alike. `origins` are a topic
+    and a partition, or None for all of its. `since_ms` and `until_ms` are for the time at which the
+    letter was written, the latter exclusive. `ids` are letters' ids, with or without `#generation`.
+    `limit` is for who reads letters: at most so many that match.
+    """
+
+    reasons: tuple[str, ...] = ()
+    exceptions: tuple[str, ...] = ()
+    origins: tuple[tuple[str, int | None], ...] = ()
+    keys: tuple[bytes, ...] = ()
+    since_ms: int | None = None
+    until_ms: int | None = None
+    ids: tuple[str, ...] = ()
+    headers: tuple[tuple[str, bytes], ...] = ()
+    states: tuple[State, ...] = ()
+    limit: int | None = None
+
+    def matches(self, letter: Letter, state: State) -> bool:
+        """Whether `letter`, which is in this state, is meant."""
+        return (
+            (not self.states or state in self.states)
+            and (self.since_ms is None or letter.timestamp_ms >= self.since_ms)
+            and (self.until_ms is None or letter.timestamp_ms < self.until_ms)
+            and (not self.reasons or letter.reason in self.reasons)
+            and (not self.keys or letter.key in self.keys)
+            and (not self.ids or letter.id in self.ids or letter.resolution_key in self.ids)
+            and (not self.origins or self._is_from(letter))
+            and (not self.exceptions or self._died_of(letter))
+            and (not self.headers or not set(self.headers).isdisjoint(letter.headers))
+        )
+
+    def _is_from(self, letter: Letter) -> bool:
+        origin = letter.origin
+        return origin is not None and (
+            (origin.topic, origin.partition) in self.origins or (origin.topic, None) in self.origins
+        )
+
+    def _died_of(self, letter: Letter) -> bool:
+        texts = [
+            text.casefold() for text in (letter.exception_type, letter.exception_message) if text
+        ]
+        return any(part.casefold() in text for part in self.exceptions for text in texts)
+
+
+EVERYTHING = Filter()

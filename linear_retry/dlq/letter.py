@@ -1,0 +1,157 @@
+"""What lies in a dead-letter topic, whoever wrote it?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from linear_retry.dead_letter import DeadLetter, Record, parse
+from linear_retry.dlq.foreign import FOREIGN, ForeignFormat
+from linear_retry.dlq.origin import Origin
+from linear_retry.errors import DeadLetterError
+from linear_retry.header_text import Header
+
+OURS = "linear-retry"
+NONE = "none"
+
+
+class State(StrEnum):
+    """Whether somebody has dealt with a letter."""
+
+    OPEN = "open"
+    REPLAYED = "replayed"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One record of a dead-letter topic.
+
+    `topic` to `timestamp_ms` say where and when it lies there.
+    `key`, `value` and `headers` are what came. `id` is `retry-id`; where another system wrote it,
+    or it is no dead letter, `foreign/topic/partition/offset`. `problem` says why it is no dead
+    letter, or what of it cannot be read; then `format` may be `none` and `origin` None.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    id: str
+    generation: int
+    format: str
+    problem: str | None = None
+    origin: Origin | None = None
+    group_id: str | None = None
+    reason: str | None = None
+    failures: int | None = None
+    exception_type: str | None = None
+    exception_message: str | None = None
+    exception_stack: str | None = None
+    escaped_headers: tuple[str, ...] = ()
+    """The names, as in `headers`, of those that could not be read as they were."""
+
+    @property
+    def resolution_key(self) -> str:
+        """Under what it is recorded that somebody has dealt with it."""
+        return f"{self.id}#{self.generation}"
+
+
+def read_letter(record: Record, formats: tuple[ForeignFormat, ...] = FOREIGN) -> Letter:
+    """The letter that `record` is. Never raises, whatever is in it.
+
+    Where headers of several systems are there, the last written counts: each adds its own behind
+    those that it found.
+    """
+    contents = dict(record.headers)
+    foreign = [each for each in formats if each.marker in contents]
+    if foreign:
+        names = [name for name, _ in record.headers]
+        last = max(foreign, key=lambda each: _last(names, each.marker))
+        if "retry-version" not in contents or _last(names, last.marker) > _last(
+            names, "retry-version"
+        ):
+            return _foreign(record, last, contents)
+    try:
+        return _ours(record, parse(record.headers, record.key, record.value))
+    except DeadLetterError as error:
+        return _no_letter(record, str(error))
+
+
+def _last(names: list[str], name: str) -> int:
+    return len(names) - 1 - names[::-1].index(name)
+
+
+def _ours(record: Record, letter: DeadLetter) -> Letter:
+    error = letter.error
+    return Letter(
+        *_place_and_parts(record),
+        letter.retry_id,
+        letter.generation,
+        OURS,
+        None,
+        Origin(
+            letter.destination,
+            letter.original_partition,
+            letter.original_offset,
+            letter.original_timestamp_ms,
+        ),
+        letter.group_id,
+        letter.reason,
+        letter.failures,
+        None if error is None else error.type or None,
+        None if error is None else error.message,
+        None if error is None else error.stack,
+        record.escaped_headers,
+    )
+
+
+def _foreign(record: Record, form: ForeignFormat, contents: dict[str, bytes | None]) -> Letter:
+    said = form.read(contents)
+    return Letter(
+        *_place_and_parts(record),
+        _foreign_id(record),
+        1,
+        form.name,
+        "; ".join(said.problems) or None,
+        said.origin,
+        said.group_id,
+        said.reason,
+        None,
+        said.exception_type,
+        said.exception_message,
+        said.exception_stack,
+        record.escaped_headers,
+    )
+
+
+def _no_letter(record: Record, problem: str) -> Letter:
+    return Letter(
+        *_place_and_parts(record),
+        _foreign_id(record),
+        1,
+        NONE,
+        problem,
+        escaped_headers=record.escaped_headers,
+    )
+
+
+def _foreign_id(record: Record) -> str:
+    return f"foreign/{record.topic}/{record.partition}/{record.offset}"
+
+
+def _place_and_parts(
+    record: Record,
+) -> tuple[str, int, int, int, bytes | None, bytes | None, tuple[Header, ...]]:
+    return (
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_ms,
+        record.key,
+        record.value,
+        record.headers,
+    )

@@ -1,0 +1,20 @@
+"""Where did a dead letter's message come from?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The place of the first death. None: who wrote the letter did not say; -1: no timestamp."""
+
+    topic: str
+    partition: int | None
+    offset: int | None
+    timestamp_ms: int = -1
+
+    def __str__(self) -> str:
+        place = self.topic
+        place += "" if self.partition is None else f"[{self.partition}]"
+        return place + ("" if self.offset is None else f"@{self.offset}")

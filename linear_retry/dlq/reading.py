@@ -1,0 +1,45 @@
+"""How are the letters of a topic read, with what became of each?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from linear_retry.dlq.filters import EVERYTHING, Filter
+from linear_retry.dlq.letter import Letter, State, read_letter
+from linear_retry.dlq.resolutions import Resolutions, resolutions_topic
+from linear_retry.errors import UnknownTopicError
+from linear_retry.kafka.whole_topics import Progress, WholeTopics
+
+
+def read_resolutions(kafka: WholeTopics, topic: str, resolutions: Resolutions) -> None:
+    """Take in what is recorded of the letters of `topic`; nothing is where no topic for it is."""
+    try:
+        for records in kafka.read(resolutions_topic(topic)):
+            resolutions.learn(records)
+    except UnknownTopicError:
+        return
+
+
+def letters(
+    kafka: WholeTopics,
+    topic: str,
+    resolutions: Resolutions,
+    letter_filter: Filter = EVERYTHING,
+    progress: Progress | None = None,
+) -> Iterator[tuple[Letter, State]]:
+    """The letters in `topic` that the filter means, each partition in order.
+
+    Read once, from the beginning to the end that is known at the start. Raises `BrokerError`.
+    """
+    left = letter_filter.limit
+    if left == 0:
+        return
+    for records in kafka.read(topic, progress):
+        for record in records:
+            letter = read_letter(record)
+            state = resolutions.state_of(letter)
+            if letter_filter.matches(letter, state):
+                yield letter, state
+                left = None if left is None else left - 1
+                if left == 0:
+                    return
