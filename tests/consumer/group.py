@@ -24,6 +24,7 @@ TOPIC = "orders"
 OTHER_TOPIC = "refunds"
 LETTERS = "orders.dlq"
 GROUP = "billing"
+START_TIMEOUT_S = 30.0
 
 Protocol = Literal["eager", "cooperative", "consumer"]
 PROTOCOL_KEYS: dict[Protocol, dict[str, str]] = {
@@ -81,7 +82,7 @@ class Member:
             scope=group.scope,
             on_exhausted=group.on_exhausted,
             on_permanent=group.on_permanent,
-            start_timeout_s=30,
+            start_timeout_s=START_TIMEOUT_S,
             close_timeout_s=10,
             outside=outside,
         )

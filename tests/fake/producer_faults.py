@@ -83,6 +83,10 @@ class ProducerFaults:
         """From here on calls about transactions do not fail."""
         self._transactions.clear()
 
+    def transactions_to_fail(self, call: str) -> list[TransactionFault]:
+        """What the next such calls will say."""
+        return [one for one in self._transactions if one.call == call]
+
     # -- the fake asks ------------------------------------------------------------------------
 
     def takes_delivery_fault(self) -> DeliveryFault | None:

@@ -45,6 +45,7 @@ class PlayedKafka(FakeKafka):
         self._called_back: list[FakeConsumer] = []
         self._later: list[Callable[[], None]] = []
         self._fenced: list[tuple[FakeConsumer, bool]] = []
+        self._were_fenced: set[FakeConsumer] = set()
 
     def consumer(self, config: Mapping[str, Any]) -> FakeConsumer:
         on_commit = config["on_commit"]
@@ -120,6 +121,19 @@ class PlayedKafka(FakeKafka):
         """It hears of that in its next poll."""
         self._fenced.append((consumer, rejoins))
 
+    # -- what has befallen a member -----------------------------------------------------------
+
+    def was_fenced(self, consumer: FakeConsumer) -> bool:
+        """Whether it has heard of that."""
+        return consumer in self._were_fenced
+
+    def overruns(self, consumer: FakeConsumer) -> int:
+        """How often it was away from its polls, or asleep, for longer than its group allows."""
+        assert isinstance(consumer, _PlayedConsumer)
+        return consumer.overruns + consumer.is_overdue()
+
+    # -- a rebalance ends -----------------------------------------------------------------------
+
     def catch_up(self) -> None:
         """What has waited for the end of a callback is done, in its order."""
         while self._later and not self._called_back:
@@ -130,6 +144,7 @@ class PlayedKafka(FakeKafka):
     def _hear_of_fences(self, client: str) -> None:
         for fenced in [each for each in self._fenced if each[0].name == client]:
             self._fenced.remove(fenced)
+            self._were_fenced.add(fenced[0])
             super().fence(fenced[0], rejoins=fenced[1])
 
     def _in_turn(self, consumer: FakeConsumer, act: Callable[[], None]) -> None:
@@ -152,10 +167,35 @@ class PlayedKafka(FakeKafka):
 
 
 class _PlayedConsumer(FakeConsumer):
+    """`overruns`: so many stretches between two polls were too long for the group."""
+
+    def __init__(self, fake: FakeKafka, config: Mapping[str, Any], name: str) -> None:
+        super().__init__(fake, config, name)
+        self.overruns = 0
+        self._max_poll_interval_s = float(config.get("max.poll.interval.ms", 300_000)) / 1000
+        self._session_timeout_s = float(config.get("session.timeout.ms", 45_000)) / 1000
+        self._polled_at_s = fake.clock.now_s()
+        self._suspended_s = fake.clock.suspended_s()
+
+    def is_overdue(self) -> bool:
+        """Whether the stretch since the last poll is one of those."""
+        clock = self._fake.clock
+        slept_s = clock.suspended_s() - self._suspended_s
+        away_s = clock.now_s() - self._polled_at_s
+        return away_s > self._max_poll_interval_s or slept_s > self._session_timeout_s
+
     def poll(self, timeout: float | None = None) -> Message | None:
+        overdue = self.is_overdue()
         message = super().poll(timeout)
         self._played().polled()
+        self._back(overdue)
         return message
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        overdue = self.is_overdue()
+        messages = super().consume(num_messages, timeout)
+        self._back(overdue)
+        return messages
 
     def subscribe(
         self,
@@ -176,6 +216,11 @@ class _PlayedConsumer(FakeConsumer):
                 callback(consumer, partitions)
 
         return watched
+
+    def _back(self, overdue: bool) -> None:
+        self.overruns += overdue
+        self._polled_at_s = self._fake.clock.now_s()
+        self._suspended_s = self._fake.clock.suspended_s()
 
     def _played(self) -> PlayedKafka:
         played = self._fake

@@ -6,11 +6,12 @@ import re
 
 from linear_retry.testing import Away
 from tests.torture.layer import Counts
+from tests.torture.schedules.ends import BrokenError
 from tests.torture.schedules.mishaps import MISHAPS
 from tests.torture.schedules.moves import MOVES
 from tests.torture.schedules.schedule import Schedule, draw
 from tests.torture.schedules.shrinking import Shrinking
-from tests.torture.schedules.world import BrokenError, World
+from tests.torture.schedules.world import World
 
 KINDS = (*MOVES.all, *MISHAPS.all)
 

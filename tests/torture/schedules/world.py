@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from linear_retry import BrokerError, ExhaustedError, FencedError, HandlerTooSlowError
-from linear_retry.errors import PermanentError
+from linear_retry import BrokerError, FencedError
+from linear_retry.errors import LinearRetryError
 from linear_retry.scope import Partition
 from tests.torture.schedules.any_time import AnyTime
+from tests.torture.schedules.ends import BrokenError, Ends, Raised
 from tests.torture.schedules.group import PlayedGroup
 from tests.torture.schedules.happened import happened
 from tests.torture.schedules.kafka import PlayedKafka
@@ -31,10 +32,6 @@ class _KilledError(BaseException):
     """The process is not there any more: nothing of it runs, and nobody catches this."""
 
 
-class BrokenError(AssertionError):
-    """A guarantee is broken; its text says which, and where."""
-
-
 class World:
     """Members, their dependency, and what befalls them."""
 
@@ -46,6 +43,8 @@ class World:
         self.faults = self.fake.faults
         self.operators = Operators()
         self.strikes = Strikes(self.group, self.counts, self._act)
+        self._ends = Ends(setting, self.fake)
+        self._raised = Raised()
         self._any_time = AnyTime(self.group, transactional=setting.transactional)
         self._acting = self.group.acting
         self._starting = 0
@@ -55,20 +54,24 @@ class World:
     # -- a play ------------------------------------------------------------------------------
 
     def play(self, schedule: Schedule) -> None:
-        """Raises `BrokenError`."""
+        """Raises `BrokenError`, or what a program or the fake raised that it must not."""
         try:
-            self._begin()
-            for step in schedule.steps:
-                self._apply(step)
-                self._any_time.look()
-                self._hold(self._any_time.violations())
-            if self.setting.last_chance:
-                give_a_last_chance(self)
-            self._end()
-            self._any_time.look()
-            self._judge()
+            with self._raised.telling():
+                self._play(schedule)
         finally:
             self.group.end()
+
+    def _play(self, schedule: Schedule) -> None:
+        self._begin()
+        for step in schedule.steps:
+            self._apply(step)
+            self._any_time.look()
+            self._hold(self._any_time.violations())
+        if self.setting.last_chance:
+            give_a_last_chance(self)
+        self._end()
+        self._any_time.look()
+        self._judge()
 
     def _begin(self) -> None:
         for _ in range(self.setting.members):
@@ -84,7 +87,8 @@ class World:
 
     def _act(self, step: Step) -> None:
         kinds: Kinds = MOVES if step.name in MOVES.acts else MISHAPS
-        kinds.act(self, step.name, dict(step.arguments))
+        with self._raised.noting():
+            kinds.act(self, step.name, dict(step.arguments))
 
     def _end(self) -> None:
         """The last fault is past: everything is done and committed in bounded time."""
@@ -149,10 +153,10 @@ class World:
             # Of a failure that has come to nothing nobody knows any more: to go on would be to
             # attempt its message anew, as if it had not failed.
             player.ends |= player.silent or self.group.has_forgotten_a_failure(player)
-        except FencedError:
-            player.ends, player.commits = True, False
-        except (ExhaustedError, PermanentError, HandlerTooSlowError):
+        except LinearRetryError as error:
+            self._ends.require(player, error, self.group.witness.entries)
             player.ends = True
+            player.commits &= not isinstance(error, FencedError)
         except RuntimeError:
             if not player.killed:
                 raise
@@ -163,7 +167,8 @@ class World:
         """One more, where it can start."""
         self._starting += 1
         try:
-            self.group.join()
+            with self._ends.starting():
+                self.group.join()
         except (BrokerError, KeyboardInterrupt):
             self.counts["starts that failed"] += 1
         finally:
@@ -241,8 +246,10 @@ class World:
                 player.leave()
         except _KilledError:
             return
-        except (KeyboardInterrupt, FencedError, ExhaustedError, PermanentError):
+        except KeyboardInterrupt:
             pass  # closed it is all the same
+        except LinearRetryError as error:  # likewise
+            self._ends.require(player, error, self.group.witness.entries)
         except RuntimeError:
             if not player.killed:
                 raise
