@@ -80,7 +80,7 @@ def consumer_settings(config: Config) -> ConsumerSettings:
     settings = ConsumerSettings(
         config=_with_ours(config),
         callbacks={key: config[key] for key in _CALLBACKS if config.get(key) is not None},
-        connection={k: v for k, v in config.items() if k.startswith(_CONNECTION)},
+        connection=connection(config),
         group_id=str(config["group.id"]),
         static_member=config.get("group.instance.id"),
         incremental=_is_incremental(config),
@@ -90,6 +90,11 @@ def consumer_settings(config: Config) -> ConsumerSettings:
     )
     _warn(settings)
     return settings
+
+
+def connection(config: Config) -> dict[str, Any]:
+    """The keys for brokers and security among these: what any client needs to reach them."""
+    return {key: value for key, value in config.items() if key.startswith(_CONNECTION)}
 
 
 def _missing(config: Config) -> list[str]:

@@ -88,6 +88,10 @@ class TransactionalProducer:
         """Hand one record over. `poll` brings the answer into what is returned."""
         return produce(self._handle, self.topic, record)
 
+    def produce(self, topic: str, value: bytes | None, key: bytes | None, **options: Any) -> None:
+        """librdkafka's own, for who sends to several topics. Raises what that raises."""
+        self._handle().produce(topic, value, key, **options)
+
     def poll(self, timeout_s: float) -> None:
         """Wait for answers, at most `timeout_s`."""
         if self._producer is not None:
