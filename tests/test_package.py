@@ -92,7 +92,8 @@ _MAY_IMPORT = {
     # The root is what a user imports: demos show that, so they import it too.
     "": {"consumer", "strategy"} | _EVERYONES,
     "demo": {"", "demo", "consumer", "kafka", "log"} | _PURE | _EVERYONES,
-    "cli": {"", "cli", "demo", "consumer", "kafka", "log"} | _PURE | _EVERYONES,
+    "dlq": {"dlq", "kafka"} | _PURE | _EVERYONES,
+    "cli": {"", "cli", "demo", "dlq", "consumer", "kafka", "log"} | _PURE | _EVERYONES,
 }
 
 

@@ -24,7 +24,7 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli import simulate, strategy
+from linear_retry.cli import dlq, simulate, strategy
 
 app = typer.Typer(
     help="Consume a Kafka topic in order while the thing behind it is down.",
@@ -36,6 +36,7 @@ app = typer.Typer(
 )
 strategy.app.command()(simulate.simulate)
 app.add_typer(strategy.app, name="strategy")
+app.add_typer(dlq.app, name="dlq")
 
 
 def main() -> None:

@@ -59,6 +59,12 @@ class Letter:
         """Under what it is recorded that somebody has dealt with it."""
         return f"{self.id}#{self.generation}"
 
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory its content takes."""
+        contents = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + contents
+
 
 def read_letter(record: Record, formats: tuple[ForeignFormat, ...] = FOREIGN) -> Letter:
     """The letter that `record` is. Never raises, whatever is in it.

@@ -1,0 +1,34 @@
+"""How does a command of `dlq` end, and what does it say where it cannot go on?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+
+from linear_retry.errors import BrokerError, ConfigurationError, FencedError
+
+WRONG_USAGE, NOT_THERE, FENCED, INTERRUPTED = 2, 3, 4, 130
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What is raised inside becomes one sentence on stderr and an exit code."""
+    try:
+        yield
+    except ConfigurationError as error:
+        fail(str(error), WRONG_USAGE)
+    except FencedError as error:
+        fail(str(error), FENCED)
+    except BrokerError as error:
+        fail(str(error), NOT_THERE)
+    except KeyboardInterrupt:
+        fail("interrupted", INTERRUPTED)
+
+
+def fail(text: str, code: int) -> NoReturn:
+    """Say it on stderr, and end with this exit code."""
+    typer.echo(text, err=True)
+    raise typer.Exit(code)

@@ -1,0 +1,74 @@
+"""What lies in a dead-letter topic? `dlq list`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TypeAlias
+
+import typer
+
+from linear_retry.cli.dlq import telling
+from linear_retry.cli.dlq.progress import Bar
+from linear_retry.cli.dlq.rows import Rows, write_json
+from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
+
+_SORTED = 10_000
+_SORTED_BYTES = 16 * 1024 * 1024
+_CHUNK = 1_000
+
+_Found: TypeAlias = tuple[Letter, State]
+
+
+def list_letters(
+    topic: DeadLetterTopic, letter_filter: Filter, *, payload: bool, as_json: bool
+) -> None:
+    """Print the letters that the filter means. Some thousands by time; more as they are read."""
+    write = _json_writer(payload=payload) if as_json else _row_writer(payload=payload)
+    with Bar(f"reading {topic.topic}") as bar:
+        found = topic.letters(letter_filter, bar)
+        first, is_all = _first(found)
+        bar.hide()
+        if not first:
+            typer.echo(f"no letters in {topic.topic}{_meant(letter_filter)}", err=True)
+            return
+        first.sort(key=lambda each: (each[0].timestamp_ms, each[0].partition, each[0].offset))
+        write(first)
+        first.clear()
+        while not is_all and (chunk := list(islice(found, _CHUNK))):
+            write(chunk)
+
+
+def _first(found: Iterator[_Found]) -> tuple[list[_Found], bool]:
+    """As many as may be held in memory, and whether these are all."""
+    first: list[_Found] = []
+    left_bytes = _SORTED_BYTES
+    for each in found:
+        first.append(each)
+        left_bytes -= each[0].size_bytes
+        if len(first) == _SORTED or left_bytes < 0:
+            return first, False
+    return first, True
+
+
+def _json_writer(*, payload: bool) -> Callable[[list[_Found]], None]:
+    return lambda found: write_json(telling.as_json(*each, payload=payload) for each in found)
+
+
+def _row_writer(*, payload: bool) -> Callable[[list[_Found]], None]:
+    head = (*telling.HEAD, *telling.PAYLOAD_HEAD) if payload else telling.HEAD
+    rows = Rows(head, numbers=("failures",))
+
+    def write(found: list[_Found]) -> None:
+        rows.write(
+            [
+                (*telling.cells(*each), *(telling.payload_cells(each[0]) if payload else ()))
+                for each in found
+            ]
+        )
+
+    return write
+
+
+def _meant(letter_filter: Filter) -> str:
+    return "" if letter_filter == Filter() else " that match"
