@@ -120,13 +120,15 @@ def how_to_replay(layer: Layer, tally: Tally) -> str:
 
 
 def _replay(layer: Layer, failure: Failure) -> str:
-    return f"{failure.story}\nreplay: python -m tests.torture {layer.name} --seed {failure.seed}"
+    return f"{failure.story}\nreplay: python -m tests.torture {layer.name} {failure.command}"
 
 
 def _how_many(layer: Layer, tally: Tally) -> str:
-    seeds = sorted({failure.seed for failure in tally.failures})
+    seeds = sorted({failure.seed for failure in tally.failures if not failure.replay})
+    of_all = sorted({failure.replay for failure in tally.failures if failure.replay})
     named = ", ".join(map(str, seeds[:_NAMED_SEEDS])) + ", ..." * (len(seeds) > _NAMED_SEEDS)
-    return f"{layer.name}: {len(tally.failures):,} of {tally.done:,} failed, of the seeds {named}"
+    parts = [f"of the seeds {named}"] * bool(seeds) + [f"in {each}" for each in of_all]
+    return f"{layer.name}: {len(tally.failures):,} of {tally.done:,} failed, {', '.join(parts)}"
 
 
 def _chosen(names: list[str]) -> list[Layer]:

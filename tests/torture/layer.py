@@ -35,10 +35,19 @@ _MOST_STORIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A seed that broke a guarantee, and what a person needs to see why."""
+    """A seed that broke a guarantee, and what a person needs to see why.
+
+    `replay`: what to play instead, where it is not one seed that shows it.
+    """
 
     seed: int
     story: str
+    replay: str = ""
+
+    @property
+    def command(self) -> str:
+        """The options under which its layer shows it again."""
+        return self.replay or f"--seed {self.seed}"
 
 
 @dataclass(slots=True)
@@ -150,8 +159,12 @@ def _as_they_come(
 
 def _died(seeds: range, error: BrokenExecutor) -> Failure:
     """librdkafka can take a whole process with it, and nobody is left to say which seed it was."""
-    find = f"--first {seeds.start} --amount {len(seeds)}"
-    return Failure(seeds.start, f"{error}\nPerhaps in one of these seeds: {find}")
+    return Failure(seeds.start, f"{error}\nPerhaps in one of these seeds.", range_of(seeds))
+
+
+def range_of(seeds: range) -> str:
+    """The options that play all of them."""
+    return f"--first {seeds.start} --amount {len(seeds)}"
 
 
 def _end_when_interrupted() -> None:

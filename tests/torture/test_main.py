@@ -74,6 +74,14 @@ def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 == CliRunner().invoke(_APP, ["here", "--seed", "4"]).exit_code
 
 
+def test_no_single_seed() -> None:
+    """What only many seeds show is replayed by playing those, and blames none of them."""
+    tally = Tally(20, failures=[Failure(10, "never struck", "--first 10 --amount 20")])
+    told = torture.how_to_replay(_Here(), tally)
+    assert "replay: python -m tests.torture here --first 10 --amount 20" in told
+    assert "here: 1 of 20 failed, in --first 10 --amount 20\n" in told
+
+
 def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was played by then is told."""
     monkeypatch.setattr(torture, "LAYERS", (_Here(interrupted_after=2),))
@@ -104,7 +112,7 @@ def test_a_process_that_dies() -> None:
     tally = Tally()
     for part in layer.run(0, 100, _no_broker):
         tally.add(part)
-    assert any("--first 5 --amount 5" in failure.story for failure in tally.failures)
+    assert any(failure.command == "--first 5 --amount 5" for failure in tally.failures)
 
 
 def _seven_kills(seed: int) -> Counts:

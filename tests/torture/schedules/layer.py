@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tests.torture.layer import Broker, Failure, Seeded, Tally
+from tests.torture.layer import Broker, Failure, Seeded, Tally, range_of
 from tests.torture.schedules.play import KINDS, play, story
 from tests.torture.schedules.struck import gaps, summed_up
 
@@ -15,7 +15,7 @@ _SHRUNK = 3
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """What its plays counted is told by state; the first failures are shrunk."""
+    """What its plays counted is told by state; the first failures are shrunk, as they come."""
 
     name: str = "schedules"
     unit: str = "schedules"
@@ -24,24 +24,30 @@ class Schedules:
     shrinking_plays: int = 600
 
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
-        """In the last part are the failures; one of them is that something has struck nowhere."""
+        """In the last part is nothing but what has struck nowhere."""
         seeded = Seeded(self.name, self.unit, self.short, self.long, play)
         counts: Counter[str] = Counter()
-        failures: list[Failure] = []
+        to_shrink = _SHRUNK
         for part in seeded.run(first, amount, broker):
             counts.update(part.counts)
-            failures += part.failures
-            yield Tally(part.done)
-        failures.sort(key=lambda failure: failure.seed)
-        shrunk = [
-            Failure(failure.seed, story(failure.seed, self.shrinking_plays))
-            for failure in failures[:_SHRUNK]
-        ]
+            failures = [*map(self._shrunk, part.failures[:to_shrink]), *part.failures[to_shrink:]]
+            to_shrink = max(to_shrink - len(failures), 0)
+            yield Tally(part.done, summed_up(part.counts), failures)
         missing = gaps(counts, KINDS) if amount >= self.short else []
         if missing:
             lines = "\n  ".join(["has never struck, in any of these schedules:", *missing])
-            shrunk.append(Failure(first, lines))
-        yield Tally(0, summed_up(counts), [*shrunk, *failures[_SHRUNK:]])
+            seeds = range(first, first + amount)
+            yield Tally(failures=[Failure(first, lines, range_of(seeds))])
+
+    def _shrunk(self, failure: Failure) -> Failure:
+        """Its story, as short as it can be; where it was no seed that failed, or it does not fail
+        here, as it came.
+        """
+        try:
+            told = "" if failure.replay else story(failure.seed, self.shrinking_plays)
+        except ValueError:
+            told = f"not so when played again:\n{failure.story}"
+        return replace(failure, story=told or failure.story)
 
 
 SCHEDULES = Schedules()

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -14,6 +14,9 @@ import pytest
 
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.offsets import Offsets
+from tests.real_kafka import RealKafka
+from tests.torture.layer import Failure, Tally
+from tests.torture.schedules import layer
 from tests.torture.schedules.layer import Schedules
 from tests.torture.schedules.play import KINDS, broken_law, play, story
 from tests.torture.schedules.schedule import Kind, Schedule, Setting, Step, draw
@@ -153,13 +156,55 @@ def test_what_is_told_of_many() -> None:
     assert Counter({"strikes open": 5, "attempts": 7}) == summed_up(counts + Counter(attempts=7))
 
 
-def test_a_run_tells_its_failures_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One seed alone is a replay: its failure is told as shortly as can be."""
+def _in_parts(*parts: Tally) -> Callable[..., Any]:
+    """Instead of `Seeded`: these come, one after another, as they are asked for."""
+
+    class Parts:
+        def __init__(self, *_: object) -> None: ...
+
+        def run(self, *_: object) -> Iterator[Tally]:
+            yield from parts
+            pytest.fail("asked for too early")
+
+    return Parts
+
+
+def test_a_failure_is_told_as_soon_as_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shrunk, before anything else is played: a long run takes hours."""
     monkeypatch.setattr(Circuits, "stops", _ungated)
     seed = next(seed for seed in range(400) if broken_law(draw(seed, KINDS)) is not None)
-    parts = list(Schedules(shrinking_plays=5).run(seed, 1, lambda: pytest.fail("needs no broker")))
-    assert [seed] == [failure.seed for failure in parts[-1].failures]
+    monkeypatch.setattr(layer, "Seeded", _in_parts(Tally(9, failures=[Failure(seed, "long")])))
+    part = next(Schedules(shrinking_plays=5).run(0, 100, _no_broker))
+    assert [seed] == [failure.seed for failure in part.failures]
+    assert "1. " in part.failures[0].story
+
+
+def test_what_does_not_fail_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told as it came, and that it did not come again."""
+    failed = Tally(9, failures=[Failure(0, "as it came")])
+    monkeypatch.setattr(layer, "Seeded", _in_parts(failed))
+    part = next(Schedules(shrinking_plays=5).run(0, 100, _no_broker))
+    assert "not so when played again:\nas it came" == part.failures[0].story
+
+
+def test_what_never_struck_is_replayed_by_all() -> None:
+    """No single seed is to blame for that."""
+    *_, last = Schedules(short=1).run(3, 2, _no_broker)
+    assert ["--first 3 --amount 2"] == [failure.command for failure in last.failures]
+    assert "has never struck" in last.failures[0].story
+
+
+def test_one_seed_is_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is played here, and its failure is told as shortly as can be."""
+    monkeypatch.setattr(Circuits, "stops", _ungated)
+    seed = next(seed for seed in range(400) if broken_law(draw(seed, KINDS)) is not None)
+    parts = list(Schedules(shrinking_plays=5).run(seed, 1, _no_broker))
+    assert [seed] == [failure.seed for part in parts for failure in part.failures]
     assert 1 == sum(part.done for part in parts)
+
+
+def _no_broker() -> RealKafka:
+    raise AssertionError("nobody asks for it")
 
 
 def test_a_play_counts_what_happened() -> None:
