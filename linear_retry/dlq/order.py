@@ -1,0 +1,137 @@
+"""In which order are letters sent again, and where do they wait until all are known?"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+
+from linear_retry.errors import LinearRetryError
+
+_CACHE_KIB = 32 * 1024
+_CHUNK = 1_000
+
+
+class NoRoomError(LinearRetryError):
+    """The temporary file cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One letter: its place in the order, what it is called, and what is kept of it.
+
+    Within a `lane`, an origin partition, the order is that of `offset`, then `generation`. Between
+    lanes there is none. Of several with one name and place the first that was added counts.
+    """
+
+    lane: int
+    offset: int
+    generation: int
+    name: str
+    content: bytes
+
+
+class InOrder:
+    """Takes letters as they come, and gives them in their order, each once. To be used in a `with`.
+
+    They come nearly in order, each lane by itself: so each is written behind the others, and only
+    its place is sorted in, near the end of its lane, where the index is in memory. What is beyond
+    some megabytes lies in a temporary file, which the system removes however the process ends.
+    """
+
+    def __init__(self, cache_kib: int = _CACHE_KIB) -> None:
+        # The empty name: SQLite's own temporary file, without a name in any directory, and none at
+        # all while its pages fit into the cache. It outlives nothing: no journal, no syncing.
+        self._database = sqlite3.connect("", isolation_level=None)
+        for line in (
+            "PRAGMA journal_mode = OFF",
+            "PRAGMA synchronous = OFF",
+            f"PRAGMA cache_size = -{cache_kib}",
+            "CREATE TABLE entry (lane INTEGER, place INTEGER, generation INTEGER, name TEXT,"
+            " content BLOB)",
+            "CREATE UNIQUE INDEX in_order ON entry (lane, place, generation, name)",
+            "BEGIN",
+        ):
+            self._database.execute(line)
+        self._waiting: list[tuple[int, int, int, str, bytes]] = []
+
+    def __enter__(self) -> InOrder:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Its file is gone then."""
+        self._waiting.clear()
+        self._database.close()
+
+    def add(self, entry: Entry) -> None:
+        """Raises `NoRoomError` where the temporary file cannot grow."""
+        self._waiting.append(
+            (entry.lane, entry.offset, entry.generation, entry.name, entry.content)
+        )
+        if len(self._waiting) >= _CHUNK:
+            self._write()
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Lane by lane, each in its order. Not to be added to meanwhile."""
+        self._write()
+        with (
+            _room(),
+            closing(
+                self._database.execute(
+                    "SELECT lane, place, generation, name, content FROM entry"
+                    " ORDER BY lane, place, generation, name"
+                )
+            ) as rows,
+        ):
+            for row in rows:
+                yield Entry(*row)
+
+    def __len__(self) -> int:
+        self._write()
+        with closing(self._database.execute("SELECT count(*) FROM entry")) as rows:
+            (count,) = rows.fetchone()
+        return int(count)
+
+    def _write(self) -> None:
+        with _room():
+            self._database.executemany(
+                "INSERT OR IGNORE INTO entry (lane, place, generation, name, content)"
+                " VALUES (?, ?, ?, ?, ?)",
+                self._waiting,
+            )
+        self._waiting.clear()
+
+
+def together(entries: Iterable[Entry], most: int, most_bytes: int) -> Iterator[list[Entry]]:
+    """The same, in the same order, in batches that are no larger, one that is too large alone."""
+    batch: list[Entry] = []
+    size_bytes = 0
+    for entry in entries:
+        if batch and (len(batch) >= most or size_bytes + len(entry.content) > most_bytes):
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(entry)
+        size_bytes += len(entry.content)
+    if batch:
+        yield batch
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise NoRoomError(
+            f"the temporary file for the letters cannot be written ({error}); free room, or set "
+            "SQLITE_TMPDIR to a directory that has as much as the letters are large"
+        ) from error

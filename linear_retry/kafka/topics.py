@@ -1,0 +1,184 @@
+"""What does a topic take and keep, and how is one made or cut off?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    AclOperation,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+)
+
+from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.kafka.settings import connection
+from linear_retry.kafka.silence import SILENT
+from linear_retry.kafka.whole_topics import PATIENCE_S, text_of
+
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+_REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+_EXISTS = KafkaError.TOPIC_ALREADY_EXISTS
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic as the brokers describe it. None: they would not say.
+
+    `retention_ms` is None as well where nothing is removed for its age.
+    """
+
+    partitions: int
+    replication: int
+    may_write: bool | None
+    max_message_bytes: int | None
+    retention_ms: int | None
+    is_compacted: bool | None
+    is_deleted: bool | None
+    """Whether retention removes what is in it."""
+    stamps_by_broker: bool | None
+
+
+class Topics:
+    """Asks the brokers and tells them. Each answer is waited for, `patience_s` at most.
+
+    All raise `BrokerError` where none comes, or it is a refusal.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        patience_s: float = PATIENCE_S,
+        admin: Callable[..., Any] = AdminClient,
+    ) -> None:
+        self._where = str(config.get("bootstrap.servers") or config.get("metadata.broker.list"))
+        self._config = SILENT | connection(config)
+        self._patience_s = patience_s
+        self._make = admin
+        self._admin: Any = None
+
+    def facts(self, names: Iterable[str]) -> dict[str, TopicFacts | None]:
+        """Of each topic; None where there is no such topic. Creates none."""
+        asked = list(dict.fromkeys(names))
+        if not asked:
+            return {}
+        described = self._handle().describe_topics(
+            TopicCollection(asked),
+            include_authorized_operations=True,
+            request_timeout=self._patience_s,
+        )
+        found = {name: self._described(name, described[name]) for name in asked}
+        resources = {
+            name: ConfigResource(ConfigResource.Type.TOPIC, name) for name in found if found[name]
+        }
+        configs = (
+            self._handle().describe_configs(
+                list(resources.values()), request_timeout=self._patience_s
+            )
+            if resources
+            else {}
+        )
+        return {
+            name: None
+            if found[name] is None
+            else _facts(found[name], self._config_of(name, configs[resources[name]]))
+            for name in asked
+        }
+
+    def create_compacted(self, name: str, partitions: int, replication: int) -> None:
+        """Make it, unless somebody else has by now."""
+        new = NewTopic(name, partitions, replication, config={"cleanup.policy": "compact"})
+        made = self._handle().create_topics([new], request_timeout=self._patience_s)
+        try:
+            self._answer(made[name])
+        except KafkaException as error:
+            if error.args[0].code() != _EXISTS:
+                raise BrokerError(
+                    f"{self._where}: topic {name!r} cannot be created: {text_of(error)}; create it "
+                    f"with cleanup.policy=compact and {partitions} partitions"
+                ) from error
+
+    def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
+        """Remove of each partition what is before this offset. Each is acknowledged at the end."""
+        places = [TopicPartition(topic, *place) for place in offsets.items()]
+        if not places:
+            return
+        answers = self._handle().delete_records(places, request_timeout=self._patience_s)
+        for place, answer in answers.items():
+            try:
+                self._answer(answer)
+            except KafkaException as error:
+                raise BrokerError(
+                    f"{self._where}: {topic}[{place.partition}] cannot be cut off before "
+                    f"{place.offset}: {text_of(error)}; it needs cleanup.policy=delete, and "
+                    "permission to DELETE"
+                ) from error
+
+    def _described(self, name: str, answer: Future[Any]) -> Any:
+        try:
+            return self._answer(answer)
+        except KafkaException as error:
+            if error.args[0].code() in _MISSING:
+                return None
+            raise BrokerError(
+                f"{self._where}: nothing is told of topic {name!r}: {text_of(error)}"
+            ) from error
+
+    def _config_of(self, name: str, answer: Future[Any]) -> Mapping[str, Any]:
+        try:
+            found: Mapping[str, Any] = self._answer(answer)
+        except KafkaException as error:
+            if error.args[0].code() in _REFUSED:
+                return {}
+            raise BrokerError(
+                f"{self._where}: the settings of topic {name!r} are not told: {text_of(error)}"
+            ) from error
+        return found
+
+    def _answer(self, answer: Future[Any]) -> Any:
+        try:
+            return answer.result(self._patience_s + 1)
+        except TimeoutError:
+            raise BrokerError(
+                f"{self._where}: no answer within {self._patience_s:g} s; check the address, the "
+                "security settings, and that it is reachable from here"
+            ) from None
+
+    def _handle(self) -> Any:
+        if self._admin is None:
+            try:
+                self._admin = self._make(self._config)
+            except (KafkaException, ValueError, TypeError) as error:
+                raise ConfigurationError(
+                    f"librdkafka refuses the configuration: {text_of(error)}; correct the key it "
+                    "names"
+                ) from error
+        return self._admin
+
+
+def _facts(described: Any, config: Mapping[str, Any]) -> TopicFacts:
+    policy = _of(config, "cleanup.policy")
+    is_deleted = None if policy is None else "delete" in policy
+    retention = _of(config, "retention.ms")
+    limit = _of(config, "max.message.bytes")
+    stamp = _of(config, "message.timestamp.type")
+    operations = described.authorized_operations
+    return TopicFacts(
+        partitions=len(described.partitions),
+        replication=min((len(each.replicas) for each in described.partitions), default=1),
+        may_write=None if operations is None else AclOperation.WRITE in operations,
+        max_message_bytes=None if limit is None else int(limit),
+        retention_ms=int(retention) if retention and is_deleted and int(retention) >= 0 else None,
+        is_compacted=None if policy is None else "compact" in policy,
+        is_deleted=is_deleted,
+        stamps_by_broker=None if stamp is None else stamp == "LogAppendTime",
+    )
+
+
+def _of(config: Mapping[str, Any], key: str) -> str | None:
+    entry = config.get(key)
+    return None if entry is None or entry.value is None else str(entry.value)
