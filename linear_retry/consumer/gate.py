@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from linear_retry.consumer.beginnings import Beginnings
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.complaints import Complaints
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.reading import partition_of
 from linear_retry.consumer.steering import Steering
-from linear_retry.errors import BrokerError, DataLossError
-from linear_retry.events import ClientError, CommitFailed, DataLost, LeakDropped
+from linear_retry.errors import BrokerError
+from linear_retry.events import ClientError, CommitFailed, LeakDropped
 from linear_retry.kafka import KafkaError, KafkaException, Message
-from linear_retry.kafka.client import BEGINNING, END
 from linear_retry.kafka.hopeless import is_retriable_commit, is_unexplained, raise_if_hopeless
 from linear_retry.scope import Partition
 
@@ -28,6 +28,7 @@ class Gate:
     def __init__(self, parts: Parts, steering: Steering) -> None:
         self._parts = parts
         self._steering = steering
+        self._beginnings = Beginnings(parts, steering)
         self._complaints = Complaints()
         self._refusals = Complaints()
         self._unexplained: tuple[KafkaError, float] | None = None
@@ -40,6 +41,7 @@ class Gate:
         parts = self._parts
         if self._unexplained is not None:
             self._raise_if_never_explained(*self._unexplained)
+        self._beginnings.look()
         # The usual case must cost next to nothing: nothing is open, and nobody here awaits a
         # first message.
         if not parts.circuits and not any(map(Message.error, arrivals)):
@@ -55,7 +57,7 @@ class Gate:
             elif partition not in parts.ownership:
                 continue  # given up by us: whoever has it reads it
             elif error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
-                self._reset(partition, message.offset())
+                self._beginnings.lost(partition, message.offset())
             else:
                 self._place(message, partition, _offset(message), serial)
 
@@ -172,56 +174,6 @@ class Gate:
         """
         if self._parts.clock.now_s() >= since_s + _REASON_WITHIN_S:
             raise_if_hopeless(error)
-
-    def _reset(self, partition: Partition, offset: int | None) -> None:
-        """No committed offset, or one that the broker does not have any more.
-
-        librdkafka's `auto.offset.reset` is ours (`error`), so that the first is told from the
-        second, which is a loss and said to be one. What is in memory is still handled.
-        """
-        parts = self._parts
-        out_of_range = offset is not None and offset >= 0
-        if parts.offsets.is_old_news(partition, offset if out_of_range else None):
-            return
-        if parts.settings.reset == "error":
-            raise DataLossError(_no_place_to_begin(partition, offset if out_of_range else None))
-        at_end = parts.settings.reset == "latest"
-        edge = END if at_end else BEGINNING
-        there = parts.client.edge(partition, edge)
-        if out_of_range:
-            parts.emit(DataLost(*partition, offset=offset or 0, next_offset=there))
-        # Not "at the beginning", where it can be helped: assigned so twice, as an eager assignment
-        # is while others begin, librdkafka 2.16 goes back there half a second later (a late answer
-        # to its first question starts a timer that nothing stops). Nor "at the end": what comes
-        # meanwhile is not lost.
-        to = edge if there is None else there
-        # With `latest`, what is committed must exist, or the next owner goes to the end once more.
-        parts.offsets.reset(partition, to, anchored=out_of_range and not at_end)
-        if there is not None and not self._is_anything_before(partition, offset):
-            # A seek before the first message goes there, and not to what is lost once more.
-            parts.offsets.start_at(partition, there)
-        self._steering.reassign(partition, keep_ahead=True)
-
-    def _is_anything_before(self, partition: Partition, missing_offset: int | None) -> bool:
-        """Whether something before the place that was lost is in memory still."""
-        next_offset = self._parts.offsets.next_offset(partition)
-        if next_offset is None:
-            return False
-        holds = self._parts.circuits.holding(partition, next_offset) is not None
-        return holds or missing_offset != next_offset
-
-
-def _no_place_to_begin(partition: Partition, offset: int | None) -> str:
-    topic, number = partition
-    if offset is None:
-        return (
-            f"{topic}[{number}]: the group has committed no offset, and auto.offset.reset=error; "
-            "commit one, or set auto.offset.reset to earliest or latest"
-        )
-    return (
-        f"{topic}[{number}]@{offset}: the broker does not have this offset (any more), and "
-        "auto.offset.reset=error; commit one that exists, or set auto.offset.reset"
-    )
 
 
 def _offset(message: Message) -> int:
