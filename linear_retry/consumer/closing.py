@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from linear_retry.consumer.parts import Parts
 from linear_retry.events import ClientError, Revoked, Stopped
 from linear_retry.kafka import KafkaException
+from linear_retry.scope import Partition
 
 _SEND_AGAIN_S = 0.5
 _LEFT_BEHIND: list[object] = []
@@ -59,11 +61,31 @@ def _commit(parts: Parts, give_up_at_s: float) -> None:
         return
     send_at_s = parts.clock.now_s()
     try:
-        parts.client.pause(parts.ownership.partitions)
-        while (left := parts.offsets.uncommitted()) and parts.clock.now_s() < give_up_at_s:
+        ours = _paused(parts)
+        while (left := parts.offsets.uncommitted(ours)) and parts.clock.now_s() < give_up_at_s:
             if parts.clock.now_s() >= send_at_s:
                 parts.client.commit(left)
                 send_at_s = parts.clock.now_s() + _SEND_AGAIN_S
             parts.client.drain(0.1)
     except KafkaException as error:
-        parts.emit(ClientError(error.args[0].name(), f"at close: {error.args[0].str()}", 1))
+        _tell(parts, error)
+
+
+def _paused(parts: Parts) -> Sequence[Partition]:
+    """Stop everything; what is ours to commit.
+
+    One that is not assigned any more makes librdkafka refuse the call for all of them: it may be
+    another's, whose commits ours would undo. What the others bring goes nowhere all the same.
+    """
+    owned = parts.ownership.partitions
+    try:
+        parts.client.pause(owned)
+    except KafkaException as error:
+        _tell(parts, error)
+        assigned = parts.client.assignment()
+        return [partition for partition in owned if partition in assigned]
+    return owned
+
+
+def _tell(parts: Parts, error: KafkaException) -> None:
+    parts.emit(ClientError(error.args[0].name(), f"at close: {error.args[0].str()}", 1))

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from linear_retry.consumer.closing import close
 from linear_retry.events import ClientError, Event, Revoked, Stopped
@@ -107,6 +107,21 @@ def test_a_refused_commit_is_told_and_does_not_keep_it_from_leaving() -> None:
         Revoked((_P0,)),
         Stopped(left_group=True),
     ] == joined.happened
+
+
+def test_a_refused_pause_does_not_keep_it_from_committing() -> None:
+    """The bug: where librdkafka refused to pause one partition, that was told as a `ClientError`,
+    and what had been done in all of them was committed by nobody."""
+    joined = Joined()
+    joined.own(_P0, _P1, done=5)
+    joined.librdkafka.answers["assignment"] = [TopicPartition(*_P1)]
+    refusal = KafkaException(KafkaError(KafkaError._STATE, "not now"))
+    joined.librdkafka.answers["pause"] = refusal
+    _acknowledging(joined)
+    names = _closed(joined)
+    assert ["pause", "assignment", "commit", "poll", "close"] == names
+    # What librdkafka has not any more may be another's, whose commits ours would undo.
+    assert ([("orders", 1, 5)], True) == joined.librdkafka.calls[2][1]
 
 
 def test_no_callback_runs_while_librdkafka_closes() -> None:
