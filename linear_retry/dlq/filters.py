@@ -11,10 +11,11 @@ from linear_retry.dlq.letter import Letter, State
 class Filter:
     """What a letter must be. Different criteria must all hold; of several values of one, any.
 
-    `exceptions` are parts of type or message, upper and lower case alike. `origins` are a topic
-    and a partition, or None for all of its. `since_ms` and `until_ms` are for the time at which the
-    letter was written, the latter exclusive. `ids` are letters' ids, with or without `#generation`.
-    `limit` is for who reads letters: at most so many that match.
+    But of `headers` each must be there: a name and its whole value. `exceptions` are parts of type
+    or message, upper and lower case alike. `origins` are a topic and a partition, or None for all
+    of its. `since_ms` and `until_ms` are for the time at which the letter was written, the latter
+    exclusive. `ids` are letters' ids, with or without `#generation`. `limit` is for who reads
+    letters: at most so many that match.
     """
 
     reasons: tuple[str, ...] = ()
@@ -39,7 +40,7 @@ class Filter:
             and (not self.ids or letter.id in self.ids or letter.resolution_key in self.ids)
             and (not self.origins or self._is_from(letter))
             and (not self.exceptions or self._died_of(letter))
-            and (not self.headers or not set(self.headers).isdisjoint(letter.headers))
+            and all(header in letter.headers for header in self.headers)
         )
 
     def _is_from(self, letter: Letter) -> bool:

@@ -47,13 +47,16 @@ class ForeignSaid:
 
 @dataclass(frozen=True, slots=True)
 class ForeignFormat:
-    """One system's headers. `marker` is in each of its letters, and in no others.
+    """One system's headers, whose names all begin with `prefix`: a replay leaves them out.
+
+    `marker` is in each of its letters, and in no others.
 
     Of several names for one thing the first that is there counts. `group_id` is a name and what
     stands before its text in the name of the consumer group.
     """
 
     name: str
+    prefix: str
     marker: str
     topic: str
     partition: tuple[str, _Encoding]
@@ -94,6 +97,7 @@ FOREIGN: tuple[ForeignFormat, ...] = (
     # nearly always its own ListenerExecutionFailedException, so the cause (since 2.8) goes first.
     ForeignFormat(
         name="spring-kafka",
+        prefix="kafka_dlt-",
         marker="kafka_dlt-original-topic",
         topic="kafka_dlt-original-topic",
         partition=("kafka_dlt-original-partition", INT32),
@@ -112,6 +116,7 @@ FOREIGN: tuple[ForeignFormat, ...] = (
     # errors.deadletterqueue.context.headers.enable=true. A sink's group is connect-NAME.
     ForeignFormat(
         name="kafka-connect",
+        prefix="__connect.errors.",
         marker="__connect.errors.topic",
         topic="__connect.errors.topic",
         partition=("__connect.errors.partition", DIGITS),

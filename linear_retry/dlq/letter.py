@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from linear_retry.dead_letter import DeadLetter, Record, parse
-from linear_retry.dlq.foreign import FOREIGN, ForeignFormat
+from linear_retry.dlq import quick
+from linear_retry.dlq.foreign import FOREIGN, Contents, ForeignFormat
 from linear_retry.dlq.origin import Origin
 from linear_retry.errors import DeadLetterError
 from linear_retry.header_text import Header
 
 OURS = "linear-retry"
 NONE = "none"
+_OUR_MARKER = "retry-version"
 
 
 class State(StrEnum):
@@ -73,22 +75,59 @@ def read_letter(record: Record, formats: tuple[ForeignFormat, ...] = FOREIGN) ->
     those that it found.
     """
     contents = dict(record.headers)
-    foreign = [each for each in formats if each.marker in contents]
-    if foreign:
-        names = [name for name, _ in record.headers]
-        last = max(foreign, key=lambda each: _last(names, each.marker))
-        if "retry-version" not in contents or _last(names, last.marker) > _last(
-            names, "retry-version"
-        ):
-            return _foreign(record, last, contents)
+    for form in formats:
+        if form.marker in contents:
+            return _of_several(record, contents, formats)
+    return _usual(record, contents) or _parsed(record)
+
+
+def _of_several(record: Record, contents: Contents, formats: tuple[ForeignFormat, ...]) -> Letter:
+    names = [name for name, _ in record.headers]
+    markers = {form.marker: form for form in formats if form.marker in contents}
+    last = next(name for name in reversed(names) if name == _OUR_MARKER or name in markers)
+    return _foreign(record, markers[last], contents) if last in markers else _parsed(record)
+
+
+def _usual(record: Record, contents: Contents) -> Letter | None:
+    """What `_parsed` gives, much faster; None where anything is unusual."""
+    said = quick.usual(contents)
+    if said is None:
+        return None
+    try:
+        exception = [
+            None if text is None else text.decode() for text in map(contents.get, quick.EXCEPTION)
+        ]
+    except UnicodeDecodeError:
+        return None
+    retry_id, generation, topic, partition, offset, timestamp_ms, group_id, reason, failures = said
+    return Letter(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_ms,
+        record.key,
+        record.value,
+        record.headers,
+        retry_id,
+        int(generation),
+        OURS,
+        None,
+        Origin(topic, int(partition), int(offset), int(timestamp_ms)),
+        group_id,
+        reason,
+        int(failures),
+        exception[0] or None,
+        exception[1],
+        exception[2],
+        record.escaped_headers,
+    )
+
+
+def _parsed(record: Record) -> Letter:
     try:
         return _ours(record, parse(record.headers, record.key, record.value))
     except DeadLetterError as error:
         return _no_letter(record, str(error))
-
-
-def _last(names: list[str], name: str) -> int:
-    return len(names) - 1 - names[::-1].index(name)
 
 
 def _ours(record: Record, letter: DeadLetter) -> Letter:
@@ -115,7 +154,7 @@ def _ours(record: Record, letter: DeadLetter) -> Letter:
     )
 
 
-def _foreign(record: Record, form: ForeignFormat, contents: dict[str, bytes | None]) -> Letter:
+def _foreign(record: Record, form: ForeignFormat, contents: Contents) -> Letter:
     said = form.read(contents)
     return Letter(
         *_place_and_parts(record),

@@ -34,11 +34,12 @@ def letters(
     left = letter_filter.limit
     if left == 0:
         return
+    matches, state_of = letter_filter.matches, resolutions.state_of
     for records in kafka.read(topic, progress):
         for record in records:
             letter = read_letter(record)
-            state = resolutions.state_of(letter)
-            if letter_filter.matches(letter, state):
+            state = state_of(letter)
+            if matches(letter, state):
                 yield letter, state
                 left = None if left is None else left - 1
                 if left == 0:

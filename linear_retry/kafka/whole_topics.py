@@ -30,8 +30,7 @@ Progress: TypeAlias = Callable[[int, int], object]
 PATIENCE_S = 10.0
 _SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
 _WAIT_S = 0.1
-_BATCH = 10_000
-_STALLED_S = 10.0
+_BATCH = 5_000
 
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _NO_PERMISSION = (
@@ -111,10 +110,10 @@ class _Handle:
     """One confluent_kafka `Consumer` that is in no group."""
 
     def __init__(self, config: Mapping[str, Any], patience_s: float) -> None:
-        self._where = str(
+        self.where = str(
             config.get("bootstrap.servers") or config.get("metadata.broker.list") or "no address"
         )
-        self._patience_s = patience_s
+        self.patience_s = patience_s
         self._last_error: KafkaError | None = None
         quiet = {"log_level": 0, "error_cb": self._hear}
         try:
@@ -139,30 +138,34 @@ class _Handle:
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         numbers = self.partitions(topic)
         first = self._edges(topic, numbers, OFFSET_BEGINNING)
-        ends = self._edges(topic, numbers, OFFSET_END)
+        ends = self.ends(topic, numbers)
         return {number: (first[number], ends[number]) for number in numbers}
+
+    def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
+        """The offset after the last that is committed, of these partitions."""
+        return self._edges(topic, numbers, OFFSET_END)
 
     def refused(self, what: str, error: KafkaError) -> BrokerError:
         """What to raise for an error that waiting does not mend."""
         if error.code() in _MISSING:
-            return UnknownTopicError(f"{self._where}: there is no {what}; check its name")
+            return UnknownTopicError(f"{self.where}: there is no {what}; check its name")
         if error.code() in _NO_PERMISSION:
             return BrokerError(
-                f"{self._where}: no permission for {what} ({error.str()}); ask for READ and "
+                f"{self.where}: no permission for {what} ({error.str()}); ask for READ and "
                 "DESCRIBE on it"
             )
         if error.code() == KafkaError.TOPIC_EXCEPTION:
             return BrokerError(
-                f"{self._where}: {what} cannot be a topic's name: letters, digits, '.', '_' and "
+                f"{self.where}: {what} cannot be a topic's name: letters, digits, '.', '_' and "
                 "'-', at most 249"
             )
-        return BrokerError(f"{self._where}: {what} cannot be read: {error.str()}")
+        return BrokerError(f"{self.where}: {what} cannot be read: {error.str()}")
 
     def silent(self, what: str, error: KafkaError | None) -> BrokerError:
         """What to raise where no answer has come in time."""
         why = self._last_error or error
         return BrokerError(
-            f"{self._where}: no answer about {what} within {self._patience_s:g} s"
+            f"{self.where}: no answer about {what} within {self.patience_s:g} s"
             f"{'' if why is None else f' ({why.str()})'}; check the address, the security "
             "settings, and that it is reachable from here"
         )
@@ -183,7 +186,7 @@ class _Handle:
         return self._answer(f"topic {topic!r}", ask)
 
     def _answer(self, what: str, ask: Callable[[], _Answer]) -> _Answer:
-        deadline_s = time.monotonic() + self._patience_s
+        deadline_s = time.monotonic() + self.patience_s
         while True:
             try:
                 return ask()
@@ -194,7 +197,7 @@ class _Handle:
                     raise self.refused(what, error) from problem
                 if self._last_error is not None and self._last_error.code() in _NO_LOGIN:
                     raise BrokerError(
-                        f"{self._where}: the login is refused ({self._last_error.str()}); check "
+                        f"{self.where}: the login is refused ({self._last_error.str()}); check "
                         "the sasl.* keys"
                     ) from problem
                 left_s = deadline_s - time.monotonic()
@@ -222,12 +225,11 @@ class _Course:
     progress: Progress
     _next: dict[int, int] = field(default_factory=dict)
     _ends: dict[int, int] = field(default_factory=dict)
-    _behind: int = 0
 
     def batches(self) -> Iterator[list[Record]]:
         self._next = {n: first for n, (first, end) in self.bounds.items() if first < end}
         self._ends = {n: self.bounds[n][1] for n in self._next}
-        total = sum(self._ends.values()) - sum(self._next.values())
+        total = self._to_come()
         if not self._next:
             return
         self.handle.consumer.assign(
@@ -235,15 +237,39 @@ class _Course:
         )
         moved_at_s = time.monotonic()
         while self._ends:
-            messages = self.handle.consumer.consume(_BATCH, _WAIT_S)
-            records = self._records(messages)
+            records = self._records(self._messages())
             if records:
                 yield records
-            if messages:
                 self.progress(total - self._to_come(), total)
                 moved_at_s = time.monotonic()
-            elif time.monotonic() - moved_at_s > _STALLED_S:
-                raise self.handle.silent(f"topic {self.topic!r}", None)
+            elif time.monotonic() - moved_at_s > self.handle.patience_s:
+                self._end_earlier()
+                moved_at_s = time.monotonic()
+
+    def _messages(self) -> list[Message]:
+        consumer = self.handle.consumer
+        # What is there already comes at once: asked for all, `consume` would wait to be full.
+        first = consumer.consume(1, _WAIT_S)
+        return first + consumer.consume(_BATCH - 1, 0) if first else first
+
+    def _end_earlier(self) -> None:
+        """Nothing has come for long: ask again where the ends are.
+
+        After an unclean election of a leader a partition may be shorter than it was. Raises
+        `BrokerError` where no broker answers, and where one does and that is not the reason.
+        """
+        ends = self.handle.ends(self.topic, tuple(self._ends))
+        waiting = {
+            number for number, end in self._ends.items() if self._next[number] < ends[number]
+        }
+        if waiting == self._ends.keys():
+            number = min(waiting)
+            raise BrokerError(
+                f"{self.handle.where}: {self.topic}[{number}] gives nothing at offset "
+                f"{self._next[number]}, though it goes on to {ends[number]}; check that its leader "
+                "is well"
+            )
+        self._ends = {number: self._ends[number] for number in waiting}
 
     def _to_come(self) -> int:
         return sum(max(end - self._next[number], 0) for number, end in self._ends.items())
@@ -275,8 +301,10 @@ class _Course:
     def _take(self, message: Message, error: KafkaError) -> None:
         number = message.partition()
         if error.code() == KafkaError._PARTITION_EOF:
-            if number in self._ends and (message.offset() or 0) >= self._ends[number]:
-                del self._ends[number]
+            if number in self._ends:
+                self._next[number] = max(self._next[number], message.offset() or 0)
+                if self._next[number] >= self._ends[number]:
+                    del self._ends[number]
         elif _is_lasting(error) or not error.retriable():
             raise self.handle.refused(f"topic {self.topic!r}", error)
 

@@ -10,7 +10,7 @@ import typer
 
 from linear_retry.cli.dlq import telling
 from linear_retry.cli.dlq.progress import Bar
-from linear_retry.cli.dlq.rows import Rows, write_json
+from linear_retry.cli.dlq.rows import Lines, on_a_terminal, write_json
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
 
 _SORTED = 10_000
@@ -24,7 +24,7 @@ def list_letters(
     topic: DeadLetterTopic, letter_filter: Filter, *, payload: bool, as_json: bool
 ) -> None:
     """Print the letters that the filter means. Some thousands by time; more as they are read."""
-    write = _json_writer(payload=payload) if as_json else _row_writer(payload=payload)
+    write = _writer(payload=payload, as_json=as_json)
     with Bar(f"reading {topic.topic}") as bar:
         found = topic.letters(letter_filter, bar)
         first, is_all = _first(found)
@@ -51,23 +51,20 @@ def _first(found: Iterator[_Found]) -> tuple[list[_Found], bool]:
     return first, True
 
 
-def _json_writer(*, payload: bool) -> Callable[[list[_Found]], None]:
-    return lambda found: write_json(telling.as_json(*each, payload=payload) for each in found)
+def _writer(*, payload: bool, as_json: bool) -> Callable[[list[_Found]], None]:
+    if as_json:
+        return lambda found: write_json(telling.as_json(*each, payload=payload) for each in found)
+    if on_a_terminal():
+        from linear_retry.cli.dlq.drawn import draw
 
-
-def _row_writer(*, payload: bool) -> Callable[[list[_Found]], None]:
-    head = (*telling.HEAD, *telling.PAYLOAD_HEAD) if payload else telling.HEAD
-    rows = Rows(head, numbers=("failures",))
-
-    def write(found: list[_Found]) -> None:
-        rows.write(
-            [
-                (*telling.cells(*each), *(telling.payload_cells(each[0]) if payload else ()))
-                for each in found
-            ]
+        return lambda found: draw(found, payload=payload)
+    if payload:
+        lines = Lines((*telling.HEAD, *telling.PAYLOAD_HEAD))
+        return lambda found: lines.write(
+            (*telling.cells(*each), *telling.payload_cells(each[0])) for each in found
         )
-
-    return write
+    lines = Lines(telling.HEAD)
+    return lambda found: lines.write(telling.cells(*each) for each in found)
 
 
 def _meant(letter_filter: Filter) -> str:

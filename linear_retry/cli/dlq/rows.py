@@ -8,46 +8,26 @@ from typing import Any
 
 import typer
 
-_STYLES = {"open": "yellow", "replayed": "green", "resolved": "green", "no dead letter": "dim"}
-
 
 def on_a_terminal() -> bool:
     """Whether a person looks at stdout."""
     return sys.stdout.isatty()
 
 
-class Rows:
-    """Rows of cells below a head: a table on a terminal; in a pipe lines with tabs in them."""
+class Lines:
+    """Rows for a pipe: tabs between the cells, which `cut` and `awk` understand; a head first."""
 
-    def __init__(self, head: Sequence[str], numbers: Iterable[str] = ()) -> None:
-        """`numbers` are the columns that are aligned to the right."""
-        self._head = tuple(head)
-        self._numbers = frozenset(numbers)
-        self._is_begun = False
+    def __init__(self, head: Sequence[str]) -> None:
+        self._head: Sequence[str] | None = head
 
-    def write(self, rows: Sequence[Sequence[str]]) -> None:
-        """Print them; the first time, and above each table, the head."""
-        if on_a_terminal():
-            self._draw(rows)
-            return
-        lines = ["\t".join(row) for row in (rows if self._is_begun else (self._head, *rows))]
-        self._is_begun = True
+    def write(self, rows: Iterable[Sequence[str]]) -> None:
+        """Print them: what a pipe takes at once, and not line by line."""
+        lines = ["\t".join(row) for row in rows]
+        if self._head is not None:
+            lines.insert(0, "\t".join(self._head))
+            self._head = None
         if lines:
             typer.echo("\n".join(lines))
-
-    def _draw(self, rows: Sequence[Sequence[str]]) -> None:
-        from rich.box import SIMPLE_HEAD
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for name in self._head:
-            right = name in self._numbers
-            table.add_column(name, justify="right" if right else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(cell, _STYLES.get(cell, "")) for cell in row))
-        Console(highlight=False).print(table)
 
 
 def write_json(objects: Iterable[dict[str, Any]]) -> None:
@@ -57,3 +37,24 @@ def write_json(objects: Iterable[dict[str, Any]]) -> None:
     lines = b"".join([orjson.dumps(each) + b"\n" for each in objects])
     if lines:
         typer.echo(lines, nl=False)
+
+
+def write_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[str] = ()
+) -> None:
+    """All rows there are: drawn on a terminal, with `numbers` aligned; else as `Lines`."""
+    if not on_a_terminal():
+        Lines(head).write(rows)
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    right = frozenset(numbers)
+    for name in head:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console(highlight=False).print(table)
