@@ -152,8 +152,17 @@ class Gate:
         if count is not None:
             self._parts.emit(ClientError(error.name(), error.str(), count))
 
-    def commit_refused(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
-        """Retriable: the next commit says the same and more. Not a member any more: all is lost."""
+    def commit_refused(
+        self,
+        error: KafkaError,
+        partitions: tuple[Partition, ...],
+        *,
+        of_present_member: bool = True,
+    ) -> None:
+        """Retriable: the next commit says the same and more. Not a member any more: all is lost.
+
+        Unless it was sent before we were given what we have: whoever sent it was another member.
+        """
         unexplained = is_unexplained(error)
         if not unexplained:
             raise_if_hopeless(error)
@@ -161,9 +170,10 @@ class Gate:
             self._unexplained = error, self._parts.clock.now_s()
         if self._refusals.hear(error.code(), self._parts.clock.now_s()) is not None:
             self._parts.emit(CommitFailed(f"{error.name()}: {error.str()}", partitions))
-        if unexplained or error.code() == KafkaError.UNKNOWN_MEMBER_ID:
+        not_a_member = error.code() == KafkaError.UNKNOWN_MEMBER_ID
+        if unexplained or (not_a_member and of_present_member):
             self._steering.disown(self._parts.ownership.partitions, "not a member any more")
-        elif not is_retriable_commit(error):
+        elif not (not_a_member or is_retriable_commit(error)):
             raise BrokerError(f"a commit was refused: {error.name()}: {error.str()}")
 
     def _raise_if_never_explained(self, error: KafkaError, since_s: float) -> None:

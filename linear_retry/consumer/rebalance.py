@@ -16,7 +16,8 @@ from linear_retry.scope import Partition
 class Rebalance:
     """Called inside `poll` and `consume`; the handler is never running then.
 
-    So everything that is finished is in `Offsets` already, and can be committed.
+    So everything that is finished is in `Offsets` already, and can be committed. Its state: of
+    which partitions a commit is not answered yet that was sent before they were assigned.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class Rebalance:
         self._steering = steering
         self._gate = gate
         self._own_topics = own_topics
+        self._asked_before: set[Partition] = set()
 
     def assigned(self, partitions: list[Partition]) -> None:
         """A new epoch for each; paused or not as its circuit says, whatever it was before."""
@@ -37,6 +39,7 @@ class Rebalance:
                 "dead letters: they would be consumed again; narrow the pattern"
             )
         parts = self._parts
+        self._asked_before |= {key for key in partitions if parts.client.awaits_commit(key)}
         parts.ownership.take(partitions, parts.clock.now_s())
         parts.offsets.begin(partitions)
         parts.reading.start_small()
@@ -70,11 +73,15 @@ class Rebalance:
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         """The broker has acknowledged these."""
         self._parts.offsets.committed(offsets)
+        self._answered(list(offsets))
 
     def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
         """There was nothing to commit; or it was refused (`Gate.commit_refused`)."""
+        ours = [key for key in partitions if key in self._parts.ownership]
+        of_present = not self._asked_before.issuperset(ours)
+        self._answered(list(partitions))
         if error.code() != KafkaError._NO_OFFSET:
-            self._gate.commit_refused(error, partitions)
+            self._gate.commit_refused(error, partitions, of_present_member=of_present)
 
     def client_error(self, error: KafkaError) -> None:
         """librdkafka has a problem that is not about a message."""
@@ -82,6 +89,7 @@ class Rebalance:
 
     def _gone(self, partitions: list[Partition]) -> None:
         self._steering.forget(partitions)
+        self._asked_before.difference_update(partitions)
         parts = self._parts
         for scope, circuit in parts.circuits:
             # One that waits for its first message has had its time: nothing is left to probe.
@@ -89,3 +97,8 @@ class Rebalance:
             if not waits_on and not any(map(scope.covers, parts.ownership.partitions)):
                 open_s = parts.circuits.close(scope, parts.clock.now_s())
                 parts.emit(CircuitClosed(scope, "dropped", open_s))
+
+    def _answered(self, partitions: list[Partition]) -> None:
+        """Where nothing from before its assignment is awaited, answers are about us as we are."""
+        awaits = self._parts.client.awaits_commit
+        self._asked_before.difference_update([key for key in partitions if not awaits(key)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from linear_retry import BrokerError, ConfigurationError, events
 from linear_retry.consumer.gate import Gate
@@ -11,6 +11,7 @@ from linear_retry.consumer.reading import LARGEST_BATCH
 from linear_retry.consumer.rebalance import Rebalance
 from linear_retry.consumer.steering import Steering
 from linear_retry.kafka import Message
+from linear_retry.scope import Partition
 from tests.consumer.joined_parts import Joined
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
@@ -69,6 +70,52 @@ def test_a_partition_that_comes_back() -> None:
     scene.rebalance.assigned([_P0])
     assert {_P0: None, _P1: 7} == scene.parts.offsets.starts()
     assert {_P1: 7} == scene.parts.offsets.uncommitted()
+
+
+class _Refused(_Scene):
+    """A commit of `_P0` as who it was; then that is lost, and assigned anew together with `_P1`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts.client.tell(self.rebalance)
+        self.rebalance.assigned([_P0])
+        self.parts.client.commit({_P0: 5})
+        self.rebalance.lost([_P0])
+        self.rebalance.assigned([_P0, _P1])
+
+    def refuse(self, *partitions: Partition) -> None:
+        error = KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "not a member")
+        items = [TopicPartition(*partition, 5) for partition in partitions]
+        self.joined.librdkafka.config["on_commit"](error, items)
+
+
+def test_a_refusal_of_who_we_were() -> None:
+    """The bug: that a member's commit is refused, as the group had given it up, was heard when it
+    was another member of the same group, and took from that all that it had just been given."""
+    scene = _Refused()
+    scene.refuse(_P0)
+    assert (_P0, _P1) == scene.parts.ownership.partitions
+    assert isinstance(scene.joined.happened[-1], events.CommitFailed)
+
+
+@pytest.mark.parametrize("partition", [_P0, _P1])
+def test_a_refusal_of_who_we_are(partition: Partition) -> None:
+    """Also where an older answer was awaited, once that is there: all is given up."""
+    scene = _Refused()
+    scene.refuse(_P0)
+    scene.parts.client.commit({partition: 5})
+    scene.refuse(partition)
+    assert () == scene.parts.ownership.partitions
+
+
+def test_a_refusal_when_the_partition_is_gone() -> None:
+    """It was sent by a member that has given it away in the meantime: nothing else is given up."""
+    scene = _Refused()
+    scene.refuse(_P0)
+    scene.parts.client.commit({_P0: 6})
+    scene.rebalance.lost([_P0])
+    scene.refuse(_P0)
+    assert (_P1,) == scene.parts.ownership.partitions
 
 
 def test_what_is_gone_already_is_lost_after_it_was_assigned() -> None:
