@@ -96,11 +96,18 @@ class InOrder:
             for row in rows:
                 yield Entry(*row)
 
-    def __len__(self) -> int:
+    def lanes(self) -> Iterator[tuple[int, int, int, int]]:
+        """Of each lane its number, how many are in it, and their lowest and highest offset."""
         self._write()
-        with closing(self._database.execute("SELECT count(*) FROM entry")) as rows:
-            (count,) = rows.fetchone()
-        return int(count)
+        with (
+            _room(),
+            closing(
+                self._database.execute(
+                    "SELECT lane, count(*), min(place), max(place) FROM entry GROUP BY lane"
+                )
+            ) as rows,
+        ):
+            yield from rows
 
     def _write(self) -> None:
         with _room():

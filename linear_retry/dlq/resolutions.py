@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +116,18 @@ class Resolutions:
         resolution = self.of(letter)
         return State.OPEN if resolution is None else resolution.state
 
+    def has(self, resolution_key: str) -> bool:
+        """Whether the letter with this key is dealt with."""
+        return self._value(resolution_key.encode("utf-8", "replace")) is not None
+
+    def resolution_keys(self) -> Iterator[str]:
+        """The resolution keys of all letters that are dealt with. Not to be added to meanwhile."""
+        if self._store is None:
+            yield from (_text(key) for key, value in self._recent.items() if value is not None)
+            return
+        self._spill()
+        yield from map(_text, self._store.all_keys())
+
     def _value(self, key: bytes) -> bytes | None:
         if key in self._recent or self._store is None:
             return self._recent.get(key)
@@ -157,6 +169,17 @@ class _Store:
             row = found.fetchone()
         return None if row is None else row[0]
 
+    def all_keys(self) -> Iterator[bytes]:
+        found = self._database.execute("SELECT key FROM resolution WHERE value IS NOT NULL")
+        with closing(found):
+            for (key,) in found:
+                yield key
+
     def close(self) -> None:
         self._database.close()
         self._directory.cleanup()
+
+
+def _text(key: bytes) -> str:
+    # What is no UTF-8 is no key of ours.
+    return key.decode("utf-8", "replace")

@@ -1,0 +1,38 @@
+"""What do replays and their like need of the cluster?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from linear_retry.dead_letter import Record
+from linear_retry.errors import UnknownTopicError
+from linear_retry.kafka import Producer
+from linear_retry.kafka.topics import Topics
+from linear_retry.kafka.whole_topics import PATIENCE_S, WholeTopics
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One cluster. `config` are librdkafka's keys; `producer` makes the client that writes."""
+
+    config: Mapping[str, Any]
+    patience_s: float = PATIENCE_S
+    producer: Callable[..., Any] = Producer
+
+    @property
+    def reading(self) -> WholeTopics:
+        return WholeTopics(self.config, self.patience_s)
+
+    @property
+    def topics(self) -> Topics:
+        return Topics(self.config, self.patience_s)
+
+    def record_at(self, topic: str, partition: int, offset: int) -> Record | None:
+        """The record there; None where it is gone."""
+        try:
+            first, *_ = next(self.reading.read(topic, starts={partition: offset}), [None])
+        except UnknownTopicError:
+            return None
+        return first if first is not None and first.offset == offset else None

@@ -1,0 +1,153 @@
+"""What would a replay send, in which order, and where to?"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from linear_retry.dlq.letter import NONE, Letter
+from linear_retry.dlq.order import Entry, InOrder
+from linear_retry.dlq.outgoing import Fetch, LeftError, Outgoing, outgoing
+
+NO_LETTER = "no dead letter: it is sent only where a topic for it is named"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An origin partition. `topic` and `partition` are None where the letters do not say.
+
+    `arrived_in` is the partition of the dead-letter topic where the order is that of arrival, for
+    want of original offsets; else None.
+    """
+
+    topic: str | None
+    partition: int | None
+    arrived_in: int | None = None
+
+
+@dataclass(slots=True)
+class Lane:
+    """The letters of one source: they go to one partition, in their order.
+
+    `to_partition` is None where the key decides. `first` and `last` are original offsets, None
+    where the order is that of arrival. Times are of the messages themselves, None where unknown.
+    """
+
+    source: Source
+    to_topic: str
+    to_partition: int | None
+    letters: int = 0
+    first: int | None = None
+    last: int | None = None
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
+    largest_bytes: int = 0
+
+    def saw(self, message: Outgoing) -> None:
+        """One of its letters."""
+        self.largest_bytes = max(self.largest_bytes, message.size_bytes())
+        at_ms = message.timestamp_ms
+        if at_ms >= 0:
+            self.oldest_ms = min(at_ms, at_ms if self.oldest_ms is None else self.oldest_ms)
+            self.newest_ms = max(at_ms, at_ms if self.newest_ms is None else self.newest_ms)
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a replay is going to send. To be used in a `with`: the letters are in it.
+
+    `left` says of how many letters why they are not sent, and stay open.
+    """
+
+    topic: str
+    to: str | None = None
+    keep_timestamp: bool = False
+    replay_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    lanes: list[Lane] = field(default_factory=list)
+    left: Counter[str] = field(default_factory=Counter)
+    order: InOrder = field(default_factory=InOrder)
+
+    def __enter__(self) -> Plan:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget the letters."""
+        self.order.close()
+
+    @property
+    def letters(self) -> int:
+        """How many are to be sent."""
+        return sum(lane.letters for lane in self.lanes)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The topics that are sent to."""
+        return tuple(dict.fromkeys(lane.to_topic for lane in self.lanes))
+
+
+class Planner:
+    """Fills a plan with letters, as they come."""
+
+    def __init__(self, plan: Plan, fetch: Fetch, to_partitions: int = 1) -> None:
+        """`to_partitions` are those of the topic that all go to, where there is one."""
+        self._plan = plan
+        self._fetch = fetch
+        self._to_partitions = to_partitions
+        self._numbers: dict[Source, int] = {}
+
+    def take(self, letters: Iterable[Letter]) -> None:
+        """Plan to send each, or say why not; then count them, each once."""
+        for letter in letters:
+            try:
+                self._take(letter)
+            except LeftError as why:
+                self._plan.left[str(why)] += 1
+        for number, count, first, last in self._plan.order.lanes():
+            lane = self._plan.lanes[number]
+            lane.letters = count
+            if lane.source.arrived_in is None:
+                lane.first, lane.last = first, last
+
+    def _take(self, letter: Letter) -> None:
+        plan = self._plan
+        if plan.to is None and (letter.format == NONE or letter.origin is None):
+            raise LeftError(NO_LETTER)
+        message = outgoing(letter, plan.replay_id, self._fetch)
+        source, place = _source(letter)
+        number = self._numbers.get(source)
+        if number is None:
+            number = self._numbers[source] = len(plan.lanes)
+            plan.lanes.append(self._lane(source))
+        plan.lanes[number].saw(message)
+        content = message.packed(letter.partition, letter.offset)
+        plan.order.add(Entry(number, place, letter.generation, letter.resolution_key, content))
+
+    def _lane(self, source: Source) -> Lane:
+        if self._plan.to is not None:
+            # All of a source into one partition, or there would be no order. Where the topic has as
+            # many partitions as the origin, it is the same one.
+            number = source.arrived_in if source.partition is None else source.partition
+            return Lane(source, self._plan.to, (number or 0) % self._to_partitions)
+        if source.topic is None:
+            raise AssertionError("a letter without an origin is not planned without a target")
+        return Lane(source, source.topic, source.partition)
+
+
+def _source(letter: Letter) -> tuple[Source, int]:
+    origin = letter.origin
+    if origin is None:
+        return Source(None, None, letter.partition), letter.offset
+    if origin.partition is None or origin.offset is None:
+        return Source(origin.topic, origin.partition, letter.partition), letter.offset
+    return Source(origin.topic, origin.partition), origin.offset
