@@ -165,7 +165,7 @@ _DOORS = {
     "pybreaker": ["consumer.circuits"],
     "typer": ["cli"],
     "rich": ["cli", "demo"],
-    "orjson": ["cli", "demo"],
+    "orjson": ["cli", "demo", "dlq"],
     "httpx": ["demo"],
     "pytest": ["testing.pytest_plugin"],
 }

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
 from linear_retry.dlq import reading
+from linear_retry.dlq.export import Exported, write_export
 from linear_retry.dlq.filters import EVERYTHING, Filter
 from linear_retry.dlq.letter import Letter, State
 from linear_retry.dlq.resolutions import Resolution, Resolutions
+from linear_retry.dlq.stats import Stats, stats_of
 from linear_retry.kafka.whole_topics import PATIENCE_S, Progress, WholeTopics
 
 
@@ -60,6 +63,26 @@ class DeadLetterTopic:
         """
         found = self.letters(Filter(ids=(letter_id,)), progress)
         return tuple(sorted(found, key=lambda each: each[0].generation))
+
+    def stats(self, letter_filter: Filter = EVERYTHING, progress: Progress | None = None) -> Stats:
+        """What the letters that the filter means look like from afar."""
+        return stats_of(self.letters(letter_filter, progress))
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        letter_filter: Filter = EVERYTHING,
+        progress: Progress | None = None,
+    ) -> int:
+        """Write the letters that the filter means to a file, and return their number.
+
+        Nothing is lost: `linear_retry.dlq.read_export` gives them back. A file of that name is
+        replaced once the new one is whole. Raises `OSError` too.
+        """
+        found = self.letters(letter_filter, progress)
+        return write_export(
+            path, (Exported(letter, self.resolution(letter)) for letter, _ in found)
+        )
 
     def resolution(self, letter: Letter) -> Resolution | None:
         """What became of it: by whom, when and why. None where it is open."""

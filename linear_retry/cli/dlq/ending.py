@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from linear_retry.errors import BrokerError, ConfigurationError, FencedError
+
+if TYPE_CHECKING:
+    from linear_retry.dlq import Filter
 
 WRONG_USAGE, NOT_THERE, FENCED, INTERRUPTED = 2, 3, 4, 130
 
@@ -26,6 +29,11 @@ def told() -> Iterator[None]:
         fail(str(error), NOT_THERE)
     except KeyboardInterrupt:
         fail("interrupted", INTERRUPTED)
+
+
+def nothing(topic: str, letter_filter: Filter) -> str:
+    """What to say where no letter is meant."""
+    return f"no letters in {topic}{'' if letter_filter == type(letter_filter)() else ' that match'}"
 
 
 def fail(text: str, code: int) -> NoReturn:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TypeAlias
 
 import typer
 
 from linear_retry.cli.dlq import telling
+from linear_retry.cli.dlq.ending import nothing
 from linear_retry.cli.dlq.progress import Bar
-from linear_retry.cli.dlq.rows import Lines, on_a_terminal, write_json
+from linear_retry.cli.dlq.rows import Lines, on_a_terminal, write_json, write_table
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
+from linear_retry.dlq.counting import count
 
 _SORTED = 10_000
 _SORTED_BYTES = 16 * 1024 * 1024
@@ -30,7 +32,7 @@ def list_letters(
         first, is_all = _first(found)
         bar.hide()
         if not first:
-            typer.echo(f"no letters in {topic.topic}{_meant(letter_filter)}", err=True)
+            typer.echo(nothing(topic.topic, letter_filter), err=True)
             return
         first.sort(key=lambda each: (each[0].timestamp_ms, each[0].partition, each[0].offset))
         write(first)
@@ -67,5 +69,25 @@ def _writer(*, payload: bool, as_json: bool) -> Callable[[list[_Found]], None]:
     return lambda found: lines.write(telling.cells(*each) for each in found)
 
 
-def _meant(letter_filter: Filter) -> str:
-    return "" if letter_filter == Filter() else " that match"
+def count_letters(
+    topic: DeadLetterTopic, letter_filter: Filter, traits: Sequence[str], *, as_json: bool
+) -> None:
+    """Print how many of the letters that the filter means are alike, the most frequent first."""
+    with Bar(f"reading {topic.topic}") as bar:
+        counts = count(topic.letters(letter_filter, bar), traits)
+    if not counts:
+        typer.echo(nothing(topic.topic, letter_filter), err=True)
+        return
+    if as_json:
+        write_json(
+            {**dict(zip(traits, group, strict=True)), "letters": number}
+            for group, number in counts.most()
+        )
+    else:
+        rows = [
+            (*("-" if part is None else telling.one_line(part) for part in group), str(number))
+            for group, number in counts.most()
+        ]
+        write_table((*traits, "letters"), rows, numbers=("letters",))
+    if counts.others:
+        typer.echo(f"{counts.others} letters more are of other groups: too many to count", err=True)

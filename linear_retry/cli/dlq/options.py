@@ -190,6 +190,19 @@ def moment_ms(text: str, now_ms: int, option: str) -> int:
     return round(aware.timestamp() * 1000)
 
 
+def chosen(text: str, choices: tuple[str, ...], option: str, at_most: int = 99) -> list[str]:
+    """The names in `text`, between commas, each one of `choices`. Raises `typer.BadParameter`."""
+    names = list(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in choices or len(names) > at_most:
+            raise typer.BadParameter(
+                f"{shown(text if len(names) > at_most else name)} is no choice; write "
+                f"{'one' if at_most == 1 else 'some'} of {', '.join(choices)}",
+                param_hint=option,
+            )
+    return names
+
+
 def _address(text: str) -> str:
     for address in text.split(","):
         host, _, port = address.strip().rpartition(":")

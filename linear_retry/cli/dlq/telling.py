@@ -109,6 +109,16 @@ def content(what: str, found: bytes | None) -> dict[str, str | None]:
         return {f"{what}_base64": base64.b64encode(found).decode()}
 
 
+def lines(text: str) -> list[str]:
+    """`text` in lines, each safe to print."""
+    return [safe(line) for line in text.split("\n")]
+
+
+def safe(text: str) -> str:
+    """`text` without what moves a cursor, or changes a terminal: a message may hold anything."""
+    return text if text.isprintable() else _UNPRINTABLE.sub("\ufffd", text.replace("\t", "    "))
+
+
 def moment(timestamp_ms: int) -> str:
     """A time of Kafka's in UTC, to the second."""
     if timestamp_ms == -1:
@@ -123,4 +133,4 @@ def moment(timestamp_ms: int) -> str:
 def one_line(text: str) -> str:
     """`text` as it can stand in a table: short, without anything that moves a cursor."""
     cut = text if len(text) <= _EXCEPTION_CHARACTERS else text[: _EXCEPTION_CHARACTERS - 1] + "…"
-    return _UNPRINTABLE.sub(" ", cut) if not cut.isprintable() else cut
+    return cut if cut.isprintable() else _UNPRINTABLE.sub(" ", cut)

@@ -1,0 +1,142 @@
+"""Which commands of `dlq` only read?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from linear_retry.cli.dlq.ending import told
+from linear_retry.cli.dlq.options import (
+    PAYLOAD,
+    TOPIC,
+    Connection,
+    Selection,
+    chosen,
+    expanded,
+)
+
+_TRAITS = (
+    *("exception", "message", "origin", "partition", "reason", "group", "state", "format"),
+    *("key", "day", "hour"),
+)
+_FORMS = ("auto", "text", "json", "hex")
+
+
+@expanded
+def list_(
+    topic: TOPIC,
+    selection: Selection,
+    connection: Connection,
+    payload: PAYLOAD = False,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...", help=f"Count those that are alike instead: {', '.join(_TRAITS)}."
+        ),
+    ] = None,
+) -> None:
+    """List dead letters: when, id, origin, reason, failures, exception, state.
+
+    Options that differ must all hold; of one that is repeated, any value. A record that is no dead
+    letter is listed as such. Up to 10,000 are sorted by time; more come as they are read, each
+    partition in order. Times are UTC. In a pipe there are tabs between the columns.
+
+    Example: linear-retry dlq list orders.dlq --bootstrap localhost:9092 --since 2h --state open
+
+    Exit codes: 0, listed, or there is none; 2, wrong usage; 3, no broker answers, there is no such
+    topic, or no permission for it; 130, Ctrl-C.
+    """
+    traits = [] if group_by is None else chosen(group_by, _TRAITS, "--group-by")
+    letter_filter = selection.filter()
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.listing import count_letters, list_letters
+
+        if traits:
+            count_letters(letters, letter_filter, traits, as_json=connection.as_json)
+        else:
+            list_letters(letters, letter_filter, payload=payload, as_json=connection.as_json)
+
+
+@expanded
+def show(
+    topic: TOPIC,
+    letter_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Its id, with or without #generation.")
+    ],
+    connection: Connection,
+    payload: PAYLOAD = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="FORM",
+            help="--payload in a form: auto (text, or hex where it is none), text, json or hex.",
+        ),
+    ] = None,
+) -> None:
+    """Show all of one dead letter: headers, exception with its stack, and with --payload the rest.
+
+    Where a replayed message has died again, its letters of all generations are shown.
+
+    Example: linear-retry dlq show orders.dlq billing/orders/3/1042/1795253536810 --payload
+    --bootstrap localhost:9092
+
+    Exit codes: 0, shown; 1, there is no such letter; 2, wrong usage; 3, no broker answers, there is
+    no such topic, or no permission for it; 130, Ctrl-C.
+    """
+    (wanted,) = chosen(form or "auto", _FORMS, "--as", at_most=1)
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.showing import show as run
+
+        run(
+            letters,
+            letter_id,
+            payload=payload or form is not None,
+            form=wanted,
+            as_json=connection.as_json,
+        )
+
+
+@expanded
+def stats(topic: TOPIC, selection: Selection, connection: Connection) -> None:
+    """Show what a topic's letters look like: over time, by reason, exception, origin and key.
+
+    Example: linear-retry dlq stats orders.dlq --bootstrap localhost:9092 --since 7d
+
+    Exit codes: 0, shown, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
+    such topic, or no permission for it; 130, Ctrl-C.
+    """
+    letter_filter = selection.filter()
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.stats import show_stats
+
+        show_stats(letters, letter_filter, as_json=connection.as_json)
+
+
+@expanded
+def export(
+    topic: TOPIC,
+    to: Annotated[Path, typer.Option(metavar="FILE", help="Where to: a file of JSON lines.")],
+    selection: Selection,
+    connection: Connection,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the file where there is one.")
+    ] = False,
+) -> None:
+    """Write dead letters to a file, with their state: one JSON object on each line, bytes and all.
+
+    The file is there when it is whole, and only its owner may read it. Nothing is lost: in Python,
+    linear_retry.dlq.read_export reads it back.
+
+    Example: linear-retry dlq export orders.dlq --to orders.jsonl --bootstrap localhost:9092
+
+    Exit codes: 0, written, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
+    such topic, no permission for it, or the file cannot be written; 130, Ctrl-C.
+    """
+    letter_filter = selection.filter()
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.exporting import export as run
+
+        run(letters, to, letter_filter, overwrite=overwrite, as_json=connection.as_json)

@@ -1,0 +1,96 @@
+"""What does a dead-letter topic look like from afar? `dlq stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from linear_retry.cli.dlq import telling
+from linear_retry.cli.dlq.ending import nothing
+from linear_retry.cli.dlq.progress import Bar
+from linear_retry.cli.dlq.rows import write_bars, write_json
+from linear_retry.dlq import DeadLetterTopic, Filter, State, Stats, Top
+
+_TITLES = {
+    "reason": "reasons",
+    "exception": "exceptions",
+    "origin": "origins",
+    "key": "keys",
+}
+
+
+def show_stats(topic: DeadLetterTopic, letter_filter: Filter, *, as_json: bool) -> None:
+    """Print what the letters that the filter means look like."""
+    with Bar(f"reading {topic.topic}") as bar:
+        stats = topic.stats(letter_filter, bar)
+    if as_json:
+        write_json([_as_json(stats)])
+    elif stats.letters:
+        _say(stats)
+    else:
+        typer.echo(nothing(topic.topic, letter_filter), err=True)
+
+
+def _as_json(stats: Stats) -> dict[str, Any]:
+    return {
+        "letters": stats.letters,
+        "states": {state.value: count for state, count in stats.states.items()},
+        "formats": stats.formats,
+        "oldest_ms": stats.oldest_ms,
+        "newest_ms": stats.newest_ms,
+        **{
+            f"top_{_TITLES[name]}": [{name: text, "letters": count} for text, count in top.most]
+            for name, top in stats.tops.items()
+        },
+        "span_ms": stats.span_ms,
+        "over_time": [{"from_ms": from_ms, "letters": count} for from_ms, count in stats.spans],
+    }
+
+
+def _say(stats: Stats) -> None:
+    for name, text in _facts(stats):
+        typer.echo(f"{name:<11} {text}")
+    write_bars(
+        f"written, in spans of {_length(stats.span_ms)}",
+        [(telling.moment(from_ms), count) for from_ms, count in stats.spans],
+    )
+    for name, top in stats.tops.items():
+        write_bars(_title(name, top), [(_shown(text), count) for text, count in top.most])
+
+
+def _facts(stats: Stats) -> Iterator[tuple[str, str]]:
+    states = stats.states
+    dealt_with = stats.letters - states[State.OPEN]
+    yield "letters", str(stats.letters)
+    yield "open", str(states[State.OPEN])
+    yield (
+        "dealt with",
+        f"{dealt_with} ({100 * dealt_with // stats.letters} %): {states[State.REPLAYED]} replayed, "
+        f"{states[State.RESOLVED]} resolved",
+    )
+    if stats.oldest_ms is not None and stats.newest_ms is not None:
+        yield "oldest", telling.moment(stats.oldest_ms)
+        yield "newest", telling.moment(stats.newest_ms)
+    if stats.formats.keys() != {"linear-retry"}:
+        yield "written by", ", ".join(f"{name}: {count}" for name, count in stats.formats.items())
+
+
+def _title(name: str, top: Top) -> str:
+    title = f"top {_TITLES[name]}"
+    if top.others:
+        return f"{title} (of the first {top.different}; {top.others} letters have others)"
+    return title if top.different == len(top.most) else f"{title} (of {top.different})"
+
+
+def _shown(text: str | None) -> str:
+    return "(not said)" if text is None else telling.one_line(text) or "(empty)"
+
+
+def _length(span_ms: int) -> str:
+    for unit, unit_ms in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
+        count, rest = divmod(span_ms, unit_ms)
+        if not rest:
+            return f"1 {unit[:-1]}" if count == 1 else f"{count} {unit}"
+    return "1 second" if span_ms == 1000 else f"{span_ms // 1000} seconds"

@@ -1,0 +1,142 @@
+"""How is all that is in a dead-letter topic kept in a file, and read back?"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from linear_retry.dead_letter import Record
+from linear_retry.dlq.letter import Letter, State, read_letter
+from linear_retry.dlq.resolutions import Resolution
+from linear_retry.dlq.whole_file import whole_file
+from linear_retry.errors import DeadLetterError
+
+_VERSION = 1
+_CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A letter with what had become of it when it was written to the file."""
+
+    letter: Letter
+    resolution: Resolution | None = None
+
+    @property
+    def state(self) -> State:
+        return State.OPEN if self.resolution is None else self.resolution.state
+
+
+def write_export(path: str | os.PathLike[str], letters: Iterable[Exported]) -> int:
+    """Write `letters` to the file at `path`, one object of JSON on each line; return their number.
+
+    The file is there when it is whole, and not before: a file of that name is replaced then.
+    Raises `OSError`, and what reading the letters raises.
+    """
+    target = Path(path)
+    written = 0
+    with whole_file(target) as file:
+        chunk: list[bytes] = []
+        size_bytes = 0
+        for exported in letters:
+            line = line_of(exported)
+            chunk.append(line)
+            size_bytes += len(line)
+            written += 1
+            if size_bytes > _CHUNK_BYTES:
+                file.writelines(chunk)
+                chunk, size_bytes = [], 0
+        file.writelines(chunk)
+    return written
+
+
+def read_export(path: str | os.PathLike[str]) -> Iterator[Exported]:
+    """The inverse of `write_export`. Raises `OSError`, and `DeadLetterError` with file and line."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield parse_line(line)
+            except (ValueError, KeyError, TypeError) as error:
+                raise DeadLetterError(
+                    f"{os.fspath(path)}:{number}: not a line of an export of dead letters "
+                    f"({type(error).__name__}: {error})"
+                ) from error
+
+
+def line_of(exported: Exported) -> bytes:
+    """One letter as a line. Beside what is read back stands what a person looks for."""
+    letter, resolution = exported.letter, exported.resolution
+    said: dict[str, Any] = {
+        "v": _VERSION,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "timestamp_ms": letter.timestamp_ms,
+        "id": letter.id,
+        "generation": letter.generation,
+        "format": letter.format,
+        "state": exported.state.value,
+        "resolution": resolution,
+        "key": _text_or_bytes(letter.key),
+        "value": _text_or_bytes(letter.value),
+        "headers": [[name, _text_or_bytes(value)] for name, value in letter.headers],
+        "escaped_headers": letter.escaped_headers,
+    }
+    return orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def parse_line(line: bytes) -> Exported:
+    """The inverse of `line_of`. Raises `ValueError`, `KeyError` or `TypeError` for another line."""
+    said = orjson.loads(line)
+    if said["v"] != _VERSION:
+        raise ValueError(f"v is {said['v']!r}, must be {_VERSION}")
+    record = Record(
+        _typed(said, "topic", str),
+        _typed(said, "partition", int),
+        _typed(said, "offset", int),
+        _typed(said, "timestamp_ms", int),
+        _bytes(said["key"]),
+        _bytes(said["value"]),
+        tuple((str(name), _bytes(value)) for name, value in said["headers"]),
+        tuple(map(str, said["escaped_headers"])),
+    )
+    found = said["resolution"]
+    resolution = None if found is None else Resolution(**found | {"state": State(found["state"])})
+    return Exported(read_letter(record), resolution)
+
+
+def _typed(said: dict[str, Any], name: str, kind: type) -> Any:
+    if type(said[name]) is not kind:
+        raise ValueError(f"{name} is {said[name]!r}, must be of type {kind.__name__}")
+    return said[name]
+
+
+def _text_or_bytes(content: bytes | None) -> str | dict[str, str] | None:
+    if content is None:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(content).decode()}
+
+
+def _bytes(written: object) -> bytes | None:
+    match written:
+        case None:
+            return None
+        case str():
+            return written.encode()
+        case {"base64": str(digits)}:
+            try:
+                return base64.b64decode(digits, validate=True)
+            except binascii.Error as error:
+                raise ValueError(f"not base64: {error}") from error
+        case _:
+            raise ValueError(f"{written!r} is neither text nor base64")
