@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from linear_retry.dlq.outgoing import largest_packed, unpacked
 from linear_retry.dlq.planning import Plan
 from linear_retry.dlq.resolutions import resolutions_topic
 from linear_retry.errors import BrokerError
@@ -105,11 +106,19 @@ def _permission(topic: str, fact: TopicFacts) -> Iterator[str]:
 
 def _sizes(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
     limit = fact.max_message_bytes
-    largest = max(lane.largest_bytes for lane in plan.lanes if lane.to_topic == target)
-    if limit is not None and largest > limit:
+    if limit is None:
+        return
+    sizes = [
+        size
+        for number, lane in enumerate(plan.lanes)
+        if lane.to_topic == target and lane.longest > largest_packed(limit)
+        for content in plan.order.longer_than(largest_packed(limit), number)
+        if (size := unpacked(content).size_bytes()) > limit
+    ]
+    if sizes:
         yield (
-            f"{target}: its max.message.bytes is {limit}, and the largest dead letter needs "
-            f"{largest} with the headers of a replay; raise it, or leave such letters out"
+            f"{target}: its max.message.bytes is {limit}, and {len(sizes)} dead letters need more, "
+            f"up to {max(sizes)} with the headers of a replay; raise it, or leave these letters out"
         )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from types import TracebackType
+from typing import NamedTuple
 
 from linear_retry.errors import LinearRetryError
 
@@ -18,8 +18,7 @@ class NoRoomError(LinearRetryError):
     """The temporary file cannot be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One letter: its place in the order, what it is called, and what is kept of it.
 
     Within a `lane`, an origin partition, the order is that of `offset`, then `generation`. Between
@@ -55,7 +54,7 @@ class InOrder:
             "BEGIN",
         ):
             self._database.execute(line)
-        self._waiting: list[tuple[int, int, int, str, bytes]] = []
+        self._waiting: list[Entry] = []
 
     def __enter__(self) -> InOrder:
         return self
@@ -75,9 +74,7 @@ class InOrder:
 
     def add(self, entry: Entry) -> None:
         """Raises `NoRoomError` where the temporary file cannot grow."""
-        self._waiting.append(
-            (entry.lane, entry.offset, entry.generation, entry.name, entry.content)
-        )
+        self._waiting.append(entry)
         if len(self._waiting) >= _CHUNK:
             self._write()
 
@@ -108,6 +105,20 @@ class InOrder:
             ) as rows,
         ):
             yield from rows
+
+    def longer_than(self, size_bytes: int, lane: int) -> Iterator[bytes]:
+        """The contents in this lane that are."""
+        self._write()
+        with (
+            _room(),
+            closing(
+                self._database.execute(
+                    "SELECT content FROM entry WHERE lane = ? AND length(content) > ?",
+                    (lane, size_bytes),
+                )
+            ) as rows,
+        ):
+            yield from (content for (content,) in rows)
 
     def _write(self) -> None:
         with _room():

@@ -7,8 +7,7 @@ import json
 import marshal
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from linear_retry.dead_letter import HEADER_NAMES, REPLAY_ID, Record
 from linear_retry.dlq.foreign import FOREIGN
@@ -20,9 +19,19 @@ _OVERSIZED = "retry-oversized"
 _ESCAPED = "retry-escaped-headers"
 _REPLAY_COUNT = "retry-replay-count"
 
+# What says who a message is, and what `parse` takes where the letter does not say it.
+_IDENTITY: tuple[tuple[str, bytes | None], ...] = (
+    ("retry-id", None),
+    ("retry-generation", b"1"),
+    ("retry-destination", None),
+    ("retry-original-partition", None),
+    ("retry-original-offset", None),
+    ("retry-original-timestamp-ms", b"-1"),
+    ("retry-group-id", None),
+)
 _OWN_PREFIXES = {each.name: each.prefix for each in FOREIGN}
-
 _PLACE = struct.Struct(">iq")
+_NO_REFERENCES = 2  # a version of marshal's in which nothing is shorter than it is in Kafka
 
 Fetch: TypeAlias = Callable[[str, int, int], Record | None]
 """The record at this topic, partition and offset; None where it is gone."""
@@ -32,8 +41,7 @@ class LeftError(Exception):
     """This letter cannot be sent as it is: the text says why. It stays open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """Key, value and headers of a replayed message, and the time of the message's own."""
 
     key: bytes | None
@@ -43,16 +51,30 @@ class Outgoing:
 
     def packed(self, partition: int, offset: int) -> bytes:
         """As bytes, behind the place of the letter: `place_of` and `unpacked` read them."""
-        parts = (self.key, self.value, self.headers, self.timestamp_ms)
-        return _PLACE.pack(partition, offset) + marshal.dumps(parts)
+        return _PLACE.pack(partition, offset) + marshal.dumps(tuple(self), _NO_REFERENCES)
 
     def size_bytes(self) -> int:
-        """As the only record of a batch (KIP-98), without compression: what a topic's limit is for.
+        """As the only record of a batch (KIP-98), not compressed: what a topic's limit is for."""
+        headers = sum(_sized(name.encode()) + _sized(value) for name, value in self.headers)
+        body = 3 + _sized(self.key) + _sized(self.value) + _varint(len(self.headers)) + headers
+        return _BATCH_OVERHEAD_BYTES + _varint(body) + body
 
-        Told before anything is sent, so it is the bound above, by some bytes.
-        """
-        headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in self.headers)
-        return 61 + 30 + len(self.key or b"") + len(self.value or b"") + headers
+
+_BATCH_OVERHEAD_BYTES = 61
+
+
+def largest_packed(size_bytes: int) -> int:
+    """A message whose packed form is no longer than this is no larger than `size_bytes`."""
+    return size_bytes - _BATCH_OVERHEAD_BYTES
+
+
+def _sized(content: bytes | None) -> int:
+    return 1 if content is None else _varint(len(content)) + len(content)
+
+
+def _varint(number: int) -> int:
+    """How many bytes it takes, in zigzag form."""
+    return (max(number.bit_length(), 0) + 7) // 7
 
 
 def place_of(content: bytes) -> tuple[int, int]:
@@ -70,61 +92,56 @@ def outgoing(letter: Letter, replay_id: str, fetch: Fetch) -> Outgoing:
     """The message as it was, with the headers that say that it was replayed.
 
     The headers that the writer of the letter added are gone; ours are those that the consumer needs
-    to know its earlier life (docs/dead-letters.md). Where the letter is but a reference, the
-    message is fetched from where it was read. Raises `LeftError` where that is no longer possible.
+    to know its earlier life (docs/replay.md). Where the letter is but a reference, the message is
+    fetched from where it was read. Raises `LeftError` where that is no longer possible.
     """
-    record = _original(letter, fetch) if _is_reference(letter) else None
+    contents = dict(letter.headers)
+    record = _original(letter, fetch) if _is_reference(letter, contents) else None
     source = letter if record is None else record
+    headers = [header for header in source.headers if header[0] not in HEADER_NAMES]
     prefix = _OWN_PREFIXES.get(letter.format)
-    own = [
-        header
-        for header in source.headers
-        if header[0] not in HEADER_NAMES and not (prefix and header[0].startswith(prefix))
-    ]
-    escaped = letter.escaped_headers if record is None else record.escaped_headers
-    timestamp_ms = -1 if letter.origin is None else letter.origin.timestamp_ms
-    return Outgoing(source.key, source.value, own + _ours(letter, replay_id, escaped), timestamp_ms)
-
-
-def _ours(letter: Letter, replay_id: str, escaped: tuple[str, ...]) -> list[Header]:
-    said = dict(letter.headers)
+    if prefix is not None:
+        headers = [header for header in headers if not header[0].startswith(prefix)]
+    headers += _identity(letter, contents)
+    if _ESCAPED in contents or source.escaped_headers:
+        headers += _escaped(letter, contents, source.escaped_headers)
     # A letter forgets how often its message was sent before: its generation knows.
-    before = max(whole_number(said.get(_REPLAY_COUNT) or b"") or 0, letter.generation - 1)
-    last: list[tuple[str, str | int | None]] = [(REPLAY_ID, replay_id), (_REPLAY_COUNT, before + 1)]
-    if letter.format == NONE or letter.origin is None:
-        return _encoded(last)
-    kept = (said.get(_ESCAPED) or b"").decode("utf-8", "replace").split(",")
-    names = {name for name, _ in letter.headers}
-    escaped = tuple(dict.fromkeys((*(n for n in kept if n in names), *escaped)))
+    before = max(whole_number(contents.get(_REPLAY_COUNT) or b"0") or 0, letter.generation - 1)
+    headers += [(REPLAY_ID, replay_id.encode()), (_REPLAY_COUNT, b"%d" % (before + 1))]
+    timestamp_ms = -1 if letter.origin is None else letter.origin.timestamp_ms
+    return Outgoing(source.key, source.value, headers, timestamp_ms)
+
+
+def _identity(letter: Letter, contents: dict[str, bytes | None]) -> list[Header]:
+    if letter.format == OURS:
+        return [(name, contents.get(name) or default) for name, default in _IDENTITY]
     origin = letter.origin
-    return _encoded(
-        [
-            ("retry-id", letter.id),
-            ("retry-generation", letter.generation),
-            ("retry-destination", origin.topic),
-            ("retry-original-partition", origin.partition),
-            ("retry-original-offset", origin.offset),
-            ("retry-original-timestamp-ms", origin.timestamp_ms),
-            ("retry-group-id", letter.group_id),
-            (_ESCAPED, ",".join(escaped) if escaped else None),
-            *last,
-        ]
+    if origin is None or letter.format == NONE:
+        return []
+    said = (
+        *(letter.id, letter.generation, origin.topic, origin.partition, origin.offset),
+        *(origin.timestamp_ms, letter.group_id),
     )
-
-
-def _encoded(contents: list[tuple[str, str | int | None]]) -> list[Header]:
     return [
         (name, str(content).encode("utf-8", "replace"))
-        for name, content in contents
+        for (name, _), content in zip(_IDENTITY, said, strict=True)
         if content is not None
     ]
 
 
-def _is_reference(letter: Letter) -> bool:
-    if letter.format != OURS:
-        return False
-    content = dict(letter.headers).get(_OVERSIZED)
-    if content is None:
+def _escaped(
+    letter: Letter, contents: dict[str, bytes | None], now: tuple[str, ...]
+) -> list[Header]:
+    """Names that are not as they were: those that are still there, and those read now."""
+    earlier = (contents.get(_ESCAPED) or b"").decode("utf-8", "replace").split(",")
+    present = {name for name, _ in letter.headers}
+    names = dict.fromkeys((*(name for name in earlier if name in present), *now))
+    return [(_ESCAPED, ",".join(names).encode("utf-8", "replace"))] if names else []
+
+
+def _is_reference(letter: Letter, contents: dict[str, bytes | None]) -> bool:
+    content = contents.get(_OVERSIZED)
+    if letter.format != OURS or content is None:
         return False
     if content != REFERENCE.encode():
         raise LeftError(f"{_OVERSIZED} is {content[:40]!r}, which this version does not know")

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import NamedTuple
 
 from linear_retry.dlq.letter import NONE, Letter
 from linear_retry.dlq.order import Entry, InOrder
-from linear_retry.dlq.outgoing import Fetch, LeftError, Outgoing, outgoing
+from linear_retry.dlq.outgoing import Fetch, LeftError, outgoing
 
 NO_LETTER = "no dead letter: it is sent only where a topic for it is named"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """An origin partition. `topic` and `partition` are None where the letters do not say.
 
     `arrived_in` is the partition of the dead-letter topic where the order is that of arrival, for
@@ -44,15 +44,18 @@ class Lane:
     last: int | None = None
     oldest_ms: int | None = None
     newest_ms: int | None = None
-    largest_bytes: int = 0
+    longest: int = 0
+    """The length of the longest packed message."""
 
-    def saw(self, message: Outgoing) -> None:
+    def saw(self, at_ms: int, packed: int) -> None:
         """One of its letters."""
-        self.largest_bytes = max(self.largest_bytes, message.size_bytes())
-        at_ms = message.timestamp_ms
+        if packed > self.longest:
+            self.longest = packed
         if at_ms >= 0:
-            self.oldest_ms = min(at_ms, at_ms if self.oldest_ms is None else self.oldest_ms)
-            self.newest_ms = max(at_ms, at_ms if self.newest_ms is None else self.newest_ms)
+            if self.oldest_ms is None or at_ms < self.oldest_ms:
+                self.oldest_ms = at_ms
+            if self.newest_ms is None or at_ms > self.newest_ms:
+                self.newest_ms = at_ms
 
 
 @dataclass(slots=True)
@@ -129,8 +132,8 @@ class Planner:
         if number is None:
             number = self._numbers[source] = len(plan.lanes)
             plan.lanes.append(self._lane(source))
-        plan.lanes[number].saw(message)
         content = message.packed(letter.partition, letter.offset)
+        plan.lanes[number].saw(message.timestamp_ms, len(content))
         plan.order.add(Entry(number, place, letter.generation, letter.resolution_key, content))
 
     def _lane(self, source: Source) -> Lane:

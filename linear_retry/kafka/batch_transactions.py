@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -46,8 +45,7 @@ _PASSING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Addressed:
+class Addressed(NamedTuple):
     """One record and its topic. Without a partition librdkafka chooses by the key (murmur2);
     without a time it is that of sending."""
 
