@@ -8,10 +8,16 @@ from types import TracebackType
 from typing import Any
 
 from linear_retry.dlq import reading
+from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.export import Exported, write_export
 from linear_retry.dlq.filters import EVERYTHING, Filter
 from linear_retry.dlq.letter import Letter, State
+from linear_retry.dlq.newer import Newer, newer
+from linear_retry.dlq.planning import Plan
+from linear_retry.dlq.purging import Names, Purge, plan_purge, purge
+from linear_retry.dlq.replays import plan_replay, replay
 from linear_retry.dlq.resolutions import Resolution, Resolutions
+from linear_retry.dlq.resolving import reopen, resolve
 from linear_retry.dlq.stats import Stats, stats_of
 from linear_retry.kafka.whole_topics import PATIENCE_S, Progress, WholeTopics
 
@@ -32,6 +38,7 @@ class DeadLetterTopic:
         self.topic = topic
         self.config = dict(config)
         self._kafka = WholeTopics(self.config, patience_s)
+        self._cluster = Cluster(self.config, patience_s)
         self._resolutions: Resolutions | None = None
 
     def __enter__(self) -> DeadLetterTopic:
@@ -84,6 +91,90 @@ class DeadLetterTopic:
             path, (Exported(letter, self.resolution(letter)) for letter, _ in found)
         )
 
+    def plan_replay(
+        self,
+        letter_filter: Filter = EVERYTHING,
+        *,
+        to: str | None = None,
+        keep_timestamp: bool = False,
+        progress: Progress | None = None,
+    ) -> Plan:
+        """What a replay of the open letters that the filter means would send; to be used in a `with`.
+
+        Each goes to where it came from, or all to the topic `to`, stamped with the time of sending
+        unless `keep_timestamp`. Changes nothing. Raises `RefusedError` where it cannot be done.
+        """
+        return plan_replay(
+            self._cluster,
+            self.topic,
+            self.resolutions(),
+            letter_filter,
+            to=to,
+            keep_timestamp=keep_timestamp,
+            progress=progress,
+        )
+
+    def newer(self, plan: Plan, progress: Progress | None = None) -> Iterator[Newer]:
+        """Which keys of the planned letters have newer messages where these came from."""
+        return newer(self._cluster, plan, progress)
+
+    def replay(
+        self,
+        plan: Plan,
+        *,
+        by: str,
+        why: str = "",
+        rate: float | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Send what is planned and still open, in order, each once; return how many were sent.
+
+        At most `rate` a second. Message and record that it was sent go in one transaction: ended at
+        any point, another replay goes on. `progress` is told how many are sent, and of how many.
+        Raises `FencedError` where another replay, resolve, reopen or purge has begun since.
+        """
+        self.forget()
+        return replay(self._cluster, plan, by=by, why=why, rate=rate, progress=progress)
+
+    def resolve(
+        self,
+        letter_filter: Filter = EVERYTHING,
+        *,
+        by: str,
+        why: str = "",
+        progress: Progress | None = None,
+    ) -> int:
+        """Record of the open letters that are meant that they are dealt with; return how many."""
+        self.forget()
+        return resolve(self._cluster, self.topic, letter_filter, by, why, progress)
+
+    def reopen(
+        self, letter_filter: Filter = EVERYTHING, *, progress: Progress | None = None
+    ) -> int:
+        """Take that back for those that are dealt with and meant; return how many."""
+        self.forget()
+        return reopen(self._cluster, self.topic, letter_filter, progress)
+
+    def plan_purge(self, *, everything: bool = False, progress: Progress | None = None) -> Purge:
+        """What a purge would delete. Changes nothing."""
+        with Names() as remaining:
+            return plan_purge(
+                self._cluster,
+                self.topic,
+                self.resolutions(),
+                remaining,
+                progress,
+                everything=everything,
+            )
+
+    def purge(self, *, everything: bool = False, progress: Progress | None = None) -> Purge:
+        """Delete of each partition what is before its first open letter, or all; return what.
+
+        Once that is acknowledged, what is recorded of letters that are gone is deleted as well.
+        """
+        self.forget()
+        return purge(self._cluster, self.topic, progress, everything=everything)
+
     def resolution(self, letter: Letter) -> Resolution | None:
         """What became of it: by whom, when and why. None where it is open."""
         return self.resolutions().of(letter)
@@ -91,6 +182,8 @@ class DeadLetterTopic:
     def resolutions(self) -> Resolutions:
         """What is recorded of all of them: read once, at the first need (`forget`)."""
         if self._resolutions is None:
+            # First, so that an error names this topic, and not the other that goes with it.
+            self._kafka.partitions(self.topic)
             resolutions = Resolutions()
             reading.read_resolutions(self._kafka, self.topic, resolutions)
             self._resolutions = resolutions
