@@ -29,6 +29,7 @@ _A = TypeVar("_A", bound=Answer | TooLarge | None)
 
 _ABORT_WITHIN_S = 1.0
 _LOOK_AGAIN_S = 0.01
+_MOST_LEFT_BEHIND = 10
 # A cooperative group has a new generation twice for each member that comes or goes.
 _REBALANCES = 4
 _NOT_A_MEMBER = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH})
@@ -144,6 +145,9 @@ class TransactionalWay:
     def _transact(self, held: Held, record: Outgoing) -> Answer | TooLarge | _Outdated:
         if self._parts.client.membership is None:
             return _Outdated("not a member of the group at the moment")
+        silent = self._unless_the_group_answers(held)
+        if silent is not None:
+            return silent
         begun = self._producer.begin()
         if not isinstance(begun, Completed):
             self._abort(held)
@@ -160,6 +164,26 @@ class TransactionalWay:
             self._abort(held)
             return refused
         return self._commit(held)
+
+    def _unless_the_group_answers(self, held: Held) -> NotSent | None:
+        """Where it has left a producer without an answer, no other is risked before it gives one.
+
+        With its coordinator down librdkafka waits on, whatever its timeout, in five or six threads
+        for each sending (24 more in the first minute, measured).
+        """
+        left = self._producer.left_behind
+        if left >= _MOST_LEFT_BEHIND:
+            raise BrokerError(
+                f"{left} producers of dead letters to {self.topic} wait for an answer of the "
+                f"group {self._parts.settings.group_id} that librdkafka does not get (librdkafka "
+                "#5511); the letter is not sent: start the consumer anew"
+            )
+        try:
+            if left:
+                self._parts.client.committed(held.partition)
+        except KafkaException as error:
+            return NotSent(f"the group does not answer: {said(error.args[0])}")
+        return None
 
     def _quieten(self, held: Held) -> Answer | None:
         """No commit of this partition is under way, nor will be: it is lower than ours.

@@ -41,7 +41,6 @@ class Broken:
 
 
 _LOOK_AGAIN_S = 0.01
-_LATE_S = 1.0  # librdkafka may be so much later than it was told to be
 
 Step: TypeAlias = Completed | Unfinished | Refused | Broken
 
@@ -63,8 +62,18 @@ class TransactionalProducer:
         self._make = producer
         self._producer: Any = None
         self._offset_sent: Future[None] | None = None
+        self._left_behind: list[Future[None]] = []
         self.ready = False
         self.in_transaction = False
+
+    @property
+    def left_behind(self) -> int:
+        """How many former producers wait for an answer of the group's, each with its threads.
+
+        Some end when the coordinator is back, some never do; nothing that we may call ends them.
+        """
+        self._left_behind = [sent for sent in self._left_behind if not sent.done()]
+        return len(self._left_behind)
 
     def check(self) -> None:
         """Raises `ConfigurationError` where librdkafka refuses a key. Makes the handle."""
@@ -112,7 +121,7 @@ class TransactionalProducer:
                 lambda: producer.send_offsets_to_transaction(offsets, membership, within_s)
             )
         sent = self._offset_sent
-        wait([sent], within_s + _LATE_S)
+        wait([sent], within_s)
         if not sent.done():
             return Unfinished(KafkaError(KafkaError._TIMED_OUT, "the group does not answer"))
         self._offset_sent = None
@@ -141,6 +150,8 @@ class TransactionalProducer:
 
     def renew(self) -> None:
         """Forget the present producer; the next one has to `initialise`."""
+        if self._offset_sent is not None:
+            self._left_behind.append(self._offset_sent)
         self._producer = self._offset_sent = None
         self.ready = self.in_transaction = False
 

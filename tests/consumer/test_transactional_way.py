@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -160,6 +161,67 @@ def test_a_transaction_that_was_left_behind() -> None:
     assert Acknowledged() == scene.send()
     calls = [name for name in scene.librdkafka.names if name.endswith("transaction")]
     assert ["begin_transaction", "abort_transaction", "begin_transaction"] == calls[:3]
+
+
+class _Unanswered(_Scene):
+    """The group's coordinator is down, and sendings were left behind for that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answered = threading.Event()
+        self.joined.librdkafka.answers["committed"] = _refused(KafkaError._TIMED_OUT)
+
+    def leave_behind(self, count: int) -> None:
+        answers = self.librdkafka.answers
+        answers["send_offsets_to_transaction"] = lambda *_: self.answered.wait()
+        for _ in range(count):
+            self.producer.send_offset(_P0, 6, "billing's member", 0.001)
+            self.producer.renew()
+        # One that is answered, so that a letter that is sent all the same shows.
+        answers["send_offsets_to_transaction"] = None
+
+    @property
+    def asked(self) -> int:
+        return self.librdkafka.names.count("send_offsets_to_transaction")
+
+
+@pytest.fixture
+def unanswered() -> Iterator[_Unanswered]:
+    """Answered at the end, so that no thread is left behind by the test."""
+    scene = _Unanswered()
+    yield scene
+    scene.answered.set()
+
+
+def test_no_other_is_left_behind_while_the_group_is_silent(unanswered: _Unanswered) -> None:
+    """The bug: with the coordinator down each sending left a producer behind, and its six threads
+    with it, some of them for ever."""
+    unanswered.leave_behind(1)
+    for _ in range(20):
+        answer = unanswered.send()
+        assert isinstance(answer, NotSent)
+        assert "the group does not answer" in answer.error
+    assert 1 == unanswered.asked
+    assert "produce" not in unanswered.librdkafka.names
+
+
+def test_one_that_was_left_behind_is_in_nobodys_way(unanswered: _Unanswered) -> None:
+    """It may never end: once the group answers, another sends the letter."""
+    unanswered.leave_behind(1)
+    unanswered.committed(5)
+    assert Acknowledged() == unanswered.send()
+
+
+def test_too_many_are_left_behind(unanswered: _Unanswered) -> None:
+    """Each for a coordinator that went in the midst of a letter, and none has ended since: that is
+    for another process, before threads run out."""
+    unanswered.leave_behind(10)
+    unanswered.committed(5)
+    with pytest.raises(
+        BrokerError, match=r"10 producers .* orders\.dlq .* start the consumer anew"
+    ):
+        unanswered.send()
+    assert 10 == unanswered.asked
 
 
 def test_no_transaction_can_ever_begin() -> None:

@@ -43,13 +43,13 @@ class _Librdkafka:
         self.config = dict(config)
         self.calls: list[tuple[Any, ...]] = []
         self.refuses: dict[str, KafkaError] = {}
-        self.waits: dict[str, threading.Event] = {}
+        self.waits: dict[str, Callable[[], object]] = {}
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def call(*arguments: Any, **named: Any) -> None:
             self.calls.append((name, *arguments))
             if name in self.waits:
-                self.waits[name].wait()
+                self.waits[name]()
             if name in self.refuses:
                 raise KafkaException(self.refuses[name])
 
@@ -117,7 +117,7 @@ def test_the_group_does_not_answer() -> None:
     """
     scene = _Scene()
     producer, answered = scene.producer, threading.Event()
-    scene.made[0].waits["send_offsets_to_transaction"] = answered
+    scene.made[0].waits["send_offsets_to_transaction"] = answered.wait
     producer.begin()
     steps = [producer.send_offset(("orders", 3), 7, b"member", 0.001) for _ in range(2)]
     assert [KafkaError._TIMED_OUT] * 2 == [
@@ -138,12 +138,47 @@ def test_the_group_answers_late() -> None:
     """What the call comes to is told by the next one, which is not made twice."""
     scene = _Scene()
     producer, answered = scene.producer, threading.Event()
-    scene.made[0].waits["send_offsets_to_transaction"] = answered
+    scene.made[0].waits["send_offsets_to_transaction"] = answered.wait
     first = producer.send_offset(("orders", 3), 7, b"member", 0.001)
     answered.set()
     assert isinstance(first, Unfinished)
     assert Completed() == producer.send_offset(("orders", 3), 7, b"member", 0.25)
     assert ["send_offsets_to_transaction"] == [name for name, *_ in scene.made[0].calls]
+
+
+def test_a_slice_is_no_longer_than_it_was_said_to_be() -> None:
+    """The bug: each lasted a second more, and a stop that came meanwhile was heard so much later.
+    What it comes to is told by the next."""
+    scene = _Scene()
+    answered = threading.Event()
+    scene.made[0].waits["send_offsets_to_transaction"] = lambda: answered.wait(0.9)
+    step = scene.producer.send_offset(("orders", 3), 7, b"member", 0.001)
+    answered.set()
+    assert isinstance(step, Unfinished)
+    assert Completed() == scene.producer.send_offset(("orders", 3), 7, b"member", 30.0)
+
+
+def test_how_many_are_left_behind() -> None:
+    """Those that wait for an answer, and with it keep their threads; no others."""
+    scene = _Scene()
+    producer, answered, seen = scene.producer, threading.Event(), list[int]()
+    for _ in range(2):
+        producer.initialise(0.25)
+        scene.made[-1].waits["send_offsets_to_transaction"] = answered.wait
+        producer.send_offset(("orders", 3), 7, b"member", 0.001)
+        producer.renew()
+        seen.append(producer.left_behind)
+    answered.set()
+    _join("linear_retry send_offsets")
+    producer.initialise(0.25)
+    producer.renew()
+    assert [1, 2, 0] == [*seen, producer.left_behind]
+
+
+def _join(name: str) -> None:
+    for thread in threading.enumerate():
+        if thread.name == name:
+            thread.join()
 
 
 def test_an_answer_that_nobody_has_heard_is_of_no_other_transaction() -> None:
@@ -153,7 +188,7 @@ def test_an_answer_that_nobody_has_heard_is_of_no_other_transaction() -> None:
     """
     scene = _Scene()
     producer, answered = scene.producer, threading.Event()
-    scene.made[0].waits["send_offsets_to_transaction"] = answered
+    scene.made[0].waits["send_offsets_to_transaction"] = answered.wait
     producer.begin()
     producer.send_offset(("orders", 3), 7, b"member", 0.001)
     answered.set()
