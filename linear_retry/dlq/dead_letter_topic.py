@@ -99,10 +99,11 @@ class DeadLetterTopic:
         keep_timestamp: bool = False,
         progress: Progress | None = None,
     ) -> Plan:
-        """What a replay of the open letters that the filter means would send; to be used in a `with`.
+        """What a replay of the open letters that the filter means would send. Changes nothing.
 
         Each goes to where it came from, or all to the topic `to`, stamped with the time of sending
-        unless `keep_timestamp`. Changes nothing. Raises `RefusedError` where it cannot be done.
+        unless `keep_timestamp`. To be used in a `with`. Raises `RefusedError` where it cannot be
+        done.
         """
         return plan_replay(
             self._cluster,

@@ -80,18 +80,11 @@ class InOrder:
 
     def __iter__(self) -> Iterator[Entry]:
         """Lane by lane, each in its order. Not to be added to meanwhile."""
-        self._write()
-        with (
-            _room(),
-            closing(
-                self._database.execute(
-                    "SELECT lane, place, generation, name, content FROM entry"
-                    " ORDER BY lane, place, generation, name"
-                )
-            ) as rows,
-        ):
-            for row in rows:
-                yield Entry(*row)
+        return self._entries("")
+
+    def of(self, lane: int) -> Iterator[Entry]:
+        """Those of one lane."""
+        return self._entries("WHERE lane = ?", lane)
 
     def lanes(self) -> Iterator[tuple[int, int, int, int]]:
         """Of each lane its number, how many are in it, and their lowest and highest offset."""
@@ -119,6 +112,20 @@ class InOrder:
             ) as rows,
         ):
             yield from (content for (content,) in rows)
+
+    def _entries(self, where: str, *values: int) -> Iterator[Entry]:
+        self._write()
+        with (
+            _room(),
+            closing(
+                self._database.execute(
+                    f"SELECT lane, place, generation, name, content FROM entry {where}"
+                    " ORDER BY lane, place, generation, name",
+                    values,
+                )
+            ) as rows,
+        ):
+            yield from map(Entry._make, rows)
 
     def _write(self) -> None:
         with _room():

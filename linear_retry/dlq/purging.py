@@ -118,4 +118,5 @@ def purge(cluster: Cluster, topic: str, progress: Progress | None, *, everything
         gone = (key for key in resolutions.resolution_keys() if key not in remaining)
         while batch := list(islice(gone, _BATCH)):
             recorder.record(batch, None)
+    recorder.settle(cluster.topics)
     return planned

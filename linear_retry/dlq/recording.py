@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from linear_retry.kafka.batch_transactions import Addressed, BatchTransactions
 from linear_retry.kafka.topics import TopicFacts, Topics
 
 _ANSWER_S = 60.0
+_SETTLED_S = 3.0
+_LOOK_AGAIN_S = 0.02
 
 
 def transactional_id(dead_letter_topic: str) -> str:
@@ -67,6 +70,19 @@ class Recorder:
         """The same for all of them, in one transaction."""
         value = None if resolution is None else encoded(resolution)
         self.commit([self.resolution(key, value) for key in keys])
+
+    def settle(self, topics: Topics) -> None:
+        """Wait until all that was committed can be read, or for a few seconds.
+
+        A commit is answered once it is certain, and seen once each partition has heard of it.
+        """
+        letters = self._facts[self._topic]
+        known = self._facts[self._name] or letters
+        until_s = time.monotonic() + _SETTLED_S
+        while known is not None and not topics.is_settled(self._name, known.partitions):
+            if time.monotonic() > until_s:
+                return
+            time.sleep(_LOOK_AGAIN_S)
 
     def _guarded(self, call: Callable[[], None]) -> None:
         try:

@@ -47,10 +47,11 @@ def plan_replay(
 def replay(
     cluster: Cluster,
     plan: Plan,
+    *,
     by: str,
     why: str,
     rate: float | None,
-    progress: Progress,
+    progress: Progress | None,
 ) -> int:
     """Send what is planned and still open, and record it; return how many were sent.
 
@@ -66,14 +67,16 @@ def replay(
     bounds = cluster.reading.bounds(plan.topic)
     with Resolutions() as resolutions:
         reading.read_resolutions(cluster.reading, plan.topic, resolutions)
-        return send(
+        sent = send(
             plan,
             recorder,
             Standing({number: first for number, (first, _) in bounds.items()}, resolutions),
             lambda: Resolution(State.REPLAYED, by, _now_ms(), why, plan.replay_id),
             Pace(rate),
-            progress,
+            progress or _nobody,
         )
+    recorder.settle(cluster.topics)
+    return sent
 
 
 def _open_letters(
@@ -108,3 +111,7 @@ def _check(cluster: Cluster, plan: Plan) -> Facts:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _nobody(_: int, __: int) -> None:
+    """For who does not ask how far it is."""

@@ -58,6 +58,7 @@ def _record(
         for keys in _batches(letter.resolution_key for letter, _ in letters):
             recorder.record(keys, resolution)
             count += len(keys)
+    recorder.settle(cluster.topics)
     return count
 
 

@@ -7,12 +7,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
     AclOperation,
     AdminClient,
     ConfigResource,
     NewTopic,
+    OffsetSpec,
 )
 
 from linear_retry.errors import BrokerError, ConfigurationError
@@ -117,6 +124,27 @@ class Topics:
                     f"{place.offset}: {text_of(error)}; it needs cleanup.policy=delete, and "
                     "permission to DELETE"
                 ) from error
+
+    def is_settled(self, topic: str, partitions: int) -> bool:
+        """Whether no transaction that wrote to it is undecided, for those who read it now."""
+        answers = [
+            self._handle().list_offsets(
+                {
+                    TopicPartition(topic, number): OffsetSpec.latest()
+                    for number in range(partitions)
+                },  # type: ignore[no-untyped-call]  # the client has no types for it
+                isolation_level=level,
+                request_timeout=self._patience_s,
+            )
+            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+        ]
+        try:
+            ends = [[self._answer(each).offset for each in asked.values()] for asked in answers]
+        except KafkaException as error:
+            raise BrokerError(
+                f"{self._where}: the ends of topic {topic!r} are not told: {text_of(error)}"
+            ) from error
+        return ends[0] == ends[1]
 
     def _described(self, name: str, answer: Future[Any]) -> Any:
         try:
