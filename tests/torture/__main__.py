@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tests.real_kafka import RealKafka
-from tests.torture.layer import Broker, Failure, Layer, Tally
+from tests.torture.layer import Broker, ByDepth, Failure, Layer, Tally
 from tests.torture.layers import LAYERS
 
 _SHOWN_FAILURES = 3
@@ -31,7 +31,8 @@ def main(
         int | None, typer.Option(min=0, help="The first seed, 0 unless given; runs add up.")
     ] = None,
     amount: Annotated[
-        int | None, typer.Option(min=1, help="So many seeds; a layer's own amount unless given.")
+        int | None,
+        typer.Option(min=1, help="So many seeds, or steps deep; a layer's own unless given."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Only this one, of one layer: a failure's replay.")
@@ -49,14 +50,20 @@ def main(
         raise typer.BadParameter("--seed is one play of one layer: name that, and nothing else")
     if amount is not None and short:
         raise typer.BadParameter("--amount and --short: it is one of them that says how many")
+    if first is not None and all(isinstance(layer, ByDepth) for layer in layers):
+        raise typer.BadParameter(f"--first: {layers[0].name} has a depth, and no first seed")
     console = Console()
     runs: list[_Run] = []
     try:
         with _broker() as broker:
             for layer in layers:
-                wanted = 1 if seed is not None else amount or (layer.short if short else layer.long)
-                runs.append(_Run(layer, first or 0 if seed is None else seed))
-                _play(console, runs[-1], wanted, broker)
+                wanted = amount or (layer.short if short else layer.long)
+                run = _Run(layer, first or 0, wanted)
+                if seed is not None:
+                    run = _Run(layer, seed, 1, replays=True)
+                parts = _parts(run, broker)
+                runs.append(run)
+                _play(console, run, parts)
     finally:  # what was played by then, where it is interrupted
         console.print(_table(runs))
     sys.exit(any(run.tally.failures for run in runs))
@@ -66,8 +73,17 @@ def main(
 class _Run:
     layer: Layer
     first: int
+    wanted: int
+    replays: bool = False
     tally: Tally = field(default_factory=Tally)
     took_s: float = 0.0
+
+    @property
+    def which(self) -> str:
+        """Of all that there is."""
+        if self.replays:
+            return f"seed {self.first}"
+        return _which(self.layer, self.first, self.wanted, self.tally) if self.tally.done else ""
 
 
 @contextmanager
@@ -84,18 +100,29 @@ def _broker() -> Iterator[Broker]:
         yield broker
 
 
-def _play(console: Console, run: _Run, wanted: int, broker: Broker) -> None:
+def _parts(run: _Run, broker: Broker) -> Iterator[Tally]:
+    layer = run.layer
+    if not (run.replays and isinstance(layer, ByDepth)):
+        return layer.run(run.first, run.wanted, broker)
+    try:
+        return layer.replay(run.first)
+    except ValueError as error:
+        raise typer.BadParameter(f"--seed: {error}") from error
+
+
+def _play(console: Console, run: _Run, parts: Iterator[Tally]) -> None:
     """All of a layer. The first failures are told as they come."""
     begun_s = time.monotonic()
     with _progress(console, run.layer) as progress:
         task = progress.add_task(run.layer.name, total=None)
-        for part in run.layer.run(run.first, wanted, broker):
+        for part in parts:
             for failure in part.failures[: max(_SHOWN_FAILURES - len(run.tally.failures), 0)]:
                 _tell(console, _replay(run.layer, failure) + "\n")
             run.tally.add(part)
             run.took_s = time.monotonic() - begun_s
             done = run.tally.done
-            progress.update(task, completed=done, total=max(wanted, done))
+            wanted = None if isinstance(run.layer, ByDepth) else max(run.wanted, done)
+            progress.update(task, completed=done, total=wanted)
     if run.tally.failures:
         _tell(console, _how_many(run.layer, run.tally))
 
@@ -108,8 +135,14 @@ def _tell(console: Console, text: str) -> None:
 def told(layer: Layer, first: int, tally: Tally) -> str:
     """One line: what was played, and what happened in it."""
     counts = ", ".join(f"{count:,} {what}" for what, count in sorted(tally.counts.items()))
-    last = first + tally.done - 1
-    return f"{layer.name}: {tally.done:,} {layer.unit} (seeds {first} to {last}): {counts}"
+    which = _which(layer, first, layer.short, tally)
+    return f"{layer.name}: {tally.done:,} {layer.unit} ({which}): {counts}"
+
+
+def _which(layer: Layer, first: int, wanted: int, tally: Tally) -> str:
+    if isinstance(layer, ByDepth):
+        return f"depth {wanted}"
+    return f"seeds {first} to {first + tally.done - 1}"
 
 
 def how_to_replay(layer: Layer, tally: Tally) -> str:
@@ -151,14 +184,13 @@ def _progress(console: Console, layer: Layer) -> Progress:
 
 
 def _table(runs: list[_Run]) -> Table:
-    table = Table("layer", "played", "seeds", "what happened", "failed", "minutes")
+    table = Table("layer", "played", "which", "what happened", "failed", "minutes")
     for run in runs:
         layer, tally = run.layer, run.tally
         counts = "\n".join(f"{count:,} {what}" for what, count in sorted(tally.counts.items()))
-        seeds = f"{run.first} to {run.first + tally.done - 1}" if tally.done else ""
         played = f"{tally.done:,} {layer.unit}"
         failed = str(len(tally.failures))
-        table.add_row(layer.name, played, seeds, counts, failed, f"{run.took_s / 60:.1f}")
+        table.add_row(layer.name, played, run.which, counts, failed, f"{run.took_s / 60:.1f}")
     return table
 
 

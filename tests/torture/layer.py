@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import traceback
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
@@ -85,6 +86,19 @@ class Layer(Protocol):
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
         """Tallies of parts, as they come, which add up: seeds `first` to `first + amount - 1`."""
         ...
+
+
+class ByDepth(ABC):
+    """A layer whose amount is no number of seeds but a depth: it is all that there is up to there.
+
+    What has failed in it has a seed all the same.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def replay(self, seed: int) -> Iterator[Tally]:
+        """Raises `ValueError`, at once, where nothing has this seed."""
 
 
 @dataclass(frozen=True, slots=True)

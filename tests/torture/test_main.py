@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tests.real_kafka import RealKafka
 from tests.torture import __main__ as torture
-from tests.torture.layer import Broker, Counts, Failure, Layer, Seeded, Tally, play_all
+from tests.torture.layer import Broker, ByDepth, Counts, Failure, Layer, Seeded, Tally, play_all
 
 _APP = typer.Typer()
 _APP.command()(torture.main)
@@ -40,10 +40,23 @@ class _Here(Layer):
                 raise KeyboardInterrupt
 
 
+class _Deep(_Here, ByDepth):
+    """Its amount is a depth, and it knows one seed."""
+
+    name = "deep"
+
+    def replay(self, seed: int) -> Iterator[Tally]:
+        if seed != 8:
+            raise ValueError(f"{seed} is no way")
+        return iter([play_all(_odd_ones_break, range(seed, seed + 1))])
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("nowhere", "is none of: here"),
+        ("deep --seed 5", "--seed: 5 is no way"),
+        ("deep --first 5", "--first: deep has a depth"),
+        ("nowhere", "is none of: here, deep"),
         ("here --amount 0", "--amount"),
         ("here --amount -5", "--amount"),
         ("here --first -1", "--first"),
@@ -56,7 +69,7 @@ class _Here(Layer):
 )
 def test_nonsense(monkeypatch: pytest.MonkeyPatch, arguments: str, said: str) -> None:
     """Nothing is played, and one sentence says why: a run of no seeds would look like a proof."""
-    monkeypatch.setattr(torture, "LAYERS", (_Here(),))
+    monkeypatch.setattr(torture, "LAYERS", (_Here(), _Deep()))
     ended = CliRunner().invoke(_APP, arguments.split(), env={"COLUMNS": "200"})
     assert 2 == ended.exit_code
     assert said in ended.output
@@ -80,6 +93,15 @@ def test_no_single_seed() -> None:
     told = torture.how_to_replay(_Here(), tally)
     assert "replay: python -m tests.torture here --first 10 --amount 20" in told
     assert "here: 1 of 20 failed, in --first 10 --amount 20\n" in told
+
+
+def test_a_depth_is_no_number_of_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A depth of 1 is one, and not a replay; what was played is told as a depth."""
+    monkeypatch.setattr(torture, "LAYERS", (_Deep(),))
+    wide = {"COLUMNS": "200"}
+    assert "depth 1 " in CliRunner().invoke(_APP, ["--amount", "1"], env=wide).output
+    assert "seed 8 " in CliRunner().invoke(_APP, ["--seed", "8"], env=wide).output
+    assert "(depth 4)" in torture.told(_Deep(), 0, Tally(100))
 
 
 def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:

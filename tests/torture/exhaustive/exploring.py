@@ -130,6 +130,21 @@ def expand(seeds: Sequence[int]) -> Reached:
     return reached
 
 
+def check(seed: int) -> None:
+    """Raises `ValueError` where no way has this number."""
+    way = Way.of(seed)
+    if way.world >= len(SHAPES):
+        raise ValueError(f"{seed} is of the world {way.world}, and there are {len(SHAPES)}")
+    world = World(SHAPES[way.world])
+    for number, place in enumerate(way.steps, 1):
+        if place not in [*enabled(world)]:
+            raise ValueError(f"{seed} is no way: its step {number}, {STEPS[place]}, makes none")
+        try:
+            take(world, place)
+        except Exception:  # noqa: BLE001  (a way ends where it breaks something: that is its story)
+            return
+
+
 def play(seed: int) -> Counts:
     """One way from its beginning to its end, and every guarantee asked of all of it.
 

@@ -45,9 +45,9 @@ def _salt(shape: Shape) -> bytes:
 class Eye:
     """Sees everything within reach of a world, but for what `left_out` names, with reasons.
 
-    Partitions are their places in a naming, so two states that differ in nothing but names look
-    the same under some naming of each. Times are distances from now. What is met again is only
-    named: so who refers to whom is seen as well.
+    Partitions are their places in a naming, and topics the places of their first partitions, so two
+    states that differ in nothing but names look the same under some naming of each. Times are
+    distances from now. What is met again is only named: so who refers to whom is seen as well.
 
     The member, and what the guarantees remember, change only where the loop turns, the clock moves
     or something is told: until then what was seen of them stands, for it is the most to look at.
@@ -58,6 +58,9 @@ class Eye:
         self._world = world
         self._naming = naming
         self._names: dict[object, int] = {key: place for place, key in enumerate(naming)}
+        self._topics: dict[str, str] = {}
+        for place, (topic, _) in enumerate(naming):
+            self._topics.setdefault(topic, f"topic {place}")
         self._met: set[int] = set()
 
     def digest(self) -> bytes:
@@ -80,7 +83,16 @@ class Eye:
     # -- containers ------------------------------------------------------------------------
 
     def each(self, things: Iterable[Any]) -> Any:
-        return tuple([thing if type(thing) in _PLAIN else self.see(thing) for thing in things])
+        return tuple(
+            [
+                thing if (kind := type(thing)) in _NAMELESS else _SEERS[kind](self, thing)
+                for thing in things
+            ]
+        )
+
+    def text(self, text: str) -> str:
+        """It may be the name of a topic."""
+        return self._topics.get(text, text)
 
     def pair_or_more(self, thing: Any) -> Any:
         """A partition, or a message's place in one, has a name."""
@@ -94,7 +106,15 @@ class Eye:
         return tuple(sorted([self.see(thing) for thing in things]))
 
     def mapping(self, thing: Mapping[Any, Any]) -> Any:
-        return tuple(sorted([(self.see(key), self.see(held)) for key, held in thing.items()]))
+        seers = _SEERS  # looked up once: most that is looked at are small mappings
+        return tuple(
+            sorted(
+                [
+                    (seers[type(key)](self, key), seers[type(held)](self, held))
+                    for key, held in thing.items()
+                ]
+            )
+        )
 
     def place(self, topic: str | None, partition: int | None) -> Any:
         return self.pair_or_more((topic or "", partition))
@@ -134,6 +154,8 @@ class Eye:
             return type(thing).__name__
         self._met.add(id(thing))
         seen = self.each(plainly(thing))
+        if not otherwise:
+            return (seen,)
         return (seen, *[see(self, getattr(thing, name)) for name, see in otherwise])
 
     def clock(self, clock: VirtualClock) -> Any:
@@ -180,7 +202,7 @@ def _partial(eye: Eye, thing: partial[Any]) -> Any:
 
 _ENTRIES = (Away, Begun, Committed, Disturbed, Ended, Kept, Said)
 
-_PLAIN: frozenset[type] = frozenset({bool, int, float, str, bytes, type(None)})
+_NAMELESS: frozenset[type] = frozenset({bool, int, float, bytes, type(None)})
 
 
 class _Seers(dict[type, _Seer]):
@@ -191,7 +213,8 @@ class _Seers(dict[type, _Seer]):
 
 _SEERS = _Seers(
     {
-        **dict.fromkeys(_PLAIN, lambda _, thing: thing),
+        **dict.fromkeys(_NAMELESS, lambda _, thing: thing),
+        str: Eye.text,
         tuple: Eye.pair_or_more,
         list: Eye.each,
         deque: Eye.each,
@@ -209,7 +232,10 @@ _SEERS = _Seers(
             eye.see(one.error()),
         ),
         KafkaError: lambda _, error: error.code(),
-        Scope: lambda eye, scope: (scope.topic or "", eye.place(scope.topic, scope.partition)),
+        Scope: lambda eye, scope: (
+            eye.text(scope.topic or ""),
+            eye.place(scope.topic, scope.partition),
+        ),
         DeadLetter: lambda _, letter: letter.reason,
         VirtualClock: Eye.clock,
         NothingEarly: Eye.early,
@@ -236,15 +262,13 @@ def _seer_for(kind: type) -> _Seer:
         return lambda eye, thing: kind.__name__
     if not kind.__module__.startswith(("linear_retry.", "tests.")):
         raise TypeError(f"nobody knows what to see of a {kind}")
-    looks: tuple[_Getter, list[tuple[str, _Seer]]] | None = None
 
-    def see(eye: Eye, thing: Any) -> Any:
-        nonlocal looks
-        if looks is None:
-            looks = _looks_at(thing)
-        return eye.instance(thing, *looks)
+    def see_the_first(eye: Eye, thing: Any) -> Any:
+        plainly, otherwise = _looks_at(thing)
+        _SEERS[kind] = lambda eye, thing: eye.instance(thing, plainly, otherwise)
+        return eye.instance(thing, plainly, otherwise)
 
-    return see
+    return see_the_first
 
 
 def _looks_at(thing: Any) -> tuple[_Getter, list[tuple[str, _Seer]]]:

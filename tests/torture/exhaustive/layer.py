@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import TypeAlias
 
-from tests.torture.exhaustive.exploring import Reached, State, expand, play
-from tests.torture.exhaustive.shapes import DEEP, MOST_STATES, SHAPES
+from tests.torture.exhaustive.exploring import Reached, State, check, expand, play
+from tests.torture.exhaustive.shapes import MOST_STATES, SHAPES, SHORT_DEPTHS, name_of
 from tests.torture.exhaustive.ways import Way
-from tests.torture.layer import Broker, Failure, Tally, play_all
+from tests.torture.layer import Broker, ByDepth, Failure, Tally, play_all
 
 Expand: TypeAlias = Callable[[Iterator[list[int]]], Iterable[Reached]]
 """Every step from every state, given in chunks of seeds; what comes of them, in their order."""
@@ -27,16 +27,19 @@ class Search:
     After a level with a failure there is no further one.
     """
 
-    def __init__(self, worlds: Sequence[int], depth: int) -> None:
-        self._worlds = worlds
-        self._depth = depth
+    def __init__(self, depths: Mapping[int, int]) -> None:
+        """`depths`: how deep, by world."""
+        self._depths = depths
         self._known: set[bytes] = set()
         self._states_of: Counter[int] = Counter()
+        self._cut: Counter[int] = Counter()
 
     def run(self, expand: Expand) -> Iterator[Tally]:
         """A tally of new states for each chunk."""
-        level = [Way(world).seed for world in self._worlds]
-        for depth in range(1, self._depth + 1):
+        level = [Way(world).seed for world in self._depths]
+        for depth in range(1, max(self._depths.values()) + 1):
+            level = [seed for seed in level if self._depths[Way.of(seed).world] >= depth]
+            worlds = {Way.of(seed).world for seed in level}
             further: list[int] = []
             broken = False
             for reached in expand(self._chunks(level)):
@@ -45,16 +48,27 @@ class Search:
                     self._note(state, depth, tally, further)
                 broken = broken or bool(tally.failures)
                 yield tally
+            yield Tally(counts=self._of_worlds(worlds))
             if broken:
                 return
             level = further
 
+    def _of_worlds(self, worlds: Iterable[int]) -> Counter[str]:
+        """Of those that were gone on in: how deep all of it is, and what was left."""
+        counts: Counter[str] = Counter()
+        for world in worlds:
+            counts[f"{name_of(world)}: depth"] += not self._cut[world]
+            counts[f"{name_of(world)}: states cut off"] += self._cut.pop(world, 0)
+        return counts
+
     def _chunks(self, level: list[int]) -> Iterator[list[int]]:
         """Without those of worlds of which enough is known when their turn comes."""
         for start in range(0, len(level), _CHUNK):
-            chunk = [seed for seed in level[start : start + _CHUNK] if self._has_room(seed)]
-            if chunk:
-                yield chunk
+            chunk = level[start : start + _CHUNK]
+            roomy = [seed for seed in chunk if self._has_room(seed)]
+            self._cut.update(Way.of(seed).world for seed in chunk if not self._has_room(seed))
+            if roomy:
+                yield roomy
 
     def _has_room(self, seed: int) -> bool:
         world = Way.of(seed).world
@@ -69,15 +83,19 @@ class Search:
         self._states_of[world] += 1
         further.append(state.seed)
         tally.done += 1
-        scope = SHAPES[world].scope
-        tally.counts[f"states of scope {scope}"] += 1
+        tally.counts[f"{name_of(world)}: states"] += 1
         tally.counts[f"states at depth {depth:2}"] += 1
+        scope = SHAPES[world].scope
         tally.counts.update(f"states of scope {scope} {mark}" for mark in set(state.marks))
 
 
 @dataclass(frozen=True, slots=True)
-class Exhaustive:
-    """Its amount is a depth: so many steps. A seed is a way, world and steps (`Way`)."""
+class Exhaustive(ByDepth):
+    """Its amount is a depth: so many steps. A seed is a way, world and steps (`Way`).
+
+    In bounded time: a world of which a part of a million states is known is gone on in no further.
+    The short form is less deep where that shows little that is new (`SHORT_DEPTHS`).
+    """
 
     name: str = "exhaustive"
     unit: str = "states"
@@ -85,14 +103,15 @@ class Exhaustive:
     long: int = 10
 
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
-        """To more than the short depth, the wide worlds too."""
-        if amount == 1:  # a replay
-            yield play_all(play, range(first, first + 1))
-            return
-        worlds = range(len(DEEP) if amount <= self.short else len(SHAPES))
+        worlds = range(len(SHAPES))
+        depths = SHORT_DEPTHS if amount == self.short else dict.fromkeys(worlds, amount)
         with ProcessPoolExecutor(_PROCESSES, get_context("spawn")) as pool:
-            for tally in Search(worlds, amount).run(lambda chunks: _ahead(pool, chunks)):
+            for tally in Search(depths).run(lambda chunks: _ahead(pool, chunks)):
                 yield replace(tally, failures=list(map(_with_story, tally.failures)))
+
+    def replay(self, seed: int) -> Iterator[Tally]:
+        check(seed)
+        return iter([play_all(play, range(seed, seed + 1))])
 
 
 def _ahead(pool: Executor, chunks: Iterator[list[int]]) -> Iterator[Reached]:

@@ -18,25 +18,64 @@ _ALL: tuple[Verb, ...] = tuple(dict.fromkeys(step.verb for step in STEPS))
 
 _ONE_TOPIC: tuple[tuple[Partition, int], ...] = (((TOPIC, 0), 2), ((TOPIC, 1), 2))
 _TWO_TOPICS: tuple[tuple[Partition, int], ...] = (((TOPIC, 0), 2), ((OTHER_TOPIC, 0), 2))
+_THREE_ALIKE: tuple[tuple[Partition, int], ...] = tuple(((TOPIC, n), 1) for n in range(3))
+_THREE_OF_TWO: tuple[tuple[Partition, int], ...] = (
+    *(((TOPIC, 0), 1), ((TOPIC, 1), 1), ((OTHER_TOPIC, 0), 1)),
+)
 _THREE: tuple[tuple[Partition, int], ...] = (
     *(((TOPIC, 0), 1), ((TOPIC, 1), 1), ((OTHER_TOPIC, 0), 2)),
 )
 
-DEEP: tuple[Shape, ...] = (
-    Shape("consumer", "eager", _ONE_TOPIC, (1,), _FEW),
-    Shape("topic", "cooperative", _TWO_TOPICS, (1,), _FEW),
-    Shape("partition", "consumer", _ONE_TOPIC, (1, 2), _FEW),
+_PAIRS: tuple[tuple[ScopeKind, Protocol], ...] = tuple(
+    product(get_args(ScopeKind), get_args(Protocol))
 )
-"""Two partitions and the steps that matter most: each scope once, and each protocol once."""
+_OF_SCOPE: dict[ScopeKind, tuple[tuple[tuple[Partition, int], ...], tuple[float, ...]]] = {
+    "consumer": (_ONE_TOPIC, (1,)),
+    "topic": (_TWO_TOPICS, (1,)),
+    "partition": (_ONE_TOPIC, (1, 2)),
+}
+
+TWO: tuple[Shape, ...] = tuple(
+    Shape(scope, protocol, *_OF_SCOPE[scope], _FEW) for scope, protocol in _PAIRS
+)
+"""Two partitions that differ in nothing but names, and the steps that matter most."""
+
+THREE: tuple[Shape, ...] = (
+    Shape("consumer", "eager", _THREE_ALIKE, (1,), _FEW),
+    Shape("partition", "cooperative", _THREE_ALIKE, (1,), _FEW),
+    Shape("topic", "consumer", _THREE_OF_TWO, (1,), _FEW),
+)
+"""Three partitions, as much alike as the scope leaves a difference."""
 
 WIDE: tuple[Shape, ...] = tuple(
-    Shape(scope, protocol, _THREE, (1,), _ALL)
-    for scope, protocol in product(get_args(ScopeKind), get_args(Protocol))
+    Shape(scope, protocol, _THREE, (1,), _ALL) for scope, protocol in _PAIRS
 )
-"""Three partitions of two topics, and every step: each scope in each protocol."""
+"""Three partitions of two topics, and every step."""
 
-SHAPES: tuple[Shape, ...] = (*DEEP, *WIDE)
+SHAPES: tuple[Shape, ...] = (*TWO, *THREE, *WIDE)
 """Only to be added to at the end: a seed names its world by its place here."""
 
-MOST_STATES: tuple[int, ...] = (*[200_000] * len(DEEP), *[400_000 // len(WIDE)] * len(WIDE))
+_DEEPEST: tuple[tuple[ScopeKind, Protocol], ...] = (
+    *(("consumer", "eager"), ("topic", "cooperative"), ("partition", "consumer")),
+)
+
+SHORT_DEPTHS: dict[int, int] = {
+    **{n: 7 if pair in _DEEPEST else 6 for n, pair in enumerate(_PAIRS)},
+    **dict(zip(range(len(TWO), len(TWO) + len(THREE)), (6, 6, 5), strict=True)),
+}
+"""How deep in the short form, by world: what two minutes of two processors are enough for."""
+
+MOST_STATES: tuple[int, ...] = (
+    *(130_000 if pair in _DEEPEST else 35_000 for pair in _PAIRS),
+    *[60_000] * len(THREE),
+    *[220_000 // len(WIDE)] * len(WIDE),
+)
 """A million in all. Where those of a world are used up, it is explored no further."""
+
+
+def name_of(world: int) -> str:
+    """Short, for a table."""
+    shape = SHAPES[world]
+    steps = "every step" if shape.verbs == _ALL else "the chief steps"
+    count = len(shape.partitions)
+    return f"scope {shape.scope}, {shape.protocol}, {count} partitions, {steps}"

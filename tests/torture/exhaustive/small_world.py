@@ -76,12 +76,17 @@ class Shape:
     @property
     def namings(self) -> list[tuple[Partition, ...]]:
         """The orders of its partitions that differ in nothing but names; the first is its own."""
-        kinds = [(topic, count) for (topic, _), count in self.messages]
-        return [
-            tuple(self.partitions[place] for place in order)
-            for order in permutations(range(len(kinds)))
-            if [kinds[place] for place in order] == kinds
-        ]
+        orders = permutations(range(len(self.messages)))
+        renamed = [[self.messages[place] for place in order] for order in orders]
+        return [tuple(key for key, _ in each) for each in renamed if self._only_renames(each)]
+
+    def _only_renames(self, others: list[tuple[Partition, int]]) -> bool:
+        """Whether `others` are its own under other names: of partitions, and of whole topics."""
+        topics: dict[str, str] = {}
+        for (own, count), (other, other_count) in zip(self.messages, others, strict=True):
+            if count != other_count or topics.setdefault(own[0], other[0]) != other[0]:
+                return False
+        return len(topics) == len({*topics.values()})
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} in {topic}[{n}]" for (topic, n), count in self.messages)

@@ -6,7 +6,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from datetime import date, timedelta, tzinfo
 from functools import partial
 from types import (
@@ -26,8 +26,7 @@ from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.requests import Request
 
 _Restore: TypeAlias = Callable[[Any, Any], None]
-_Kept: TypeAlias = list[tuple[_Restore, Any, Any]]
-_Keep: TypeAlias = Callable[[_Kept, Any], Iterable[Any]]
+_Keep: TypeAlias = Callable[["_Kept", Any], Iterable[Any]]
 
 _MADE_BY_CLASS = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of C, whose content cannot be seen
 
@@ -46,6 +45,16 @@ _ATOMS: tuple[type, ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What there was, and what it held. By kind: a call for each would take twice the time."""
+
+    attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=list)
+    mappings: list[tuple[Any, Any]] = field(default_factory=list)
+    sequences: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)
+    others: list[tuple[_Restore, Any, Any]] = field(default_factory=list)
+
+
 class Snapshot:
     """What every mutable object within reach of `world` held at this moment.
 
@@ -58,7 +67,7 @@ class Snapshot:
     __slots__ = ("_kept", "met")
 
     def __init__(self, world: object) -> None:
-        self._kept: _Kept = []
+        self._kept = kept = _Kept()
         self.met: dict[int, Any] = {}
         to_visit: list[Any] = [world]
         while to_visit:
@@ -69,15 +78,22 @@ class Snapshot:
                 keep = _KEEPERS[kind] = _keeper_for(kind)
             if keep is not _pass_over and id(thing) not in self.met:
                 self.met[id(thing)] = thing
-                to_visit += keep(self._kept, thing)
+                to_visit += keep(kept, thing)
 
     def restore(self) -> None:
         """Everything is as it was. What was made since is forgotten where nobody outside has it."""
-        for restore, thing, content in self._kept:
+        for own, attributes in self._kept.attributes:
+            if own.keys() != attributes.keys():  # hardly ever
+                own.clear()
+            own.update(attributes)
+        for thing, content in self._kept.mappings:
+            thing.clear()
+            thing.update(content)
+        for thing, items in self._kept.sequences:
+            thing.clear()
+            thing.extend(items)
+        for restore, thing, content in self._kept.others:
             restore(thing, content)
-
-    def __len__(self) -> int:
-        return len(self._kept)
 
 
 # -- what one object holds; and what can change is noted ----------------------------------------
@@ -93,18 +109,18 @@ def _keep_tuple(kept: _Kept, thing: Iterable[Any]) -> Iterable[Any]:
 
 def _keep_dict(kept: _Kept, thing: dict[Any, Any]) -> Iterable[Any]:
     content = thing.copy()
-    kept.append((_restore_by_update, thing, content))
+    kept.mappings.append((thing, content))
     return [*content, *content.values()]
 
 
 def _keep_items(kept: _Kept, thing: Iterable[Any]) -> Iterable[Any]:
     items = tuple(thing)
-    kept.append((_restore_by_extend, thing, items))
+    kept.sequences.append((thing, items))
     return items
 
 
 def _keep_set(kept: _Kept, thing: set[Any]) -> Iterable[Any]:
-    kept.append((_restore_by_update, thing, thing.copy()))
+    kept.mappings.append((thing, thing.copy()))
     return thing
 
 
@@ -113,7 +129,7 @@ def _keep_function(kept: _Kept, thing: FunctionType) -> Iterable[Any]:
 
 
 def _keep_cell(kept: _Kept, thing: CellType) -> Iterable[Any]:
-    kept.append((_restore_cell, thing, thing.cell_contents))
+    kept.others.append((_restore_cell, thing, thing.cell_contents))
     return (thing.cell_contents,)
 
 
@@ -149,12 +165,16 @@ def _keeper_for(kind: type) -> _Keep:
     restore = partial(_restore_slots, names)
 
     def keep(kept: _Kept, thing: Any) -> Iterable[Any]:
-        held: tuple[Any, ...] = (thing.__dict__,) if has_dict else ()
+        held: tuple[Any, ...] = ()
+        if has_dict:
+            content = thing.__dict__.copy()
+            kept.attributes.append((thing.__dict__, content))
+            held = tuple(content.values())
         if names:
             values = tuple([getattr(thing, name) for name in names])
             held += values
             if not frozen:
-                kept.append((restore, thing, values))
+                kept.others.append((restore, thing, values))
         return held
 
     return keep
@@ -178,16 +198,6 @@ def _slots(kind: type) -> Iterator[str]:
 
 
 # -- and back ------------------------------------------------------------------------------------
-
-
-def _restore_by_update(thing: Any, content: Any) -> None:
-    thing.clear()
-    thing.update(content)
-
-
-def _restore_by_extend(thing: Any, content: tuple[Any, ...]) -> None:
-    thing.clear()
-    thing.extend(content)
 
 
 def _restore_cell(cell: CellType, content: object) -> None:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any
+from itertools import product
+from typing import Any, get_args
 
 import pytest
 
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.steering import Steering
-from linear_retry.scope import Partition, Scope
-from tests.torture.exhaustive import left_out
+from linear_retry.scope import Partition, Scope, ScopeKind
+from tests.consumer.group import Protocol
+from tests.torture.exhaustive import layer, left_out
 from tests.torture.exhaustive.exploring import Explorer, Reached, play
 from tests.torture.exhaustive.eye import class_name
 from tests.torture.exhaustive.fingerprint import fingerprint
-from tests.torture.exhaustive.layer import Search
-from tests.torture.exhaustive.shapes import DEEP, SHAPES
+from tests.torture.exhaustive.layer import EXHAUSTIVE, Search
+from tests.torture.exhaustive.shapes import MOST_STATES, SHAPES, SHORT_DEPTHS, THREE, TWO, name_of
 from tests.torture.exhaustive.small_steps import enabled, take
 from tests.torture.exhaustive.small_world import BrokenError, World
 from tests.torture.exhaustive.snapshot import Snapshot, attributes
@@ -55,7 +57,7 @@ def search(worlds: list[int], depth: int) -> Tally:
         return map(explorer.expand, chunks)
 
     found = Tally()
-    for tally in Search(worlds, depth).run(expand):
+    for tally in Search(dict.fromkeys(worlds, depth)).run(expand):
         found.add(tally)
     return found
 
@@ -76,7 +78,43 @@ def test_a_seed_says_the_whole_way(number: int) -> None:
 def test_a_number_that_is_no_way_is_refused() -> None:
     """A seed with a step that there is not is refused, not taken for another one."""
     with pytest.raises(ValueError, match="no sequence of steps"):
-        Way.of((len(STEPS) + 1) * 16)
+        Way.of((len(STEPS) + 1) * 32)
+
+
+@pytest.mark.parametrize(
+    ("seed", "said"),
+    [
+        (len(SHAPES), "is of the world"),
+        ((len(STEPS) + 1) * 32, "no sequence of steps"),
+        (Way(0, (place_of("leak 0"),)).seed, "step 1, leak 0, makes none"),  # nothing is paused
+    ],
+)
+def test_a_seed_of_no_way_is_no_replay(seed: int, said: str) -> None:
+    """One sentence says why, instead of a story of something that cannot be."""
+    with pytest.raises(ValueError, match=said):
+        EXHAUSTIVE.replay(seed)
+
+
+def test_a_replay_is_one_way() -> None:
+    """Also the shortest, whose number is that of its world."""
+    assert [1] == [part.done for part in EXHAUSTIVE.replay(Way(2).seed)]
+
+
+def test_the_worlds_have_all_pairs_and_three_partitions() -> None:
+    """Each scope in each protocol, in the short form too, and three partitions of each scope."""
+    pairs = {(shape.scope, shape.protocol) for shape in (SHAPES[world] for world in SHORT_DEPTHS)}
+    assert pairs == {*product(get_args(ScopeKind), get_args(Protocol))}
+    assert {*get_args(ScopeKind)} == {shape.scope for shape in THREE}
+    assert 1_000_000 >= sum(MOST_STATES) > 990_000
+    assert len(SHAPES) == len(MOST_STATES)
+
+
+def test_what_is_cut_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A world whose part of the states is used up is gone on in no further, and that is said."""
+    monkeypatch.setattr(layer, "MOST_STATES", (50,) * len(SHAPES))
+    counts = search([0, 1], 6).counts
+    assert [3, 3] == [counts[f"{name_of(world)}: depth"] for world in (0, 1)]
+    assert all(counts[f"{name_of(world)}: states cut off"] > 0 for world in (0, 1))
 
 
 # -- snapshots -----------------------------------------------------------------------------------
@@ -162,7 +200,10 @@ def test_everything_left_out_is_there() -> None:
     assert set() == stale
 
 
-@pytest.mark.parametrize(("number", "depth"), [(0, 4), (1, 3), (2, 3), (len(DEEP), 3)])
+@pytest.mark.parametrize(
+    ("number", "depth"),
+    [(0, 4), (4, 3), (8, 3), (len(TWO), 3), (11, 3), (len(TWO) + len(THREE), 3)],
+)
 def test_each_state_is_found_though_each_is_gone_on_from_once(number: int, depth: int) -> None:
     """Without pruning any duplicate, all sequences of so many steps come to the same states."""
     explorer, all_ways = Explorer(), [Way(number)]
@@ -183,7 +224,9 @@ def test_each_state_is_found_though_each_is_gone_on_from_once(number: int, depth
     assert len(known) < len(all_ways)
 
 
-@pytest.mark.parametrize(("number", "depth"), [(0, 5), (1, 4), (2, 5), *((n, 3) for n in (3, 7))])
+@pytest.mark.parametrize(
+    ("number", "depth"), [(0, 5), (4, 4), (8, 4), (9, 3), *((n, 3) for n in (11, 12, 16))]
+)
 def test_it_does_not_matter_which_way_stands_for_a_state(number: int, depth: int) -> None:
     """Gone on from by the last way found instead of the first, the states reached are the same."""
     first, last = Explorer(), Explorer()
@@ -340,4 +383,4 @@ def test_without_a_plant_nothing_is_found() -> None:
     found = search([0], 5)
     assert [] == found.failures
     assert found.counts["ends"] > 0
-    assert found.done == found.counts["states of scope consumer"] > 1000
+    assert found.done == found.counts[f"{name_of(0)}: states"] > 900

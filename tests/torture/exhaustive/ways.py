@@ -57,7 +57,7 @@ STEPS: tuple[Step, ...] = (
 """Only to be added to at the end: a seed names its steps by their places here."""
 
 _BASE = 64
-_WORLDS = 16
+_WORLDS = 32
 
 
 @dataclass(frozen=True, slots=True)
