@@ -1,21 +1,32 @@
 """Dead letters: read them, search them, and deal with them. The names that users need."""
 
+from linear_retry.dlq.checking import RefusedError
 from linear_retry.dlq.dead_letter_topic import DeadLetterTopic
 from linear_retry.dlq.export import Exported, read_export
 from linear_retry.dlq.filters import EVERYTHING, Filter
 from linear_retry.dlq.letter import Letter, State
+from linear_retry.dlq.newer import Newer
 from linear_retry.dlq.origin import Origin
+from linear_retry.dlq.planning import NO_LETTER, Lane, Plan, Source
+from linear_retry.dlq.purging import Purge
 from linear_retry.dlq.resolutions import Resolution
 from linear_retry.dlq.stats import Stats, Top
 
 __all__ = [
     "EVERYTHING",
+    "NO_LETTER",
     "DeadLetterTopic",
     "Exported",
     "Filter",
+    "Lane",
     "Letter",
+    "Newer",
     "Origin",
+    "Plan",
+    "Purge",
+    "RefusedError",
     "Resolution",
+    "Source",
     "State",
     "Stats",
     "Top",

@@ -90,7 +90,7 @@ class _Keys:
         )
 
     def see(self, records: Iterable[tuple[int, Record]]) -> None:
-        """Messages of the topic. The planned ones are there too: they are sent after one another."""
+        """Messages of the topic. Those that are planned are there too, and do not count."""
         self._database.executemany(
             "UPDATE letter SET messages = messages + 1, newest = ?1"
             " WHERE lane = ?2 AND key = ?3 AND first < ?4"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from linear_retry.cli.dlq import looking
+from linear_retry.cli.dlq import dealing, looking
 
 app = typer.Typer(
     help="See dead letters, search them, and deal with them.",
@@ -19,3 +19,7 @@ app.command("list")(looking.list_)
 app.command()(looking.show)
 app.command()(looking.stats)
 app.command()(looking.export)
+app.command()(dealing.replay)
+app.command()(dealing.resolve)
+app.command()(dealing.reopen)
+app.command()(dealing.purge)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from linear_retry.errors import BrokerError, ConfigurationError, FencedError
+from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError
 
 if TYPE_CHECKING:
     from linear_retry.dlq import Filter
@@ -25,7 +25,7 @@ def told() -> Iterator[None]:
         fail(str(error), WRONG_USAGE)
     except FencedError as error:
         fail(str(error), FENCED)
-    except BrokerError as error:
+    except LinearRetryError as error:
         fail(str(error), NOT_THERE)
     except KeyboardInterrupt:
         fail("interrupted", INTERRUPTED)

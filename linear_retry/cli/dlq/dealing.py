@@ -1,0 +1,193 @@
+"""Which commands deal with letters, and what do they take?"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from linear_retry.cli.dlq.ending import told
+from linear_retry.cli.dlq.options import TOPIC, Connection, Selection, expanded
+from linear_retry.delays import shown
+
+YES = Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would be.")]
+BY = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Who does it, for the record: USER@HOST unless given."),
+]
+WHY = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
+
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
+
+
+@expanded
+def replay(
+    topic: TOPIC,
+    selection: Selection,
+    connection: Connection,
+    yes: YES = False,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            help="Send all of them there, such as to a retry topic of one consumer group.",
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="N/s", help="At most so many messages a second.")
+    ] = None,
+    keep_timestamp: Annotated[
+        bool,
+        typer.Option(
+            "--keep-timestamp",
+            help="Each message keeps its time, in place of that of sending. Refused where the "
+            "topic's retention would remove it at once.",
+        ),
+    ] = False,
+    check_newer: Annotated[
+        bool,
+        typer.Option(
+            "--check-newer",
+            help="Read the source topics and say which keys have newer messages there; with --yes, "
+            "send nothing then. Prints keys.",
+        ),
+    ] = False,
+    by: BY = None,
+    why: WHY = "",
+) -> None:
+    """Send open dead letters again, in their original order.
+
+    Each goes to the topic and partition it came from, in the order of the original offsets, each
+    once: ended at any point, run it again and it goes on. Only says what it would do unless --yes
+    is given. A newer replay, resolve, reopen or purge of the same topic ends an older one.
+
+    Example: linear-retry dlq replay orders.dlq --bootstrap localhost:9092 --exception Timeout --yes
+
+    Exit codes: 0, done, or nothing to do; 1, a dead letter cannot be sent as it is and stays open,
+    or --check-newer has found something; 2, wrong usage; 3, no broker answers, no permission, or a
+    topic is not there or cannot take a letter (nothing is sent then); 4, ended by a newer one; 130,
+    Ctrl-C.
+    """
+    messages_a_second = None if rate is None else _rate(rate)
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.replaying import Order, replay_letters
+
+        order = Order(
+            to=to,
+            rate=messages_a_second,
+            keep_timestamp=keep_timestamp,
+            check_newer=check_newer,
+            by=by,
+            why=why,
+            yes=yes,
+            as_json=connection.as_json,
+        )
+        replay_letters(letters, _of_any_state(selection).filter(), order)
+
+
+@expanded
+def resolve(
+    topic: TOPIC,
+    selection: Selection,
+    connection: Connection,
+    yes: YES = False,
+    by: BY = None,
+    why: WHY = "",
+) -> None:
+    """Record that open dead letters are dealt with, without sending them.
+
+    Only says how many unless --yes is given; `dlq list` with the same options shows them.
+
+    Example: linear-retry dlq resolve orders.dlq --bootstrap localhost:9092 --reason permanent
+    --why "refunded by hand" --yes
+
+    Exit codes: 0, done, or nothing to do; 2, wrong usage; 3, no broker answers, there is no such
+    topic, or no permission for it; 4, ended by a newer replay, resolve, reopen or purge; 130,
+    Ctrl-C.
+    """
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.resolving import resolve_letters
+
+        meant = _of_any_state(selection).filter()
+        resolve_letters(letters, meant, by=by, why=why, yes=yes, as_json=connection.as_json)
+
+
+@expanded
+def reopen(topic: TOPIC, selection: Selection, connection: Connection, yes: YES = False) -> None:
+    """Take back that dead letters are dealt with: replayed or resolved ones are open again.
+
+    Only says how many unless --yes is given. A replay then sends them, once more if it has before.
+
+    Example: linear-retry dlq reopen orders.dlq --bootstrap localhost:9092 --state resolved --yes
+
+    Exit codes: 0, done, or nothing to do; 2, wrong usage; 3, no broker answers, there is no such
+    topic, or no permission for it; 4, ended by a newer replay, resolve, reopen or purge; 130,
+    Ctrl-C.
+    """
+    if selection.state and "open" in selection.state:
+        raise typer.BadParameter(
+            "an open letter cannot be opened again; write replayed or resolved",
+            param_hint="--state",
+        )
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.resolving import reopen_letters
+
+        reopen_letters(letters, selection.filter(), yes=yes, as_json=connection.as_json)
+
+
+@expanded
+def purge(
+    topic: TOPIC,
+    connection: Connection,
+    yes: YES = False,
+    all_of: Annotated[
+        str | None,
+        typer.Option(
+            "--all",
+            metavar="TOPIC",
+            help="Delete open letters too: all there is. Write the topic's name once more.",
+        ),
+    ] = None,
+) -> None:
+    """Delete dead letters that are dealt with, and what is recorded of them.
+
+    Kafka deletes from the beginning only: of each partition all before the first open letter. Only
+    says what it would delete unless --yes is given. What is deleted is gone.
+
+    Example: linear-retry dlq purge orders.dlq --bootstrap localhost:9092 --yes
+
+    Exit codes: 0, done, or nothing to do; 2, wrong usage; 3, no broker answers, there is no such
+    topic, or no permission for it; 4, ended by a newer replay, resolve, reopen or purge; 130,
+    Ctrl-C.
+    """
+    if all_of is not None and all_of != topic:
+        raise typer.BadParameter(
+            f"{shown(all_of)} is not {shown(topic)}; to delete all of it, write that name again",
+            param_hint="--all",
+        )
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.purging import purge_letters
+
+        everything = all_of is not None
+        purge_letters(letters, everything=everything, yes=yes, as_json=connection.as_json)
+
+
+def _rate(text: str) -> float:
+    found = _RATE.fullmatch(text.strip())
+    rate = 0.0 if found is None else float(found[1])
+    if not 0 < rate < 1e9:
+        raise typer.BadParameter(
+            f"{shown(text)} is no rate; write messages a second, such as 100/s or 0.5",
+            param_hint="--rate",
+        )
+    return rate
+
+
+def _of_any_state(selection: Selection) -> Selection:
+    if selection.state and selection.state != ["open"]:
+        raise typer.BadParameter(
+            "only open letters are meant here; `dlq reopen` opens one that is dealt with",
+            param_hint="--state",
+        )
+    return selection

@@ -1,0 +1,69 @@
+"""How many letters are dealt with, or open again? `dlq resolve` and `dlq reopen`."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+
+import typer
+
+from linear_retry.cli.dlq.ending import nothing
+from linear_retry.cli.dlq.progress import Bar
+from linear_retry.cli.dlq.rows import write_json
+from linear_retry.dlq import DeadLetterTopic, Filter, State
+
+
+def resolve_letters(
+    topic: DeadLetterTopic, meant: Filter, *, by: str | None, why: str, yes: bool, as_json: bool
+) -> None:
+    """Record of the open letters that are meant that they are dealt with."""
+    with Bar(f"reading {topic.topic}") as bar:
+        if yes:
+            count = topic.resolve(meant, by=by or whoami(), why=why, progress=bar)
+        else:
+            count = _count(topic, replace(meant, states=(State.OPEN,)), bar)
+    _tell(topic, meant, count, "resolved", yes=yes, as_json=as_json)
+
+
+def reopen_letters(topic: DeadLetterTopic, meant: Filter, *, yes: bool, as_json: bool) -> None:
+    """Take back of those that are meant that they are dealt with."""
+    with Bar(f"reading {topic.topic}") as bar:
+        if yes:
+            count = topic.reopen(meant, progress=bar)
+        else:
+            states = meant.states or (State.REPLAYED, State.RESOLVED)
+            count = _count(topic, replace(meant, states=states), bar)
+    _tell(topic, meant, count, "reopened", yes=yes, as_json=as_json)
+
+
+def whoami() -> str:
+    """The user and the machine, for the record."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have no name
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+def plural(count: int, what: str = "letter") -> str:
+    """`1 letter`, `2 letters`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _count(topic: DeadLetterTopic, meant: Filter, progress: Callable[[int, int], object]) -> int:
+    return sum(1 for _ in topic.letters(meant, progress))
+
+
+def _tell(
+    topic: DeadLetterTopic, meant: Filter, count: int, what: str, *, yes: bool, as_json: bool
+) -> None:
+    if as_json:
+        write_json([{"topic": topic.topic, what: count, "dry_run": not yes}])
+    elif not count:
+        typer.echo(f"nothing to do: {nothing(topic.topic, meant)}", err=True)
+    elif yes:
+        typer.echo(f"{plural(count)} {what} in {topic.topic}")
+    else:
+        typer.echo(f"{plural(count)} would be {what} in {topic.topic}; --yes does it")
