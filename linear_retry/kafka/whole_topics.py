@@ -35,9 +35,10 @@ _BATCH = 5_000
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _NO_PERMISSION = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
+# librdkafka looks for the coordinator of a group that nobody joins here: no permission is needed.
+_NOT_OURS = (KafkaError.GROUP_AUTHORIZATION_FAILED,)
 _NO_LOGIN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
 _OURS: dict[str, Any] = {
     # Nobody's offsets are touched: nothing subscribes and nothing commits.
@@ -305,7 +306,7 @@ class _Course:
                 self._next[number] = max(self._next[number], message.offset() or 0)
                 if self._next[number] >= self._ends[number]:
                     del self._ends[number]
-        elif _is_lasting(error) or not error.retriable():
+        elif error.code() not in _NOT_OURS and (_is_lasting(error) or not error.retriable()):
             raise self.handle.refused(f"topic {self.topic!r}", error)
 
 
