@@ -304,7 +304,7 @@ def test_the_brokers_go_away_meanwhile() -> None:
     """A reader that is in the middle ends in bounded time too."""
     with EmbeddedKafka() as kafka:
         kafka.create_topic("orders")
-        kafka.produce("orders", [b"x" * 100] * 500)
+        kafka.produce("orders", [b"x" * 100_000] * 40)  # ten of them are a batch
         keys = {"bootstrap.servers": kafka.bootstrap} | _SIPPING
         batches = WholeTopics(keys, patience_s=_IMPATIENCE_S).read("orders")
         next(batches)
