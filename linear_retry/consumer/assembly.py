@@ -106,14 +106,18 @@ class Assembly:
         parts.client.subscribe(list(plan.topics))
 
     def close(self, *, commit: bool, timeout_s: float) -> None:
-        """Bounded; see `closing`."""
+        """Bounded; see `closing`. The letters come first: they may have something to say yet."""
+        give_up_at_s = self.parts.clock.now_s() + timeout_s
         self.requests.close()
         try:
-            close(self.parts, commit=commit, timeout_s=timeout_s)
-        finally:
             if self.letters is not None:
                 self.letters.close()
-            self._admin.close()
+        finally:
+            left_s = give_up_at_s - self.parts.clock.now_s()
+            try:
+                close(self.parts, commit=commit, timeout_s=left_s)
+            finally:
+                self._admin.close()
 
     def _letters(self, steering: Steering) -> Letters:
         plan = self._plan

@@ -47,7 +47,7 @@ def _leave(parts: Parts, give_up_at_s: float, timeout_s: float) -> None:
     ender.join(max(give_up_at_s - parts.clock.now_s(), 0.1))
     if ender.is_alive():
         _LEFT_BEHIND.append(parts.client)
-        text = f"the client had not closed after {timeout_s:g} s and is left behind"
+        text = f"the client had not closed after {timeout_s:.3g} s and is left behind"
         parts.emit(ClientError("_TIMED_OUT", text, 1))
 
 

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.dead_letters import Oversized
 from linear_retry.consumer.parts import Parts
+from linear_retry.consumer.telling import dead_lettered
 from linear_retry.dead_letter import DeadLetter, Death, dead_letter
 from linear_retry.error_text import describe
 from linear_retry.kafka import KafkaException
@@ -88,8 +89,8 @@ class Way(Protocol):
     def listen(self) -> None:
         """Hear what has piled up: errors, and late answers that nobody awaits."""
 
-    def close(self) -> None:
-        """Forget what is not acknowledged."""
+    def close(self) -> bool:
+        """Forget what is not acknowledged. True: the last is, though nobody had waited for it."""
 
 
 class Letters:
@@ -100,6 +101,7 @@ class Letters:
         self._way = way
         self._oversized = oversized
         self._partitions: int | None = None
+        self._unanswered: tuple[Held, DeadLetter] | None = None
 
     @property
     def topic(self) -> str:
@@ -117,6 +119,7 @@ class Letters:
         """
         if not self._topic_is_there():
             return NotSent(f"the topic {self.topic} does not exist; create it")
+        self._unanswered = held, letter
         answer: Answer = NotSent("no form of it was small enough")
         references = self._oversized == "reference"
         for form in forms(letter, read(held.message), references=references):
@@ -125,6 +128,8 @@ class Letters:
                 answer = sent
                 break
             answer = NotSent(sent.error)
+        if not isinstance(answer, Abandoned):
+            self._unanswered = None
         if isinstance(answer, NotSent):
             self._partitions = None  # asked anew before the next: it may be another topic then
             self._way.failed()
@@ -142,8 +147,12 @@ class Letters:
         self._way.listen()
 
     def close(self) -> None:
-        """Forget what is not acknowledged: its offset is not stored, it will be sent again."""
-        self._way.close()
+        """Forget what is not acknowledged: its offset is not stored, it will be sent again.
+
+        One that was acknowledged when nobody waited for it any more is told of: it is there.
+        """
+        if self._way.close() and self._unanswered is not None:
+            self._parts.emit(dead_lettered(*self._unanswered, self.topic))
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.letters import Abandoned, Acknowledged, Answer, NotSent, TooLarge
-from linear_retry.consumer.patience import Patience
+from linear_retry.consumer.patience import STOP_GRACE_S, Patience
 from linear_retry.kafka import KafkaError
 from linear_retry.kafka.dead_letter_producer import DeadLetterProducer, Outgoing, Sending
 
@@ -15,6 +15,7 @@ class PlainWay:
     def __init__(self, producer: DeadLetterProducer, patience: Patience) -> None:
         self._producer = producer
         self._patience = patience
+        self._unheard: Sending | None = None
 
     @property
     def topic(self) -> str:
@@ -28,8 +29,14 @@ class PlainWay:
 
         Waits in the producer's poll, where the answer comes (the consumer's costs up to a second).
         """
-        sending = self._producer.send(record)
-        if not self._patience.until(lambda: sending.done, held, self._producer.poll):
+        sending, answered = self._producer.send(record), False
+        try:
+            heard = self._patience.until(lambda: sending.done, held, self._producer.poll)
+            answered = heard or self._hear_out(held, sending)
+        finally:
+            if not answered:
+                self._unheard = sending
+        if not answered:
             return Abandoned()
         return Acknowledged() if sending.succeeded else unsent(sending)
 
@@ -41,9 +48,23 @@ class PlainWay:
 
     def listen(self) -> None:
         self._producer.poll(0)
+        # Told from here on, it would be taken for a letter of what is attempted meanwhile.
+        self._unheard = None
 
-    def close(self) -> None:
+    def close(self) -> bool:
         self._producer.renew()
+        return self._unheard is not None and self._unheard.succeeded
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _hear_out(self, held: Held, sending: Sending) -> bool:
+        """Its message is another's now, or we stop; is the letter there all the same?
+
+        After a revoke the report is on its way, as a rule: a second is enough.
+        """
+        if not self._patience.is_ours(held):
+            self._producer.poll(STOP_GRACE_S)
+        return sending.succeeded
 
 
 def unsent(sending: Sending) -> NotSent | TooLarge:

@@ -108,11 +108,12 @@ class TransactionalWay:
     def listen(self) -> None:
         self._producer.poll(0)
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """What is open is aborted, now or by the broker after the transaction's timeout."""
         if self._producer.in_transaction:
             self._producer.abort(_ABORT_WITHIN_S)
         self._producer.renew()
+        return False
 
     # -- one transaction -------------------------------------------------------------------
 

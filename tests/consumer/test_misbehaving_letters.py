@@ -84,6 +84,50 @@ def test_a_report_comes_late(protocol: Protocol, transactional: bool) -> None:
     ends_well(group)
 
 
+@all_protocols
+def test_a_report_comes_right_after_the_revoke(protocol: Protocol) -> None:
+    """The letter is there, and so it is said, though its message is another's by then, who will
+    send one too. The bug: nobody was told."""
+    group, member = refusing(protocol, transactional=False)
+    group.fake.faults.delivery_s = 1.5
+    heir = group.join()
+    group.fake.clock.at(0.5, lambda: group.share([1, 1]))
+    until(group, lambda: said(member, events.Revoked))
+    assert 1 == len(said(member, events.DeadLettered))
+    ends_well(group)
+    assert 1 == len(said(heir, events.DeadLettered))
+    assert [2] == list(letters(group).values())
+
+
+@all_protocols
+def test_a_report_comes_right_after_the_stop(protocol: Protocol) -> None:
+    """It is said before `Stopped`. The bug: nobody was told, and the letter was there."""
+    group, member = refusing(protocol, transactional=False)
+    group.fake.faults.delivery_s = 3.0
+    produced_s = group.fake.clock.now_s()
+    group.fake.clock.at(0.5, member.stop.ask)
+    while not member.stop.asked:
+        member.turn()
+    group.fake.clock.advance(produced_s + 3.5 - group.fake.clock.now_s())
+    group.leave(member)
+    last = [type(event) for event in member.events if not isinstance(event, events.Revoked)]
+    assert [events.DeadLettered, events.Stopped] == last[-2:]
+    assert [1] == list(letters(group).values())
+
+
+@all_protocols
+def test_a_report_comes_right_after_an_exception(protocol: Protocol) -> None:
+    """As after a stop: it is there, and nobody waits for it any more."""
+    group, member = refusing(protocol, transactional=False)
+    group.fake.faults.delivery_s = 3.0
+    group.fake.clock.at(0.5, lambda: group.fake.faults.raise_in_poll(RuntimeError("out of poll")))
+    with pytest.raises(RuntimeError, match="out of poll"):
+        group.turn(20)
+    group.fake.clock.advance(3)
+    group.leave(member)
+    assert 1 == len(said(member, events.DeadLettered))
+
+
 # -- the producer ------------------------------------------------------------------------------
 
 
