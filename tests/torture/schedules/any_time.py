@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from linear_retry.scope import Partition, Scope
 from tests.consumer.group import GROUP, LETTERS
 from tests.torture.schedules.group import PlayedGroup
-from tests.torture.schedules.untold import letters, origin
+from tests.torture.schedules.untold import origin
 
 
 class AnyTime:
@@ -49,7 +49,7 @@ class AnyTime:
         self._letters = count
         committed = self._group.fake.group(GROUP)
         ids: Counter[str] = Counter()
-        for letter in letters(logs):
+        for letter in self._group.untold.letters():
             ids[letter.retry_id] += 1
             topic, number, offset = origin(letter)
             if committed.get((topic, number), 0) <= offset:

@@ -24,7 +24,8 @@ _TRANSACTIONAL = frozenset(
     }
 )
 _GIVEN_BACK = frozenset({"assign", "incremental_assign"})
-_CALLED_BACK = frozenset({"on_assign", "on_revoke", "on_lost", "on_delivery"})
+# A close is on a thread of its own; what is called back is not ours to disturb.
+_UNDISTURBED = frozenset({"close", "on_assign", "on_revoke", "on_lost", "on_delivery"})
 
 
 class Strike(Protocol):
@@ -87,9 +88,7 @@ class PlayedKafka(FakeKafka):
             self._inside = inside
 
     def note(self, client: str, call: str, arguments: object) -> None:
-        if (
-            call == "close" or call in _CALLED_BACK
-        ):  # on a thread of its own; or not ours to disturb
+        if call in _UNDISTURBED:
             return
         if call in _GIVEN_BACK and not self._called_back:
             return  # half of what it begins anew is not assigned: no rebalance sees that

@@ -11,7 +11,7 @@ from tests.torture.schedules.players import Player
 from tests.torture.schedules.schedule import State, Step
 from tests.torture.schedules.struck import cell
 
-_OF_CIRCUITS: tuple[State, ...] = ("closed", "open", "half-open", "committing")
+_OF_CIRCUITS: frozenset[State] = frozenset({"closed", "open", "half-open", "committing"})
 """Those that are looked up; whoever runs inside a member knows the others."""
 
 
@@ -57,7 +57,7 @@ class Strikes:
         if not self._waiting:
             return
         if state is None:
-            if all(step.inside not in _OF_CIRCUITS for step in self._waiting):
+            if _OF_CIRCUITS.isdisjoint([step.inside for step in self._waiting]):
                 return
             state = self._state_of(player)
             if midway and state != "half-open":

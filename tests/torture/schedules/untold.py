@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 from linear_retry.dead_letter import DeadLetter, parse
 from linear_retry.events import DeadLettered, Lost, Revoked, Skipped, Stopped
 from linear_retry.scope import Partition
 from linear_retry.testing import Ended, EventLog, Place, Said
-from tests.fake.topic import PartitionLog
+from tests.fake.topic import PartitionLog, Record
 
 
 class UntoldLetters:
@@ -30,6 +30,7 @@ class UntoldLetters:
         self._logs = logs
         self._says_no_more = says_no_more
         self._seen = 0
+        self._read: dict[int, tuple[Record, DeadLetter]] = {}
         self._entries = 0
         self._told: set[Place] = set()
         self._failed: dict[Place, str] = {}
@@ -46,13 +47,22 @@ class UntoldLetters:
         self._seen = count
         self.open.clear()
         self._hear()
-        self._untold = [each for each in letters(self._logs) if origin(each) not in self._told]
+        self._untold = [each for each in self.letters() if origin(each) not in self._told]
         for place, letter in {origin(each): each for each in self._untold}.items():
             sender = self._failed.get(place, "")
             if not self._says_no_more(sender, place):
                 self.open.add(place[:2])
             else:
                 self._log.listener(sender)(self._event(letter, sender))
+
+    def letters(self) -> list[DeadLetter]:
+        """All that a reader finds, each read once."""
+        records = [record for log in self._logs for record in log.records]
+        for record in records:
+            if id(record) not in self._read:  # kept with its letter: so no other has this id
+                letter = parse(record.headers or [], record.key, record.value)
+                self._read[id(record)] = record, letter
+        return [self._read[id(record)][1] for record in records]
 
     def _hear(self) -> None:
         for entry in self._log.entries[self._entries :]:
@@ -81,13 +91,6 @@ class UntoldLetters:
             failures=letter.failures,
             escaped_headers=letter.escaped_headers,
         )
-
-
-def letters(logs: Iterable[PartitionLog]) -> Iterator[DeadLetter]:
-    """All that a reader finds."""
-    for log in logs:
-        for record in log.records:
-            yield parse(record.headers or [], record.key, record.value)
 
 
 def origin(letter: DeadLetter) -> Place:
