@@ -31,7 +31,7 @@ def read(path: Path) -> dict[str, Any]:
 
 def _from_lines(text: str, where: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         written = line.strip()
         if not written or written[0] in "#!":
             continue
@@ -39,15 +39,28 @@ def _from_lines(text: str, where: str) -> dict[str, Any]:
         if not (key and equals):
             # Not the line itself: a password may stand in it.
             raise ValueError(f"{where}:{number}: no key=value; {_FORM}")
+        if key in found:
+            raise ValueError(f"{where}:{number}: {key!r} is there twice; keep one of them")
         found[key] = value
     return found
 
 
 def _from_json(text: str, where: str) -> dict[str, Any]:
+    twice: list[str] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice.append(next(name for name in names if names.count(name) > 1))
+        return found
+
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where}: not JSON ({error}); {_FORM}") from None
+    if twice:
+        raise ValueError(f"{where}: {twice[0]!r} is there twice; keep one of them")
     for key, value in found.items():
         if not isinstance(value, str | int | float):
             raise ValueError(  # noqa: TRY004  (what is wrong is in a file, not in the program)
