@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-_SLICE_S = 0.5
+LARGEST_BATCH = 5_000
+"""Messages in one transaction: of more, nothing is gained, and each lasts longer."""
+
+_SLICE_S = 0.5  # Ctrl-C is heard between two waits
 
 
 class Pace:
@@ -14,18 +17,18 @@ class Pace:
     def __init__(
         self,
         rate: float | None,
+        largest_batch: int = LARGEST_BATCH,
         now_s: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] = time.sleep,
     ) -> None:
         """`rate` None: as fast as it goes."""
         self._rate = rate
+        self.largest_batch = largest_batch
+        if rate is not None:  # about as many as half a second has
+            self.largest_batch = max(1, min(largest_batch, int(rate / 2)))
         self._now_s = now_s
         self._wait = wait
         self._next_s: float | None = None
-
-    def largest(self, usual: int) -> int:
-        """So many messages at most in one batch: about as many as half a second has."""
-        return usual if self._rate is None else max(1, min(usual, int(self._rate / 2)))
 
     def await_turn(self, messages: int) -> None:
         """Return when a batch of so many may go."""

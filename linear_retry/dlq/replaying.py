@@ -14,7 +14,6 @@ from linear_retry.dlq.resolutions import Resolution, Resolutions, encoded
 from linear_retry.kafka.batch_transactions import Addressed
 from linear_retry.kafka.whole_topics import Progress
 
-_BATCH = 5_000
 _BATCH_BYTES = 8 * 2**20
 
 
@@ -54,7 +53,7 @@ def send(
             else:
                 passed += 1
 
-    for batch in together(still_open(), pace.largest(_BATCH), _BATCH_BYTES):
+    for batch in together(still_open(), pace.largest_batch, _BATCH_BYTES):
         pace.await_turn(len(batch))
         value = encoded(resolution())
         records: list[Addressed] = []

@@ -12,7 +12,7 @@ from linear_retry.dlq.checking import Facts, RefusedError, check
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.filters import Filter
 from linear_retry.dlq.letter import Letter, State
-from linear_retry.dlq.pace import Pace
+from linear_retry.dlq.pace import LARGEST_BATCH, Pace
 from linear_retry.dlq.planning import Plan, Planner
 from linear_retry.dlq.recording import Recorder
 from linear_retry.dlq.replaying import Standing, send
@@ -52,6 +52,7 @@ def replay(
     why: str,
     rate: float | None,
     progress: Progress | None,
+    largest_batch: int = LARGEST_BATCH,
 ) -> int:
     """Send what is planned and still open, and record it; return how many were sent.
 
@@ -72,7 +73,7 @@ def replay(
             recorder,
             Standing({number: first for number, (first, _) in bounds.items()}, resolutions),
             lambda: Resolution(State.REPLAYED, by, _now_ms(), why, plan.replay_id),
-            Pace(rate),
+            Pace(rate, largest_batch),
             progress or _nobody,
         )
     recorder.settle(cluster.topics)

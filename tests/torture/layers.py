@@ -7,11 +7,12 @@ from tests.torture.exhaustive.layer import EXHAUSTIVE
 from tests.torture.fuzz.layer import FUZZ
 from tests.torture.layer import Layer
 from tests.torture.pause_race.layer import PAUSE_RACE
+from tests.torture.replays.layer import REPLAY_KILLS
 from tests.torture.schedules.layer import SCHEDULES
 from tests.torture.struck.crash_points import CRASH_POINTS
 from tests.torture.struck.weather import WEATHER
 
 LAYERS: tuple[Layer, ...] = (
-    *(FUZZ, EXHAUSTIVE, PAUSE_RACE, SCHEDULES, EMBEDDED_RUNS, CRASH_POINTS, WEATHER),
+    *(FUZZ, EXHAUSTIVE, PAUSE_RACE, SCHEDULES, EMBEDDED_RUNS, CRASH_POINTS, REPLAY_KILLS, WEATHER),
 )
 """From the cheapest to the dearest."""

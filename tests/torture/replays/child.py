@@ -1,0 +1,53 @@
+"""One replay, in a process of its own: run as a script, with a `Role` in JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from linear_retry.dlq.cluster import Cluster
+from tests.torture.replays.life import replay_all
+from tests.torture.replays.points import telling
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The replay of `topic` kills itself at `point`, and makes the file `struck` right before.
+
+    Amid a commit it goes on for `into_commit_s`, while a thread waits to strike.
+    """
+
+    bootstrap: str
+    topic: str
+    point: str
+    struck: str
+    into_commit_s: float
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def main(role: Role) -> None:
+    def strike() -> None:
+        Path(role.struck).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def come(point: str) -> None:
+        if point != role.point:
+            return
+        if point.startswith("amid"):
+            threading.Timer(role.into_commit_s, strike).start()
+        else:
+            strike()
+
+    cluster = Cluster({"bootstrap.servers": role.bootstrap}, producer=telling(come))
+    replay_all(cluster, role.topic, come)
+
+
+if __name__ == "__main__":
+    main(Role(**json.loads(sys.argv[1])))
