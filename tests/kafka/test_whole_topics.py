@@ -5,19 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
 from linear_retry.kafka.embedded import EmbeddedKafka
@@ -256,41 +247,6 @@ def test_no_topic_can_have_that_name(kafka: RealKafka, name: str) -> None:
     """One sentence with the rule, and not the client's code of an error."""
     with pytest.raises(BrokerError, match="cannot be a topic's name"):
         _reader(kafka).partitions(name)
-
-
-@pytest.mark.broker
-def test_no_permission(tmp_path: Path) -> None:
-    """Who may not read a topic is told so, with what to ask for; no group is asked for."""
-    settings = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    with RealKafka(tmp_path / "kafka", settings) as kafka:
-        for name in ("read", "described", "allowed"):
-            kafka.create_topic(name)
-            _fill(kafka, name, 1)
-        _deny(kafka, ResourceType.TOPIC, "read", AclOperation.READ)
-        _deny(kafka, ResourceType.TOPIC, "described", AclOperation.DESCRIBE)
-        _deny(kafka, ResourceType.GROUP, "*", AclOperation.ALL)
-        for name in ("read", "described"):
-            with pytest.raises(BrokerError, match=f"no permission for topic '{name}'"):
-                list(_reader(kafka).read(name))
-        assert [b"0"] == _values(kafka, "allowed")
-
-
-def _deny(kafka: RealKafka, kind: ResourceType, name: str, operation: AclOperation) -> None:
-    acl = AclBinding(
-        kind,
-        name,
-        ResourcePatternType.LITERAL,
-        "User:ANONYMOUS",
-        "*",
-        operation,
-        AclPermissionType.DENY,
-    )
-    admin = AdminClient(kafka.client_settings())  # kept until the answer is there
-    (answer,) = admin.create_acls([acl]).values()
-    answer.result(20)
 
 
 def test_no_broker_answers() -> None:

@@ -1,0 +1,67 @@
+"""Where does a test get a broker from that wants a login, and forbids?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.real_kafka import RealKafka
+
+_PASSWORDS = {"admin": "admin-secret", "reader": "reader-secret"}
+
+
+class GuardedKafka(RealKafka):
+    """A real broker with SASL: `admin` may everything, `reader` what is not denied."""
+
+    def __init__(self, directory: Path) -> None:
+        users = " ".join(f'user_{name}="{word}"' for name, word in _PASSWORDS.items())
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        login = f'username="admin" password="{_PASSWORDS["admin"]}"'
+        settings = {
+            "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "listener.name.plaintext.plain.sasl.jaas.config": f"{module} required {login} {users};",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:admin;User:ANONYMOUS",  # the controller's listener has no login
+            "allow.everyone.if.no.acl.found": "true",
+        }
+        super().__init__(directory, settings)
+
+    def client_settings(self, **more: Any) -> dict[str, Any]:
+        """Those of `admin`."""
+        return super().client_settings(**self.keys("admin") | more)
+
+    def keys(self, user: str) -> dict[str, str]:
+        """What a client of this user needs."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": _PASSWORDS[user],
+        }
+
+    def deny(self, kind: ResourceType, name: str, operation: AclOperation) -> None:
+        """From now on `reader` must not."""
+        acl = AclBinding(
+            kind,
+            name,
+            ResourcePatternType.LITERAL,
+            "User:reader",
+            "*",
+            operation,
+            AclPermissionType.DENY,
+        )
+        admin = AdminClient(self.client_settings())  # kept until the answer is there
+        (answer,) = admin.create_acls([acl]).values()
+        answer.result(20)
