@@ -76,11 +76,17 @@ class Recorder:
 
         A commit is answered once it is certain, and seen once each partition has heard of it.
         """
-        letters = self._facts[self._topic]
-        known = self._facts[self._name] or letters
+        counts = {name: fact.partitions for name, fact in self._facts.items() if fact is not None}
+        # It has as many, if it was made here.
+        counts.setdefault(self._name, counts.pop(self._topic))
+        left = [(name, number) for name, count in counts.items() for number in range(count)]
+        ends = topics.ends(left, committed=False)
         until_s = time.monotonic() + _SETTLED_S
-        while known is not None and not topics.is_settled(self._name, known.partitions):
-            if time.monotonic() > until_s:
+        while True:
+            seen = topics.ends(left, committed=True)
+            left = [each for each in left if seen[each] < ends[each]]
+            # Somebody else's transaction may be open there for long: that is not waited for.
+            if not left or time.monotonic() > until_s:
                 return
             time.sleep(_LOOK_AGAIN_S)
 

@@ -26,6 +26,7 @@ from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.settings import connection
 from linear_retry.kafka.silence import SILENT
 from linear_retry.kafka.whole_topics import PATIENCE_S, text_of
+from linear_retry.scope import Partition
 
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
@@ -125,26 +126,22 @@ class Topics:
                     "permission to DELETE"
                 ) from error
 
-    def is_settled(self, topic: str, partitions: int) -> bool:
-        """Whether no transaction that wrote to it is undecided, for those who read it now."""
-        answers = [
-            self._handle().list_offsets(
-                {
-                    TopicPartition(topic, number): OffsetSpec.latest()
-                    for number in range(partitions)
-                },  # type: ignore[no-untyped-call]  # the client has no types for it
-                isolation_level=level,
-                request_timeout=self._patience_s,
-            )
-            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-        ]
+    def ends(self, partitions: Iterable[Partition], *, committed: bool) -> dict[Partition, int]:
+        """Of each the offset after the last; `committed`: before what is undecided as yet."""
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked = {TopicPartition(*each): OffsetSpec.latest() for each in partitions}  # type: ignore[no-untyped-call]  # the client has no types for it
+        answers = self._handle().list_offsets(
+            asked, isolation_level=level, request_timeout=self._patience_s
+        )
         try:
-            ends = [[self._answer(each).offset for each in asked.values()] for asked in answers]
+            return {
+                (place.topic, place.partition): self._answer(answer).offset
+                for place, answer in answers.items()
+            }
         except KafkaException as error:
             raise BrokerError(
-                f"{self._where}: the ends of topic {topic!r} are not told: {text_of(error)}"
+                f"{self._where}: where topics end is not told: {text_of(error)}"
             ) from error
-        return ends[0] == ends[1]
 
     def _described(self, name: str, answer: Future[Any]) -> Any:
         try:
