@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from linear_retry.scope import Partition, Scope
 
 Breaker: TypeAlias = pybreaker.CircuitBreaker
 CircuitState: TypeAlias = Literal["closed", "open", "half-open"]
+_Driven: TypeAlias = tuple[pybreaker.CircuitBreaker, pybreaker.CircuitMemoryStorage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,28 +92,21 @@ class Circuits:
         self._open: dict[Scope, Circuit] = {}
         self._places: dict[tuple[str | None, int | None], Scope] = {}
         self._shown = {Scope(): _CLOSED}
-        self._breakers: dict[
-            Scope, tuple[pybreaker.CircuitBreaker, pybreaker.CircuitMemoryStorage]
-        ] = {}
+        self._breakers: dict[Scope, _Driven] = {}
+        self._asked_for: set[Scope] = set()
+        self._choosing = threading.RLock()
         self.views: Mapping[Scope, CircuitView] = MappingProxyType(self._shown.copy())
         self.breaker(Scope())
 
     def breaker(self, scope: Scope) -> pybreaker.CircuitBreaker:
         """The scope's pybreaker: it follows the circuit, for its listeners and its state.
 
-        Never call through it: it turns KeyboardInterrupt into CircuitBreakerError.
+        Never call through it: it turns KeyboardInterrupt into CircuitBreakerError. Once asked for
+        it is kept, for its listeners; any other goes as its circuit closes.
         """
-        if scope not in self._breakers:
-            states = pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED)
-            made = pybreaker.CircuitBreaker(
-                fail_max=1,
-                reset_timeout=float("inf"),
-                state_storage=states,
-                name=f"{self._name} {scope}",
-            )
-            # Any thread may ask, and a second one would be one that nobody drives.
-            self._breakers.setdefault(scope, (made, states))
-        return self._breakers[scope][0]
+        with self._choosing:
+            self._asked_for.add(scope)
+            return self._driven(scope)[0]
 
     # -- questions -------------------------------------------------------------------------
 
@@ -198,6 +193,9 @@ class Circuits:
         circuit = self._open.pop(scope)
         del self._places[scope.topic, scope.partition]
         self._drive(scope, "closed")
+        with self._choosing:
+            if scope not in self._asked_for:
+                del self._breakers[scope]
         self._show(scope, None)
         return max(now_s - circuit.opened_at_s, 0.0)
 
@@ -220,15 +218,29 @@ class Circuits:
             self._drive(scope, circuit.state)
         self._show(scope, _view(circuit))
 
+    def _driven(self, scope: Scope) -> _Driven:
+        # Any thread may ask, and a second one would be one that nobody drives.
+        with self._choosing:
+            if scope not in self._breakers:
+                states = pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED)
+                made = pybreaker.CircuitBreaker(
+                    fail_max=1,
+                    reset_timeout=float("inf"),
+                    state_storage=states,
+                    name=f"{self._name} {scope}",
+                )
+                self._breakers[scope] = made, states
+            return self._breakers[scope]
+
     def _drive(self, scope: Scope, state: CircuitState) -> None:
-        breaker = self.breaker(scope)
+        breaker, states = self._driven(scope)
         command = {"open": breaker.open, "half-open": breaker.half_open, "closed": breaker.close}
         try:
             command[state]()
         except Exception:  # noqa: BLE001  (pybreaker calls the user's listeners in there)
             self._on_listener_error()
             # pybreaker 1.4 notes its state only after its listeners have been called.
-            self._breakers[scope][1].state = state
+            states.state = state
 
     def _show(self, scope: Scope, view: CircuitView | None) -> None:
         """Only what has changed is made anew: with narrow scopes there may be hundreds."""

@@ -255,6 +255,16 @@ def test_pybreakers_state_follows() -> None:
     assert breaker is circuits.breaker(_ALL)
 
 
+def test_a_breaker_that_was_asked_for_is_kept() -> None:
+    """Its listeners are somebody's, who wants to hear of the next time too."""
+    circuits, listener = _circuits(), _Listener()
+    circuits.breaker(_ONE).add_listener(listener)
+    for _ in range(2):
+        _open(circuits, _ONE, _held())
+        circuits.close(_ONE, 106.0)
+    assert [("closed", "open"), ("open", "closed")] * 2 == listener.changes
+
+
 @pytest.mark.parametrize("raises_until", ["always", "open"])
 def test_a_raising_pybreaker_listener_is_contained(raises_until: str) -> None:
     """It is told of, and neither the circuit nor pybreaker's state is disturbed.

@@ -22,7 +22,8 @@ CHOSEN: Names = {
     "client.Client": (
         *("_transactional", "_user_error_cb", "_user_on_commit", "membership", "restarts_all"),
     ),
-    "circuits.Circuits": ("_name", "_on_listener_error"),
+    "circuits.Circuits": ("_asked_for", "_choosing", "_name", "_on_listener_error"),
+    "rebalance.Rebalance": ("_own_topics",),
     "reading.Reading": (
         *("_epoch", "_max_poll_interval_s", "_session_timeout_s", "_suspended_s", "touch_s"),
     ),
@@ -54,7 +55,8 @@ REFERENCES: Names = {
     "group.Member": ("circuits", "consumer", "_witness", "stop"),
     "assembly.Assembly": ("_admin", "_retention", "_stop"),
     "parts.Parts": ("clock",),
-    "client.Client": ("_consumer", "_tidings"),
+    "client.Client": ("_consumer",),
+    "rebalance.Rebalance": ("_gate", "_parts", "_steering"),
     "reading.Reading": ("_clock", "_source"),
     "loop.Loop": ("_operating", "_parts", "_retention", "_steering"),
     "applying.Applying": ("_letters", "_operating", "_parts", "_steering"),
@@ -86,7 +88,8 @@ TOLD: Names = {
     "standstill._Open": ("said",),
 }
 """What only goes into events, letters and stories. Of the gate that is how often the client has
-complained; of topics, the letters, which nobody reads; of a held message, its content."""
+complained (where partitions begin is answered at once in a small world); of topics, the letters,
+which nobody reads; of a held message, its content."""
 
 FOLLOWS: Names = {
     "small_world.World": ("_committed_before", "fed", "seen_within", "turns"),
