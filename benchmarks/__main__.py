@@ -13,6 +13,7 @@ from typing import TypeAlias
 from benchmarks import (
     closing,
     dead_letter,
+    dlq_list,
     lone_message,
     memory,
     retry,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "dead-letter": dead_letter.run,
     "while-open": while_open.run,
     "memory": memory.run,
+    "dlq-list": dlq_list.run,
 }
 ALL: dict[str, Benchmark] = BENCHMARKS | {"neighbours": race.run}
 

@@ -17,6 +17,7 @@ class Scale:
     letters_each: int
     open_s: float
     openings: int
+    listed_letters: int
 
 
 FULL = Scale(
@@ -28,6 +29,7 @@ FULL = Scale(
     letters_each=500,
     open_s=20.0,
     openings=10_000,
+    listed_letters=1_000_000,
 )
 QUICK = Scale(
     rounds=2,
@@ -38,4 +40,5 @@ QUICK = Scale(
     letters_each=100,
     open_s=5.0,
     openings=500,
+    listed_letters=100_000,
 )

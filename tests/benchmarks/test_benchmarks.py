@@ -25,6 +25,7 @@ _TINY = Scale(
     letters_each=3,
     open_s=0.2,
     openings=3,
+    listed_letters=100,
 )
 
 
