@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,7 +118,18 @@ class Kept:
         return f"{_when(self)}: {self.entries} entries are kept, at most {self.most} may be"
 
 
-Entry: TypeAlias = Begun | Ended | Said | Committed | Appended | Disturbed | Away | Kept
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The member's process has ended without a word: what it had is nobody's."""
+
+    at_s: float
+    member: str
+
+    def __str__(self) -> str:
+        return f"{_when(self)}: died"
+
+
+Entry: TypeAlias = Begun | Ended | Said | Committed | Appended | Disturbed | Away | Kept | Died
 
 
 class EventLog:
@@ -131,16 +143,24 @@ class EventLog:
         self.now_s = now_s
         self.entries: list[Entry] = [] if entries is None else entries
         self._watchers: list[Callable[[Entry], object]] = []
+        # Members are threads: without it a later time may come before an earlier one, and two of
+        # them may be inside one watcher. Reentrant, for a watcher may have something to write.
+        self._lock = threading.RLock()
 
     def watch(self, watcher: Callable[[Entry], object]) -> None:
-        """Have `watcher` called with each entry from now on, by whoever writes it."""
-        self._watchers.append(watcher)
+        """Have `watcher` called with each entry from now on, by whoever writes it.
+
+        One at a time, in the order of the log. It must not wait for another member, which may be
+        waiting to write.
+        """
+        with self._lock:
+            self._watchers.append(watcher)
 
     # -- for a consumer ----------------------------------------------------------------------
 
     def listener(self, member: str) -> Callable[[Event], None]:
         """For `listeners=` of the consumer that is called `member` here."""
-        return lambda event: self._write(Said(self.now_s(), member, event))
+        return lambda event: self._write(Said, member, event)
 
     def handler(self, member: str, inner: Callable[[Any], object]) -> Callable[[Any], object]:
         """`inner`, a handler, each call of which is written down."""
@@ -166,7 +186,7 @@ class EventLog:
     def attempting(self, member: str, message: Any) -> Iterator[None]:
         """Its body is an attempt of `message`: for a loop of one's own."""
         place = (message.topic(), message.partition(), message.offset())
-        self._write(Begun(self.now_s(), member, place))
+        self._write(Begun, member, place)
         how: Literal["done", "failed", "interrupted"] = "interrupted"
         try:
             yield
@@ -175,7 +195,7 @@ class EventLog:
             how = "failed"
             raise
         finally:
-            self._write(Ended(self.now_s(), member, place, how))
+            self._write(Ended, member, place, how)
 
     def on_commit(self, member: str) -> Callable[[Any, Sequence[Any]], None]:
         """For the key `on_commit` of its configuration: what the broker has acknowledged.
@@ -195,36 +215,41 @@ class EventLog:
 
     def appended(self, partition: Partition, offsets: Iterable[int]) -> None:
         """These messages are there from now on."""
-        at_s = self.now_s()
         for offset in offsets:
-            self._write(Appended(at_s, "", (*partition, offset)))
+            self._write(Appended, "", (*partition, offset))
 
     def committed(self, offsets: Mapping[Partition, int], member: str = "") -> None:
         """The broker has these next offsets now."""
-        self._write(Committed(self.now_s(), member, dict(offsets)))
+        self._write(Committed, member, dict(offsets))
 
     @contextmanager
     def disturbing(self, what: str, member: str = "") -> Iterator[None]:
         """During its body something stands in the way, of all members or of this one."""
-        self._write(Disturbed(self.now_s(), member, what, over=False))
+        self._write(Disturbed, member, what, False)
         try:
             yield
         finally:
-            self._write(Disturbed(self.now_s(), member, what, over=True))
+            self._write(Disturbed, member, what, True)
 
     def away(self, member: str, since_s: float) -> None:
         """It goes on now, and could do nothing since `since_s`."""
         if self.now_s() > since_s:
-            self._write(Away(self.now_s(), member, since_s))
+            self._write(Away, member, since_s)
 
     def kept(self, member: str, entries: int, most: int) -> None:
         """It keeps so many entries of state now: of partitions, circuits and messages."""
-        self._write(Kept(self.now_s(), member, entries, most))
+        self._write(Kept, member, entries, most)
 
-    def _write(self, entry: Entry) -> None:
-        self.entries.append(entry)
-        for watcher in self._watchers:
-            watcher(entry)
+    def died(self, member: str) -> None:
+        """It was killed, say: nobody else will write that down."""
+        self._write(Died, member)
+
+    def _write(self, kind: Callable[..., Entry], member: str, *content: object) -> None:
+        with self._lock:
+            entry = kind(self.now_s(), member, *content)
+            self.entries.append(entry)
+            for watcher in self._watchers:
+                watcher(entry)
 
 
 def shown(place: Place) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Literal
@@ -16,6 +18,7 @@ from linear_retry.testing import (
     Away,
     Begun,
     Committed,
+    Died,
     Disturbed,
     Ended,
     Entry,
@@ -167,3 +170,31 @@ def test_a_handler_gives_what_it_gave(log: EventLog) -> None:
 def test_an_entry_is_a_line_to_read(entry: Entry, line: str) -> None:
     """When, who, what."""
     assert line == str(entry)
+
+
+def test_threads_write_in_the_order_of_time() -> None:
+    """No entry comes before one of an earlier time, and a watcher has one at a time, in order."""
+    log, seen = EventLog(), list[Entry]()
+
+    def watch(entry: Entry) -> None:
+        before = len(seen)
+        time.sleep(0)  # whoever may come in between does
+        seen[before:] = [entry]
+
+    log.watch(watch)
+    with ThreadPoolExecutor(4) as pool:
+        for member in range(4):
+            for _ in range(500):
+                pool.submit(log.kept, str(member), 1, 2)
+    times = [entry.at_s for entry in log.entries]
+    assert times == sorted(times)
+    assert seen == log.entries
+    assert 2000 == len(seen)
+
+
+def test_a_watcher_may_write() -> None:
+    """What it writes comes after what it was told."""
+    log = EventLog(Clock())
+    log.watch(lambda entry: log.died("two") if isinstance(entry, Kept) else None)
+    log.kept("one", 1, 2)
+    assert [Kept(1, "one", 1, 2), Died(2, "two")] == log.entries

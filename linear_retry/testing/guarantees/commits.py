@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
+from linear_retry import events
 from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Begun, Committed, Ended, Entry
-from linear_retry.testing.guarantees.done import Done
+from linear_retry.testing.event_log import Begun, Committed, Ended, Entry, Said
+from linear_retry.testing.guarantees.done import Done, runs_done_by
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
@@ -15,7 +16,9 @@ class CommittedOnlyDone(Guarantee):
     """Every visible message below a committed offset is done, and no committed offset goes back.
 
     Offsets that one member was told of are compared with each other, those looked up likewise: the
-    answer to a commit may be late.
+    answer to a commit may be late. With those of others a member's are compared from when it was
+    given the partition: what it commits then is no less than what was committed before, unless it
+    may be the late answer to a commit that it sent when it had the partition earlier.
     """
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
@@ -24,17 +27,36 @@ class CommittedOnlyDone(Guarantee):
         self._visible = {partition: sorted(offsets) for partition, offsets in visible.items()}
         self._checked: dict[Partition, int] = {}
         self._before: dict[tuple[str, Partition], tuple[int, Committed]] = {}
+        self._highest: dict[Partition, tuple[int, Committed]] = {}
+        self._at_start: dict[tuple[str, Partition], tuple[int, Committed]] = {}
+        self._reached: dict[tuple[str, Partition], int] = {}
+        self._earlier: dict[tuple[str, Partition], int] = {}
         self._last: dict[Partition, Entry] = {}
         self._done = Done()
 
     def feed(self, entry: Entry) -> None:
         self._done.feed(entry)
-        if isinstance(entry, Begun | Ended):
-            self._last[entry.place[:2]] = entry
-        if isinstance(entry, Committed):
-            for partition, next_offset in entry.offsets.items():
-                self._only_done(partition, next_offset, entry)
-                self._not_back(partition, next_offset, entry)
+        for partition, _, end in runs_done_by(entry):
+            self._reached[entry.member, partition] = end
+        match entry:
+            case Begun() | Ended():
+                self._last[entry.place[:2]] = entry
+            case Said(_, member, events.Assigned(partitions)):
+                self._begin(member, partitions)
+            case Committed():
+                for partition, next_offset in entry.offsets.items():
+                    self._only_done(partition, next_offset, entry)
+                    self._not_back(partition, next_offset, entry)
+                    self._not_behind_others(partition, next_offset, entry)
+
+    def _begin(self, member: str, partitions: Iterable[Partition]) -> None:
+        """What was committed by then, by whomever; and what this one may have sent by then."""
+        for partition in partitions:
+            key = member, partition
+            if partition in self._highest:
+                self._at_start[key] = self._highest[partition]
+            if key in self._reached:
+                self._earlier[key] = max(self._reached[key], self._earlier.get(key, 0))
 
     def _only_done(self, partition: Partition, next_offset: int, entry: Committed) -> None:
         visible, done = self._visible.get(partition, []), self._done.in_partition(partition)
@@ -51,6 +73,18 @@ class CommittedOnlyDone(Guarantee):
             text = f"{_name(partition)} was committed up to {before[0]}, then up to {next_offset}"
             self._break(text, before[1], entry, partition=partition)
         self._before[entry.member, partition] = next_offset, entry
+
+    def _not_behind_others(self, partition: Partition, next_offset: int, entry: Committed) -> None:
+        key = entry.member, partition
+        before = self._at_start.get(key)
+        is_new = next_offset > self._earlier.get(key, -1)
+        if before is not None and is_new and next_offset < before[0]:
+            whose = f" by {before[1].member}" * bool(before[1].member)
+            text = f"{_name(partition)} was committed up to {before[0]}{whose}, then by "
+            text += f"{entry.member}, who was given it after that, up to {next_offset}"
+            self._break(text, before[1], entry, partition=partition)
+        if next_offset >= self._highest.get(partition, (0,))[0]:
+            self._highest[partition] = next_offset, entry
 
 
 def _name(partition: Partition) -> str:

@@ -3,56 +3,69 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 from linear_retry import events
 from linear_retry.scope import Partition
 from linear_retry.testing.event_log import Begun, Ended, Entry, Place, Said
+from linear_retry.testing.guarantees.runs import Runs
+
+Run: TypeAlias = tuple[Partition, int, int]
+"""Of a partition: from this offset to that, which is not included."""
 
 
 class Done:
     """What is handled, dead-lettered, skipped, passed over, or gone by retention."""
 
     def __init__(self) -> None:
-        self._offsets: dict[Partition, set[int]] = defaultdict(set)
+        self._offsets: dict[Partition, Runs] = defaultdict(Runs)
         self._lost_from: dict[Partition, int] = {}
 
     def feed(self, entry: Entry) -> None:
         """What happened next."""
-        for topic, number, offset in done_by(entry):
-            self._offsets[topic, number].add(offset)
+        for partition, begin, end in runs_done_by(entry):
+            self._offsets[partition].add_range(begin, end)
         match entry:
             case Said(_, _, events.DataLost(topic, number, offset, None)):
                 self._lost_from[topic, number] = offset
             case Begun(_, _, (topic, number, offset)) if (topic, number) in self._lost_from:
                 # It was said to be lost up to nobody knew where: up to what is read next.
-                self._offsets[topic, number].update(
-                    range(self._lost_from.pop((topic, number)), offset)
-                )
+                begin = self._lost_from.pop((topic, number))
+                self._offsets[topic, number].add_range(begin, offset)
 
-    def in_partition(self, partition: Partition) -> set[int]:
+    def in_partition(self, partition: Partition) -> Runs:
         """The offsets; not a copy."""
         return self._offsets[partition]
 
 
-def done_by(entry: Entry) -> Sequence[Place]:
-    """What this one entry says is done. Most say nothing of it: asked for each entry of a log."""
+def done_by(entry: Entry) -> Iterator[Place]:
+    """What this one entry says is done, one by one."""
+    for partition, begin, end in runs_done_by(entry):
+        for offset in range(begin, end):
+            yield (*partition, offset)
+
+
+def runs_done_by(entry: Entry) -> tuple[Run, ...]:
+    """The same at once, for retention may have taken millions. Asked for each entry of a log."""
     if isinstance(entry, Ended):
-        return (entry.place,) if entry.how == "done" else ()
-    return _done_by_event(entry.event) if isinstance(entry, Said) else ()
+        return (_run(entry.place),) if entry.how == "done" else ()
+    return _runs_done_by_event(entry.event) if isinstance(entry, Said) else ()
 
 
-def _done_by_event(event: events.Event) -> Sequence[Place]:
+def _runs_done_by_event(event: events.Event) -> tuple[Run, ...]:
     match event:
         case events.DeadLettered() | events.Skipped() | events.PassedOver():
-            return (place_of(event),)
+            return (_run(place_of(event)),)
         case events.DataLost():
             until = event.offset + 1 if event.next_offset is None else event.next_offset
-            partition = event.topic, event.partition
-            return [(*partition, offset) for offset in range(event.offset, until)]
+            return (((event.topic, event.partition), event.offset, until),)
         case _:
             return ()
+
+
+def _run(place: Place) -> Run:
+    return place[:2], place[2], place[2] + 1
 
 
 def place_of(event: Any) -> Place:

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Appended, Begun, Committed, Disturbed, Ended, Entry, Said
+from linear_retry.testing.event_log import (
+    Appended,
+    Begun,
+    Committed,
+    Died,
+    Disturbed,
+    Ended,
+    Entry,
+    Said,
+)
 
 _SHOWN_ENTRIES = 30
 _CUT_OUT = 100
@@ -131,6 +140,8 @@ def _concerns(entry: Entry, broken: _Broken) -> bool:
             return partition in entry.offsets
         case Said():
             return _is_about(entry, partition)
+        case Died():
+            return broken.member is not None
         case _:
             return False
 

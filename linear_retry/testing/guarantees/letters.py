@@ -48,6 +48,8 @@ class DeadLetteredOnlyWhenDue(Guarantee):
                 self._lives[member].setdefault(place, _Life(entry)).failures += 1
             case Ended(_, member, place, "done"):
                 self._lives[member].pop(place, None)
+            case Said(_, member, events.Skipped() as event):
+                self._lives[member].pop(place_of(event), None)
             case Said(_, member, events.LimitReached() as event):
                 life = self._lives[member].get(place_of(event))
                 if life is not None:

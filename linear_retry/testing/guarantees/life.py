@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from linear_retry import events
 from linear_retry.scope import Partition, Scope
-from linear_retry.testing.event_log import Appended, Begun, Disturbed, Ended, Entry, Said
-from linear_retry.testing.guarantees.done import Done, done_by
+from linear_retry.testing.event_log import Appended, Begun, Died, Disturbed, Ended, Entry, Said
+from linear_retry.testing.guarantees.done import Done, runs_done_by
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
@@ -55,7 +55,7 @@ class Alive(Guarantee):
     Nor one that a circuit stops, for longer than that after its `retry_at`.
     What there is to read is what the log says was `Appended`; while a partition has no owner, or
     something from outside stands in the way (`Disturbed`), nobody is to blame, and the time that a
-    handler takes is the handler's.
+    handler takes is the handler's. A member that `Died` has nothing any more.
     """
 
     def __init__(self, within_s: float = 10.0) -> None:
@@ -89,6 +89,12 @@ class Alive(Guarantee):
                 self._go_on(entry)
             case Said():
                 self._hear(entry)
+            case Died(_, member):
+                owned = [*self._readers[member].owned]
+                self._look(entry, owned)
+                self._leave(member, owned)
+                del self._readers[member]
+                self._wait(entry, owned)
 
     def finish(self) -> None:
         if self._last is not None:
@@ -98,13 +104,16 @@ class Alive(Guarantee):
 
     def _go_on(self, entry: Ended | Said) -> None:
         """What it says is done is progress, and so is an attempt that failed."""
-        done = [*done_by(entry)]
-        moved = {place[:2] for place in done}
+        runs = runs_done_by(entry)
+        moved = {partition for partition, _, _ in runs}
         if isinstance(entry, Ended):
             moved.add(entry.place[:2])
         self._look(entry, moved)
-        for place in done:
-            self._waits[place[:2]].lag.discard(place[2])
+        for partition, begin, end in runs:
+            lag = self._waits[partition].lag
+            lag -= (
+                {offset for offset in lag if begin <= offset < end} if end > begin + 1 else {begin}
+            )
         self._wait(entry, moved)
 
     def _hear(self, said: Said) -> None:
@@ -136,13 +145,10 @@ class Alive(Guarantee):
                 reader.owned |= {*partitions}
                 for partition in partitions:
                     self._waits[partition].owner = said.member
-            case events.Revoked() | events.Lost() | events.Stopped() as event:
-                gone = reader.owned.copy()
-                gone &= gone if isinstance(event, events.Stopped) else {*event.partitions}
-                reader.owned -= gone
-                for partition in gone:
-                    if self._waits[partition].owner == said.member:
-                        self._waits[partition].owner = None
+            case events.Revoked(partitions) | events.Lost(partitions):
+                self._leave(said.member, partitions)
+            case events.Stopped():
+                self._leave(said.member, reader.owned)
             case (
                 events.CircuitOpened()
                 | events.ProbeFailed()
@@ -152,6 +158,14 @@ class Alive(Guarantee):
                 reader.open[event.scope] = said.at_s + event.delay_s
             case events.CircuitClosed(scope):
                 reader.open.pop(scope, None)
+
+    def _leave(self, member: str, partitions: Iterable[Partition]) -> None:
+        """Of these that it had nobody is the owner now, unless another has been given it."""
+        owned = self._readers[member].owned
+        for partition in owned & {*partitions}:
+            owned.discard(partition)
+            if self._waits[partition].owner == member:
+                self._waits[partition].owner = None
 
     def _look(self, entry: Entry, partitions: Iterable[Partition]) -> None:
         """Whether one of these has waited for too long by now."""

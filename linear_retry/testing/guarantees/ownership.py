@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from linear_retry import events
 from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Begun, Committed, Entry, Said, shown
+from linear_retry.testing.event_log import Begun, Committed, Died, Entry, Said, shown
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
@@ -21,7 +21,7 @@ class OnlyWhileOwned(Guarantee):
         super().__init__()
         self._owned: dict[str, set[Partition]] = defaultdict(set)
         self._given: dict[str, set[Partition]] = defaultdict(set)
-        self._gone: dict[tuple[str, Partition], Said] = {}
+        self._gone: dict[tuple[str, Partition], Said | Died] = {}
 
     def feed(self, entry: Entry) -> None:
         match entry:
@@ -33,13 +33,13 @@ class OnlyWhileOwned(Guarantee):
                 self._given[member] |= {*partitions}
             case Said(_, member, events.Revoked() | events.Lost() as event):
                 self._take(entry, {*event.partitions})
-            case Said(_, member, events.Stopped()):
+            case Said(_, member, events.Stopped()) | Died(_, member):
                 self._take(entry, {*self._owned[member]})
             case Committed(_, str(member), offsets) if member:
                 for partition in offsets.keys() - self._given[member]:
                     self._foreign(entry, f"an offset of {partition} was committed", partition)
 
-    def _take(self, said: Said, partitions: set[Partition]) -> None:
+    def _take(self, said: Said | Died, partitions: set[Partition]) -> None:
         self._owned[said.member] -= partitions
         self._gone.update(dict.fromkeys(((said.member, p) for p in partitions), said))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from linear_retry import events
 from linear_retry.scope import Partition, Scope
-from linear_retry.testing.event_log import Begun, Ended, Entry, Place, Said, shown
+from linear_retry.testing.event_log import Begun, Died, Ended, Entry, Place, Said, shown
 from linear_retry.testing.guarantees.done import place_of
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
@@ -40,6 +40,9 @@ class NothingWhileOpen(Guarantee):
         match entry:
             case Ended(_, member):
                 self._ended[member] = entry
+            case Died(_, member):
+                self._ended.pop(member, None)
+                self._open.pop(member, None)
             case Begun(_, member):
                 for scope, item in self._open[member].items():
                     if scope.covers(entry.place[:2]):

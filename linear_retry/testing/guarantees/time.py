@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from linear_retry import events
-from linear_retry.scope import Scope
-from linear_retry.testing.event_log import Away, Begun, Ended, Entry, Place, Said, shown
+from linear_retry.scope import Partition, Scope
+from linear_retry.testing.event_log import Away, Begun, Died, Ended, Entry, Place, Said, shown
 from linear_retry.testing.guarantees.done import place_of
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
@@ -30,8 +31,10 @@ class NothingEarly(Guarantee):
 
     def feed(self, entry: Entry) -> None:
         match entry:
-            case Ended(_, member, place):
+            case Ended(_, member, place, "failed"):
                 self._ended[member, place] = entry
+            case Ended(_, member, place):
+                self._ended.pop((member, place), None)
             case Begun(_, member, place) if self._not_before:
                 self._begun(entry)
             case Said(
@@ -40,12 +43,25 @@ class NothingEarly(Guarantee):
                 events.CircuitOpened() | events.ProbeFailed() | events.LimitReached() as event,
             ):
                 self._wait(member, place_of(event), event.delay_s)
+            case Died(_, member):
+                self._forget(member, None)
             case Said(_, member, events.RetriedNow() as event):
                 self._not_before.pop((member, place_of(event)), None)
             case Said(_, member, events.Revoked() | events.Lost() as event):
-                for key in [k for k in self._not_before if k[0] == member]:
-                    if key[1][:2] in event.partitions:
-                        del self._not_before[key]
+                self._forget(member, event.partitions)
+            case Said(
+                _,
+                member,
+                events.DeadLettered() | events.Skipped() as event,
+            ):
+                self._ended.pop((member, place_of(event)), None)
+
+    def _forget(self, member: str, gone: Sequence[Partition] | None) -> None:
+        """What it has attempted of these; None: at all."""
+        for known in (self._ended, self._not_before):
+            for key in [key for key in known if key[0] == member]:
+                if gone is None or key[1][:2] in gone:
+                    del known[key]
 
     def _wait(self, member: str, place: Place, delay_s: float) -> None:
         ended = self._ended.get((member, place))

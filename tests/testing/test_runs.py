@@ -1,0 +1,71 @@
+"""Is a set of offsets one, and do the guarantees keep no more of days than of minutes?"""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+
+from linear_retry import events
+from linear_retry.testing import Entry, Guarantee, all_guarantees
+from linear_retry.testing.guarantees.runs import Runs
+from tests.testing.logs import P0, assigned, attempt, committed, opened, said
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_runs_are_a_set(seed: int) -> None:
+    """Whatever is added in whatever order, alone or as a range, is in it, and nothing else."""
+    dice = random.Random(seed)
+    runs, plain = Runs(), set[int]()
+    for _ in range(60):
+        begin = dice.randrange(100)
+        end = begin + dice.choice((0, 1, 1, 1, 2, 5, 30))
+        runs.add_range(begin, end)
+        plain.update(range(begin, end))
+        assert plain == {offset for offset in range(-1, 140) if offset in runs}
+        assert len(runs) == sum(offset - 1 not in plain for offset in plain)
+
+
+def _days(amount: int) -> Iterator[Entry]:
+    """A log of so many messages, some of which fail once."""
+    yield assigned(0.0)
+    for offset in range(amount):
+        if offset % 10 == 0:
+            yield from attempt(offset, offset, how="failed")
+            yield opened(offset, offset)
+            yield from attempt(offset + 1.5, offset)
+            yield said(offset + 1.5, events.CircuitClosed(opened(0, 0).event.scope, "recovered", 1))  # type: ignore[union-attr]  # a CircuitOpened
+        else:
+            yield from attempt(offset + 1.5, offset)
+        if offset % 50 == 0:
+            yield committed(offset + 1.6, offset, 0)
+
+
+def _kept_bytes(amount: int) -> int:
+    """What the guarantees keep of such a log, which nobody else keeps."""
+    chosen: list[Guarantee] = list(all_guarantees({}, strategy_length=2))
+    tracemalloc.start()
+    try:
+        for entry in _days(amount):
+            for guarantee in chosen:
+                guarantee.feed(entry)
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def test_days_take_no_more_room_than_hours() -> None:
+    """Fed without a log being kept, as a consumer that runs for days is watched."""
+    assert _kept_bytes(12_000) < 3 * _kept_bytes(1_500)
+
+
+def test_what_retention_took_takes_no_room() -> None:
+    """A hundred million offsets that are gone are two numbers."""
+    chosen: list[Guarantee] = list(all_guarantees({}, strategy_length=2))
+    lost = said(1, events.DataLost(*P0, 0, 100_000_000))
+    for entry in (assigned(0), lost, *attempt(2, 100_000_000)):
+        for guarantee in chosen:
+            guarantee.feed(entry)
+    assert [] == [violation for one in chosen for violation in one.violations([])]
