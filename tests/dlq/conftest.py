@@ -1,0 +1,25 @@
+"""What do all tests of dead letters on a real broker share?"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.dlq.scene import NewScene, Scene
+from tests.real_kafka import RealKafka
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def scene(kafka: RealKafka) -> NewScene:
+    """Makes scenes with topics of their own: `scene(partitions=1, config=None)`."""
+
+    def new(partitions: int = 1, config: dict[str, str] | None = None) -> Scene:
+        source = f"source-{next(_numbers)}"
+        kafka.create_topic(source, partitions, config)
+        kafka.create_topic(f"{source}.dlq", partitions)
+        return Scene(kafka, source, f"{source}.dlq")
+
+    return new
