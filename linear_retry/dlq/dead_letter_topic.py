@@ -59,7 +59,8 @@ class DeadLetterTopic:
 
         What is in the topic when this is called, and no more: it ends.
         """
-        return reading.letters(self._kafka, self.topic, self.resolutions(), letter_filter, progress)
+        resolutions = self.resolutions(progress)
+        return reading.letters(self._kafka, self.topic, resolutions, letter_filter, progress)
 
     def get(
         self, letter_id: str, progress: Progress | None = None
@@ -180,13 +181,13 @@ class DeadLetterTopic:
         """What became of it: by whom, when and why. None where it is open."""
         return self.resolutions().of(letter)
 
-    def resolutions(self) -> Resolutions:
+    def resolutions(self, progress: Progress | None = None) -> Resolutions:
         """What is recorded of all of them: read once, at the first need (`forget`)."""
         if self._resolutions is None:
             # First, so that an error names this topic, and not the other that goes with it.
             self._kafka.partitions(self.topic)
             resolutions = Resolutions()
-            reading.read_resolutions(self._kafka, self.topic, resolutions)
+            reading.read_resolutions(self._kafka, self.topic, resolutions, progress)
             self._resolutions = resolutions
         return self._resolutions
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from types import TracebackType
 from typing import NamedTuple
 
-from linear_retry.errors import LinearRetryError
+from linear_retry.dlq.room import room
 
 _CACHE_KIB = 32 * 1024
 _CHUNK = 1_000
-
-
-class NoRoomError(LinearRetryError):
-    """The temporary file cannot be written."""
 
 
 class Entry(NamedTuple):
@@ -90,7 +86,7 @@ class InOrder:
         """Of each lane its number, how many are in it, and their lowest and highest offset."""
         self._write()
         with (
-            _room(),
+            room(),
             closing(
                 self._database.execute(
                     "SELECT lane, count(*), min(place), max(place) FROM entry GROUP BY lane"
@@ -103,7 +99,7 @@ class InOrder:
         """The contents in this lane that are."""
         self._write()
         with (
-            _room(),
+            room(),
             closing(
                 self._database.execute(
                     "SELECT content FROM entry WHERE lane = ? AND length(content) > ?",
@@ -116,7 +112,7 @@ class InOrder:
     def _entries(self, where: str, *values: int) -> Iterator[Entry]:
         self._write()
         with (
-            _room(),
+            room(),
             closing(
                 self._database.execute(
                     f"SELECT lane, place, generation, name, content FROM entry {where}"
@@ -128,7 +124,7 @@ class InOrder:
             yield from map(Entry._make, rows)
 
     def _write(self) -> None:
-        with _room():
+        with room():
             self._database.executemany(
                 "INSERT OR IGNORE INTO entry (lane, place, generation, name, content)"
                 " VALUES (?, ?, ?, ?, ?)",
@@ -149,14 +145,3 @@ def together(entries: Iterable[Entry], most: int, most_bytes: int) -> Iterator[l
         size_bytes += len(entry.content)
     if batch:
         yield batch
-
-
-@contextmanager
-def _room() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        raise NoRoomError(
-            f"the temporary file for the letters cannot be written ({error}); free room, or set "
-            "SQLITE_TMPDIR to a directory that has as much as the letters are large"
-        ) from error

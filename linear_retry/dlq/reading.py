@@ -11,10 +11,12 @@ from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.whole_topics import Progress, WholeTopics
 
 
-def read_resolutions(kafka: WholeTopics, topic: str, resolutions: Resolutions) -> None:
+def read_resolutions(
+    kafka: WholeTopics, topic: str, resolutions: Resolutions, progress: Progress | None = None
+) -> None:
     """Take in what is recorded of the letters of `topic`; nothing is where no topic for it is."""
     try:
-        for records in kafka.read(resolutions_topic(topic)):
+        for records in kafka.read(resolutions_topic(topic), progress):
             resolutions.learn(records)
     except UnknownTopicError:
         return

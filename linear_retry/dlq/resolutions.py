@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from linear_retry.dead_letter import Record
 from linear_retry.dlq.letter import Letter, State
+from linear_retry.dlq.room import room
 
 _VERSION = 1
 _IN_MEMORY = 20_000
+_CACHE_KIB = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,26 +141,26 @@ class Resolutions:
 
 
 class _Store:
-    """Keys and values in a temporary file, which is gone when it is closed."""
+    """Keys and values in SQLite's own temporary file, which the system removes in any case."""
 
     def __init__(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="linear-retry-dlq-")
-        path = Path(self._directory.name) / "resolutions.sqlite"
-        self._database = sqlite3.connect(path, isolation_level=None)
+        self._database = sqlite3.connect("", isolation_level=None)
         for line in (
             # It outlives nothing: no journal, no syncing.
             "PRAGMA journal_mode = OFF",
             "PRAGMA synchronous = OFF",
+            f"PRAGMA cache_size = -{_CACHE_KIB}",
             "CREATE TABLE resolution (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID",
         ):
             self._database.execute(line)
 
     def put(self, values: dict[bytes, bytes | None]) -> None:
-        self._database.execute("BEGIN")
-        self._database.executemany(
-            "INSERT OR REPLACE INTO resolution VALUES (?, ?)", values.items()
-        )
-        self._database.execute("COMMIT")
+        with room():
+            self._database.execute("BEGIN")
+            self._database.executemany(
+                "INSERT OR REPLACE INTO resolution VALUES (?, ?)", values.items()
+            )
+            self._database.execute("COMMIT")
 
     def get(self, key: bytes) -> bytes | None:
         with closing(
@@ -169,17 +169,5 @@ class _Store:
             row = found.fetchone()
         return None if row is None else row[0]
 
-    def all_keys(self) -> Iterator[bytes]:
-        found = self._database.execute("SELECT key FROM resolution WHERE value IS NOT NULL")
-        with closing(found):
-            for (key,) in found:
-                yield key
-
     def close(self) -> None:
         self._database.close()
-        self._directory.cleanup()
-
-
-def _text(key: bytes) -> str:
-    # What is no UTF-8 is no key of ours.
-    return key.decode("utf-8", "replace")

@@ -116,9 +116,10 @@ class _Handle:
         )
         self.patience_s = patience_s
         self._last_error: KafkaError | None = None
-        quiet = {"log_level": 0, "error_cb": self._hear}
+        self._user_error_cb: Callable[[KafkaError], object] | None = config.get("error_cb")
+        keys = _DEFAULTS | {"log_level": 0} | dict(config) | _OURS | {"error_cb": self._hear}
         try:
-            self.consumer = Consumer(_DEFAULTS | quiet | dict(config) | _OURS)
+            self.consumer = Consumer(keys)
         except (KafkaException, ValueError, TypeError) as error:
             raise ConfigurationError(
                 f"librdkafka refuses the configuration: {text_of(error)}; correct the key it names"
@@ -210,6 +211,8 @@ class _Handle:
     def _hear(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
             self._last_error = error
+        if self._user_error_cb is not None:
+            self._user_error_cb(error)
 
 
 def _is_lasting(error: KafkaError) -> bool:

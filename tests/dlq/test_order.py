@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.dlq.order import Entry, InOrder, NoRoomError, together
+from linear_retry.dlq.order import Entry, InOrder, together
+from linear_retry.dlq.room import NoRoomError
 
 _SMALL = st.integers(0, 3)
 _PLACES = st.tuples(_SMALL, st.integers(0, 20) | st.integers(0, 2**63 - 1), st.integers(1, 3))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import sqlite3
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from linear_retry.dlq.resolutions import (
     encoded,
     resolutions_topic,
 )
+from linear_retry.dlq.room import NoRoomError
 from tests.dlq.letters import RESOLUTIONS, our_letter
 
 _RESOLVED = Resolution(State.RESOLVED, "ann", 1, "paid by hand")
@@ -114,10 +116,19 @@ def test_a_temporary_file_changes_nothing(
         ]
 
 
-def test_the_temporary_file_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is left behind, however many there were."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with Resolutions(in_memory=1) as resolutions:
-        resolutions.learn([_record(str(number), encoded(_RESOLVED)) for number in range(5)])
-        assert [] != list(tmp_path.iterdir())
-    assert [] == list(tmp_path.iterdir())
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the temporary file cannot grow, one sentence says so, and what to do."""
+    connect = sqlite3.connect
+
+    def small(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        database = connect(*arguments, **options)
+        database.execute("PRAGMA max_page_count = 4")
+        return database
+
+    monkeypatch.setattr(sqlite3, "connect", small)
+    letters = [_record(f"letter-{number}", encoded(_RESOLVED)) for number in range(1000)]
+    with (
+        Resolutions(in_memory=0) as resolutions,
+        pytest.raises(NoRoomError, match=r"disk is full.*; free room, or set SQLITE_TMPDIR"),
+    ):
+        resolutions.learn(letters)

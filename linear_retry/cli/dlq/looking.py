@@ -49,8 +49,8 @@ def list_(
     topic, or no permission for it; 130, Ctrl-C.
     """
     traits = [] if group_by is None else chosen(group_by, _TRAITS, "--group-by")
-    letter_filter = selection.filter()
     with told(), connection.topic(topic) as letters:
+        letter_filter = selection.filter()
         from linear_retry.cli.dlq.listing import count_letters, list_letters
 
         if traits:
@@ -108,8 +108,8 @@ def stats(topic: TOPIC, selection: Selection, connection: Connection) -> None:
     Exit codes: 0, shown, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
     such topic, or no permission for it; 130, Ctrl-C.
     """
-    letter_filter = selection.filter()
     with told(), connection.topic(topic) as letters:
+        letter_filter = selection.filter()
         from linear_retry.cli.dlq.stats import show_stats
 
         show_stats(letters, letter_filter, as_json=connection.as_json)
@@ -135,8 +135,8 @@ def export(
     Exit codes: 0, written, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
     such topic, no permission for it, or the file cannot be written; 130, Ctrl-C.
     """
-    letter_filter = selection.filter()
     with told(), connection.topic(topic) as letters:
+        letter_filter = selection.filter()
         from linear_retry.cli.dlq.exporting import export as run
 
         run(letters, to, letter_filter, overwrite=overwrite, as_json=connection.as_json)
