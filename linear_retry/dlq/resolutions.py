@@ -169,5 +169,16 @@ class _Store:
             row = found.fetchone()
         return None if row is None else row[0]
 
+    def all_keys(self) -> Iterator[bytes]:
+        found = self._database.execute("SELECT key FROM resolution WHERE value IS NOT NULL")
+        with closing(found):
+            for (key,) in found:
+                yield key
+
     def close(self) -> None:
         self._database.close()
+
+
+def _text(key: bytes) -> str:
+    # What is no UTF-8 is no key of ours.
+    return key.decode("utf-8", "replace")

@@ -121,7 +121,7 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     connect = sqlite3.connect
 
     def small(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        database = connect(*arguments, **options)
+        database: sqlite3.Connection = connect(*arguments, **options)
         database.execute("PRAGMA max_page_count = 4")
         return database
 
