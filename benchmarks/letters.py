@@ -33,21 +33,29 @@ def topic_of_letters(kafka: RealKafka, letters: int, origin: str = "orders") -> 
     return topic
 
 
-def _letters(count: int, origin: str) -> Iterator[tuple[int, bytes, bytes, tuple[Header, ...]]]:
-    for partition, offset in ((n % PARTITIONS, n // PARTITIONS) for n in range(count)):
+def _letters(count: int, origin: str) -> Iterator[tuple[int, bytes, bytes, list[Header]]]:
+    """Written once for each partition, and then only what differs: so that the topic fills fast."""
+    patterns = [_pattern(origin, partition) for partition in range(PARTITIONS)]
+    for offset, partition in ((n // PARTITIONS, n % PARTITIONS) for n in range(count)):
         at_ms = _FIRST_MS + offset
-        key, value = b"customer-%d" % (offset % 1000), b'{"order": %d}' % offset
-        dead = Record(
-            origin,
+        differing = {
+            "trace-id": b"%032x" % offset,
+            "retry-id": f"billing/{origin}/{partition}/{offset}/{at_ms}".encode(),
+            "retry-original-offset": b"%d" % offset,
+            "retry-original-timestamp-ms": b"%d" % at_ms,
+        }
+        headers = [(name, differing.get(name, content)) for name, content in patterns[partition]]
+        yield (
             partition,
-            offset,
-            at_ms,
-            key,
-            value.ljust(100),
-            (("trace-id", b"%032x" % offset),),
+            b"customer-%d" % (offset % 1000),
+            (b'{"order": %d}' % offset).ljust(100),
+            headers,
         )
-        death = Death(
-            "billing", "exhausted", 5, at_ms, at_ms + 9000, "short-outage@012345678abc", _ERROR
-        )
-        letter = dead_letter(dead, death)
-        yield partition, key, dead.value or b"", tuple(letter.headers())
+
+
+def _pattern(origin: str, partition: int) -> list[Header]:
+    dead = Record(origin, partition, 0, _FIRST_MS, None, None, (("trace-id", b""),))
+    death = Death(
+        "billing", "exhausted", 5, _FIRST_MS, _FIRST_MS + 9000, "short@0123456789ab", _ERROR
+    )
+    return dead_letter(dead, death).headers()
