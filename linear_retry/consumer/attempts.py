@@ -15,7 +15,7 @@ from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 
 _State: TypeAlias = Literal[
-    "offered", "entered", "failing", "done", "failed", "interrupted", "withdrawn"
+    "offered", "entered", "failing", "done", "failed", "interrupted", "overtaken", "withdrawn"
 ]
 _IN_HAND = ("entered", "failing")
 
@@ -59,6 +59,11 @@ class Attempt:
                 self._state = "done"
             elif state == "failing":
                 self._state = "failed"
+            elif state == "overtaken":
+                raise UsageError(
+                    f"{self!r}: another loop was begun inside its with statement, and its message "
+                    "came again there; begin it behind"
+                )
             return False
         if state not in _IN_HAND:  # closed meanwhile: nobody would hear of it
             return False
@@ -81,7 +86,10 @@ class Attempt:
 
     @property
     def state(self) -> _State:
-        """What has become of it so far. `withdrawn`: the consumer was closed before its end."""
+        """What has become of it so far. `withdrawn`: the consumer was closed before its end.
+
+        `overtaken`: another loop was begun before that.
+        """
         return self._state
 
     @property
@@ -111,6 +119,14 @@ class Attempts:
         self._coming: Iterator[Message] = iter(())
         self._last: Attempt | None = None
         self.ready = self._each(Work(()))
+
+    def begin(self) -> None:
+        """Another `for`: of an attempt that was entered and not left nothing is decided.
+
+        A Ctrl-C that comes as `__exit__` begins leaves it so, before anything of ours can run.
+        """
+        if self._last is not None and self._last.state in _IN_HAND:
+            self._last._state = "overtaken"
 
     def next(self) -> Attempt | None:
         """Apply what the last attempt came to, then wait for the next.

@@ -118,6 +118,8 @@ class LinearConsumer:
         raises. All state is the consumer's: a second loop goes on where the first has ended.
         """
         self._tenure.check_open()
+        if self._attempts is not None and not self._tenure.elsewhere:
+            self._attempts.begin()
         return self
 
     def __next__(self) -> Attempt:
@@ -273,7 +275,7 @@ class LinearConsumer:
         self._stop.hurried = False
         try:
             # KeyboardInterrupt in the midst of a turn could leave a partition paused for ever.
-            with deferring_interrupts(self._stop.hurry), self._use():
+            with deferring_interrupts(self._stop.hurry, self._tenure.cut_short), self._use():
                 attempt = attempts.next()
         except BaseException:
             if attempt is not None:

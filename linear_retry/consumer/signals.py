@@ -47,12 +47,13 @@ def stopping_on_signals(stop: Callable[[], None], times: int = 1) -> Iterator[No
 
 
 @contextmanager
-def deferring_interrupts(hurry: Callable[[], None]) -> Iterator[None]:
+def deferring_interrupts(hurry: Callable[[], None], cut: Callable[[], None]) -> Iterator[None]:
     """What the handlers of SIGINT and SIGTERM raise is raised at the end, where all is whole.
 
     They are called when the signal comes, so one that calls `stop` is heard at once. The first that
     raises (Python's own for SIGINT does) has `hurry` called, to bring the end near; whoever insists
-    with another is not kept waiting. Only in the main thread, where Python calls them.
+    with another is not kept waiting: `cut` is called, as nothing is whole then. Only in the main
+    thread, where Python calls them.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -65,7 +66,10 @@ def deferring_interrupts(hurry: Callable[[], None]) -> Iterator[None]:
         try:
             before[number](number, frame)
         except BaseException as error:
-            if over or raised:
+            if over:
+                raise
+            if raised:
+                cut()
                 raise
             raised.append(error)
             hurry()

@@ -91,6 +91,17 @@ class Tenure:
                 self._final = error
             raise
 
+    def cut_short(self) -> None:
+        """For a signal handler: what is in the midst of its work will be left there.
+
+        A circuit may be half opened, a partition paused for ever: nothing goes on from there, but
+        what is done is noted as done, and can be committed.
+        """
+        self._final = UsageError(
+            "this LinearConsumer was cut short in the midst of its work, by a second interrupt; "
+            "close it, and make a new one: what is not done comes again"
+        )
+
     @contextmanager
     def lent(self) -> Iterator[None]:
         """A thread of ours owns it meanwhile, which works for the present one. Raises `UsageError`.

@@ -465,6 +465,26 @@ def test_the_next_inside_the_with(fake: FakeKafka, failing: bool) -> None:
     assert ([1.0], 0) == (waits_s(life), life.committed) if failing else ([], 1)
 
 
+@pytest.mark.parametrize("failing", [False, True])
+def test_another_loop_inside_the_with(fake: FakeKafka, failing: bool) -> None:
+    """It begins with the same message, of which nothing is decided; what was done around it is
+    refused, and nothing is lost."""
+    life, attempts = OwnLife(fake), list[Attempt]()
+
+    def nest() -> None:
+        for attempt in life.consumer:
+            attempts.append(attempt)
+            with attempt:
+                if failing:
+                    attempt.fail(OutageError())
+                life.loop(3)
+
+    with life.consumer, pytest.raises(UsageError, match="another loop was begun"):
+        nest()
+    assert ["overtaken"] == [attempt.state for attempt in attempts]
+    assert (3, 3) == (life.done, life.committed)
+
+
 def test_entering_twice(fake: FakeKafka) -> None:
     """Refused while it is entered, and once it was left."""
     life = OwnLife(fake)

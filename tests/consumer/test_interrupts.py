@@ -16,7 +16,7 @@ import linear_retry.consumer as package
 from linear_retry import LinearConsumer, UsageError
 from linear_retry.kafka import Message
 from linear_retry.testing import EventLog
-from tests.consumer.group import GROUP, LETTERS, TOPIC, consumer_on
+from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, consumer_on
 from tests.fake.cluster import FakeKafka
 from tests.guarantees import violations
 
@@ -84,6 +84,7 @@ class _Life:
         self.witness = EventLog(self.fake.clock.now_s)
         self.interrupt = _Interrupt(at)
         self.raised: list[type[BaseException]] = []
+        self.refusals: list[str] = []
 
     def live(self, *, twice: bool) -> None:
         with consumer_on(self.fake, listeners=[self.witness.listener("one")]) as consumer:
@@ -96,7 +97,7 @@ class _Life:
                 try:
                     self._loop(consumer)
                 except UsageError as error:
-                    self.raised.append(type(error))
+                    self.refusals.append(str(error))
 
     def _loop(self, consumer: LinearConsumer) -> None:
         handle = self.witness.handler("one", lambda message: self._handle(consumer, message))
@@ -111,13 +112,15 @@ class _Life:
             consumer.stop()
 
     def violations(self) -> list[str]:
-        return violations(
+        """But for the message whose handler had just returned, which may come again."""
+        found = violations(
             self.witness.entries,
             {(TOPIC, 0): range(_MESSAGES)},
             committed=self.fake.group(GROUP),
             strategy_length=2,
             finished=False,
         )
+        return [each for each in found if not each.startswith("BoundedDuplicates")]
 
 
 @pytest.fixture(autouse=True)
@@ -141,6 +144,106 @@ def test_a_ctrl_c_between_any_two_instructions(twice: bool) -> None:
         assert life.fake.consumers[0].closed, at
         if not life.interrupt.sent:
             break
-        assert KeyboardInterrupt is life.raised[0], at
+        assert [KeyboardInterrupt] == life.raised, at
+        # Before it was entered: nobody knows whether that was forgotten.
+        assert all("was not entered" in said for said in life.refusals), at
         signal.signal(signal.SIGINT, signal.default_int_handler)
     assert at > 100 * _STEP
+
+
+# -- two of them in one turn -------------------------------------------------------------------
+
+
+class _CutShort:
+    """A message fails; one SIGINT comes as that is classified, another some instructions later."""
+
+    def __init__(self, fake: FakeKafka, at: int) -> None:
+        self.fake = fake
+        self.witness = EventLog(fake.clock.now_s)
+        self.fails = 2
+        self._left = at
+        self.sent = 0
+        self.refusals: list[str] = []
+
+    def live(self) -> None:
+        options: dict[str, Any] = {"scope": "partition", "transient": self._classify}
+        listeners = [self.witness.listener("one")]
+        with consumer_on(self.fake, listeners=listeners, **options) as consumer:
+            self.fake.clock.at(30, consumer.stop)
+            with _tracing(self._trace), contextlib.suppress(KeyboardInterrupt):
+                self._loop(consumer)
+            try:
+                self._loop(consumer)
+            except UsageError as error:
+                self.refusals.append(str(error))
+        with consumer_on(self.fake, listeners=[self.witness.listener("two")]) as consumer:
+            self.fake.clock.at(30, consumer.stop)
+            self._loop(consumer, "two")
+
+    def _loop(self, consumer: LinearConsumer, name: str = "one") -> None:
+        handle = self.witness.handler(name, self._handle)
+        for attempt in consumer:
+            with attempt as message:
+                handle(message)
+
+    def _handle(self, message: Message) -> None:
+        if message.offset() == 1 and self.fails:
+            self.fails -= 1
+            raise OutageError
+
+    def _classify(self, _: BaseException) -> bool:
+        if not self.sent:
+            self._send()
+        return True
+
+    def _send(self) -> None:
+        self.sent += 1
+        signal.raise_signal(signal.SIGINT)
+
+    def _trace(self, frame: FrameType, event: str, _: Any) -> _Tracer | None:
+        path = frame.f_code.co_filename
+        # How signals themselves are put back is tried above.
+        if not path.startswith(package.__path__[0]) or path.endswith("signals.py"):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and self.sent == 1:
+            self._left -= 1
+            if self._left == 0:
+                self._send()
+        return self._trace
+
+
+def test_two_ctrl_cs_in_one_turn() -> None:
+    """The second cuts it short wherever it is: nothing goes on from there, and nothing is lost.
+
+    The bug: another loop went on. A circuit that was known to hold a message, and not yet to stop
+    its partition, let the next ones through, and the message was never attempted again.
+    """
+    refusals: list[str] = []
+    for at in count(1, 3 * _STEP):
+        life = _CutShort(_filled(), at)
+        life.live()
+        found = violations(
+            life.witness.entries,
+            {(TOPIC, 0): range(6)},
+            committed=life.fake.group(GROUP),
+            strategy_length=2,
+            finished=True,
+        )
+        assert [] == found, at
+        refusals += life.refusals
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if life.sent < 2:
+            break
+    assert len(refusals) > 20
+    assert all("cut short" in said for said in refusals)
+
+
+def _filled() -> FakeKafka:
+    """Six messages in one partition."""
+    fake = FakeKafka(balanced=True)
+    fake.create_topic(TOPIC, 1)
+    fake.create_topic(LETTERS, 1)
+    for number in range(6):
+        fake.append(TOPIC, 0, b"%d" % number)
+    return fake

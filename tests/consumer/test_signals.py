@@ -110,10 +110,11 @@ class _Turn:
         self._numbers = numbers
         self._error = error
         self.hurries = _Stops()
+        self.cuts = _Stops()
         self.ended = False
 
     def run(self) -> None:
-        with deferring_interrupts(self.hurries):
+        with deferring_interrupts(self.hurries, self.cuts):
             for number in self._numbers:
                 _send(number)
             self.ended = True
@@ -137,7 +138,7 @@ def test_a_handler_that_returns_is_called_when_the_signal_comes(
 ) -> None:
     """What it does counts at once, and the end is not hurried for it."""
     hurries = _Stops()
-    with deferring_interrupts(hurries):
+    with deferring_interrupts(hurries, _Stops()):
         _send(number)
         _send(number)
         assert [number, number] == heard
@@ -151,16 +152,16 @@ def test_what_a_handler_raises_is_raised_at_the_end(number: signal.Signals) -> N
     _raising(SystemExit(3))
     with pytest.raises(SystemExit, match="3"):
         turn.run()
-    assert (1, True) == (turn.hurries.count, turn.ended)
+    assert (1, 0, True) == (turn.hurries.count, turn.cuts.count, turn.ended)
 
 
 def test_whoever_insists_is_not_kept_waiting() -> None:
-    """The second that raises does so at once: what it cuts short may never end."""
+    """The second that raises does so at once: what it cuts short may never end. That is said."""
     turn = _Turn([signal.SIGTERM, signal.SIGINT])
     _raising(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         turn.run()
-    assert not turn.ended
+    assert (1, False) == (turn.cuts.count, turn.ended)
 
 
 def test_an_interrupt_is_raised_after_an_error() -> None:
@@ -174,7 +175,7 @@ def test_an_interrupt_is_raised_after_an_error() -> None:
 def test_after_it_the_handlers_are_back(heard: list[int]) -> None:
     """After an exception too."""
     before = [signal.getsignal(one) for one in _BOTH]
-    with pytest.raises(LookupError), deferring_interrupts(_Stops()):
+    with pytest.raises(LookupError), deferring_interrupts(_Stops(), _Stops()):
         raise LookupError
     assert before == [signal.getsignal(one) for one in _BOTH]
 
@@ -186,7 +187,7 @@ def test_a_handler_that_a_handler_installs_stays(heard: list[int]) -> None:
         signal.signal(number, signal.SIG_IGN)
 
     signal.signal(signal.SIGINT, once)
-    with deferring_interrupts(_Stops()):
+    with deferring_interrupts(_Stops(), _Stops()):
         _send(signal.SIGINT)
     assert signal.SIG_IGN == signal.getsignal(signal.SIGINT)
 
@@ -196,14 +197,14 @@ def test_what_python_does_not_handle_is_left_alone(disposition: signal.Handlers)
     """Ignored stays ignored; what ends the process ends it."""
     for number in _BOTH:
         signal.signal(number, disposition)
-    with deferring_interrupts(_Stops()):
+    with deferring_interrupts(_Stops(), _Stops()):
         assert [disposition] * 2 == [signal.getsignal(number) for number in _BOTH]
 
 
 def test_in_run_of_another_consumer_a_signal_stops_that_one(heard: list[int]) -> None:
     """A loop of one's own in the handler of `run`: the first is for `run`, the second is not."""
     stops = _Stops()
-    with stopping_on_signals(stops), deferring_interrupts(_Stops()):
+    with stopping_on_signals(stops), deferring_interrupts(_Stops(), _Stops()):
         _send(signal.SIGTERM)
         assert (1, []) == (stops.count, heard)
         _send(signal.SIGTERM)
@@ -216,7 +217,7 @@ def test_elsewhere_nothing_is_deferred(heard: list[int]) -> None:
     seen = []
 
     def run() -> None:
-        with deferring_interrupts(_Stops()):
+        with deferring_interrupts(_Stops(), _Stops()):
             seen.extend([signal.getsignal(one) for one in _BOTH])
 
     thread = threading.Thread(target=run)
