@@ -293,11 +293,6 @@ def test_show_in_json(topic: _Topic) -> None:
     assert ("key-1", 5, '{"order": 1}') == (first["key"], first["key_bytes"], first["value"])
 
 
-def test_no_terminal_is_moved_by_a_message(topic: _Topic) -> None:
-    """An escape sequence in an exception's text is shown as what it is not: a character."""
-    assert "\x1b" not in _run(topic, "show", _IDS[1], "--payload").out
-
-
 def test_no_such_letter(topic: _Topic) -> None:
     """The answer is no: exit code 1, and where ids are to be had."""
     said = _run(topic, "show", "billing/orders/9/9/9")
@@ -393,6 +388,13 @@ def test_no_such_topic(topic: _Topic) -> None:
         assert (3, "", told) == (said.code, said.out, said.err)
 
 
+def test_no_such_name(topic: _Topic) -> None:
+    """Of a name that no topic can have that name is told, and not the other that goes with it."""
+    said = _run(_Topic(topic.bootstrap, "orders dlq"), "list")
+    assert (3, "") == (said.code, said.out)
+    assert "topic 'orders dlq' cannot be a topic's name" in said.err
+
+
 def test_no_topic_of_resolutions(kafka: RealKafka) -> None:
     """Before anybody has dealt with a letter, there is none: all are open."""
     kafka.create_topic("fresh.dlq")
@@ -441,6 +443,14 @@ def _until_closed(master: int) -> Iterator[bytes]:
         if not chunk:
             return
         yield chunk
+
+
+def test_no_terminal_is_moved_by_a_message(topic: _Topic) -> None:
+    """An escape sequence in an exception's text is shown as what it is not: a character."""
+    for arguments in (("show", _IDS[1]), ("list", "--id", _IDS[1])):
+        text = _on_a_terminal(_command(topic, *arguments))
+        assert "4242" in text
+        assert "\x1b[2J" not in text
 
 
 def test_a_reader_that_goes_away(topic: _Topic) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from linear_retry.dead_letter import HEADER_NAMES, Death, Record, dead_letter
 from linear_retry.dlq.foreign import FOREIGN
 from linear_retry.dlq.letter import Letter, State, read_letter
+from linear_retry.dlq.quick import RARE
 from linear_retry.dlq.resolutions import Resolution
 from linear_retry.error_text import ErrorText
 from linear_retry.header_text import Header
@@ -73,6 +74,8 @@ def our_records(draw: st.DrawFn) -> Record:
             written.insert(index, (name, draw(st.none() | _GARBAGE)))
         if changed == "twice":
             written.append((name, draw(_GARBAGE)))
+    if draw(st.booleans()):  # what few letters have, and is read all the same
+        written.append((draw(st.sampled_from(RARE)), draw(_GARBAGE | st.just(b"1"))))
     lying = draw(_records("orders.dlq", st.just(())))
     return replace(lying, key=dead.key, value=dead.value, headers=tuple(written))
 
