@@ -269,7 +269,7 @@ _CATCHES = {
     # A listener is the user's: it must not disturb the loop.
     ("consumer.listeners", "tell", "Exception"),
     # An attempt that reached nobody is taken back, and the exception goes on.
-    ("consumer.linear_consumer", "_next_attempt", "BaseException"),
+    ("consumer.owning", "next_attempt", "BaseException"),
     # What a signal handler raises goes on once the loop is whole.
     ("consumer.signals", "hear", "BaseException"),
     # pybreaker calls the user's listeners in there.

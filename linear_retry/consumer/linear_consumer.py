@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from linear_retry.consumer.assembly import Assembly, Outside, Plan
+from linear_retry.consumer.assembly import Outside
 from linear_retry.consumer.async_attempting import AsyncHandler
-from linear_retry.consumer.async_signals import stopping_async_on_signals
-from linear_retry.consumer.attempting import Handler, run
-from linear_retry.consumer.attempts import Attempt, Attempts
-from linear_retry.consumer.awaiting import Awaiting, HandOver
+from linear_retry.consumer.attempting import Handler
+from linear_retry.consumer.attempts import Attempt
 from linear_retry.consumer.checks import Transient, check_async_handler, check_handler, plan
 from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.listeners import Listeners, breaker_listener_failed
-from linear_retry.consumer.loop import Loop
-from linear_retry.consumer.requests import RequestKind, checked_place, denied
-from linear_retry.consumer.signals import deferring_interrupts, stopping_on_signals
-from linear_retry.consumer.stop import StopFlag
-from linear_retry.consumer.tenure import Tenure
+from linear_retry.consumer.owning import Owning
 from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
@@ -69,7 +62,7 @@ class LinearConsumer:
 
         Raises `ConfigurationError` with key, value, rule and remedy.
         """
-        self._plan: Plan = plan(
+        wanted = plan(
             config,
             topics,
             strategy=strategy,
@@ -82,12 +75,9 @@ class LinearConsumer:
             close_timeout_s=close_timeout_s,
             outside=_outside or Outside(),
         )
-        self._listeners = Listeners(listeners)
-        self._circuits = Circuits(self._plan.settings.group_id, breaker_listener_failed)
-        self._stop = StopFlag()
-        self._tenure = Tenure()
-        self._assembly: Assembly | None = None
-        self._attempts: Attempts | None = None
+        self._circuits = Circuits(wanted.settings.group_id, breaker_listener_failed)
+        self._owning = Owning(wanted, self._circuits, Listeners(listeners).tell)
+        self._gives_up = wanted.dead_letters is not None
         self._ready: Iterator[Attempt] = iter(())
 
     # -- for the owner thread ----------------------------------------------------------------
@@ -104,11 +94,7 @@ class LinearConsumer:
         `DataLossError`. Nothing unhandled is committed then.
         """
         check_handler(handler)
-        with self._use(), stopping_on_signals(self.stop):
-            self._put_down()
-            loop = self._started()
-            if not self._stop.asked:
-                run(loop, handler, self._stop, self._plan.outside.clock.now_s)
+        self._owning.run(handler)
 
     def __iter__(self) -> Self:
         """Your own loop in place of `run`: `for attempt in consumer: with attempt as message: ...`.
@@ -117,9 +103,7 @@ class LinearConsumer:
         next message, or the same one when its time has come. Ends on `stop`; raises what `run`
         raises. All state is the consumer's: a second loop goes on where the first has ended.
         """
-        self._tenure.check_open()
-        if self._attempts is not None and not self._tenure.elsewhere:
-            self._attempts.begin()
+        self._owning.begin()
         return self
 
     def __next__(self) -> Attempt:
@@ -129,7 +113,9 @@ class LinearConsumer:
         """
         for attempt in self._ready:
             return attempt
-        return self._next_attempt()
+        attempt = self._owning.next_attempt()
+        self._ready = self._owning.ready
+        return attempt
 
     async def run_async(self, handler: AsyncHandler) -> None:
         """`run` for an `async def` handler, awaited for one message at a time, in order.
@@ -146,9 +132,7 @@ class LinearConsumer:
         raises a `CancelledError` though nobody has cancelled the task.
         """
         check_async_handler(handler)
-        awaiting = Awaiting(handler, self._stop, self._plan.outside.clock.now_s)
-        with self._tenure.lent(), stopping_async_on_signals(self.stop):
-            await awaiting.run(self._own)
+        await self._owning.run_async(handler)
 
     def close(self) -> None:
         """Commit what is done and leave the group; at most `close_timeout_s`. Idempotent.
@@ -161,15 +145,7 @@ class LinearConsumer:
         (`ExhaustedError`, `PermanentError`, or anything else that `run` raises); closed it is all
         the same.
         """
-        if not self._stop.asked:
-            self.stop()
-        match self._tenure.whose_close():
-            case "ours":
-                self._close()
-            case "another's":
-                self._tenure.closed.wait(self._plan.close_timeout_s)
-            case "later" | "done":
-                return
+        self._owning.close()
 
     def __enter__(self) -> Self:
         return self
@@ -191,7 +167,7 @@ class LinearConsumer:
 
     def stop(self) -> None:
         """End `run` after the message in hand. For good; also for signal handlers."""
-        self._stop.ask()
+        self._owning.stop.ask()
 
     def retry_now(self, topic: str, partition: int, offset: int) -> Future[bool]:
         """For an operator: attempt this held message now, and not at `retry_at`.
@@ -209,7 +185,7 @@ class LinearConsumer:
 
         Raises `UsageError` for what can be no coordinates, and after a fork.
         """
-        return self._ask("retry", topic, partition, offset)
+        return self._owning.ask("retry", topic, partition, offset)
 
     def give_up(self, topic: str, partition: int, offset: int) -> Future[bool]:
         """For an operator: send this held message to the dead letters now, reason `given-up`.
@@ -222,9 +198,9 @@ class LinearConsumer:
         All else is as with `retry_now`. Raises `UsageError` also where there is no dead-letter
         topic.
         """
-        if self._plan.dead_letters is None:
+        if not self._gives_up:
             raise UsageError("give_up: there are no dead letters; name a topic with dead_letters=")
-        return self._ask("give-up", topic, partition, offset)
+        return self._owning.ask("give-up", topic, partition, offset)
 
     @property
     def circuits(self) -> Mapping[Scope, CircuitView]:
@@ -237,88 +213,3 @@ class LinearConsumer:
         It follows the circuit. Do not call through it, and do not open or close it.
         """
         return self._circuits.breaker(scope or Scope())
-
-    # -- inside ------------------------------------------------------------------------------
-
-    def _ask(self, kind: RequestKind, topic: str, partition: int, offset: int) -> Future[bool]:
-        self._tenure.check_process()
-        place = checked_place(topic, partition, offset)
-        if self._assembly is None or not self._tenure.joined or self._stop.asked:
-            return denied()
-        return self._assembly.requests.ask(kind, *place)
-
-    @contextmanager
-    def _use(self) -> Iterator[None]:
-        try:
-            with self._tenure.use():
-                try:
-                    yield
-                finally:
-                    if self._stop.asked and self._assembly is not None:
-                        self._assembly.requests.close()
-        finally:
-            if self._tenure.closes_after:
-                self.close()
-
-    def _started(self) -> Loop:
-        if self._assembly is None:
-            self._assembly = Assembly(self._plan, self._circuits, self._listeners.tell, self._stop)
-        if not self._tenure.joined:  # a start that raised is made good by the next use
-            self._assembly.start()
-            self._tenure.joined = True
-        return self._assembly.loop
-
-    def _next_attempt(self) -> Attempt:
-        if self._tenure.closing:
-            raise StopIteration
-        attempts, attempt = self._attempts or self._own_loop(), None
-        self._stop.hurried = False
-        try:
-            # KeyboardInterrupt in the midst of a turn could leave a partition paused for ever.
-            with deferring_interrupts(self._stop.hurry, self._tenure.cut_short), self._use():
-                attempt = attempts.next()
-        except BaseException:
-            if attempt is not None:
-                attempts.take_back()
-            raise
-        if attempt is None or self._tenure.closing:
-            raise StopIteration
-        self._ready = attempts.ready
-        return attempt
-
-    def _own_loop(self) -> Attempts:
-        with self._use():
-            now_s = self._plan.outside.clock.now_s
-            self._attempts = Attempts(self._started().turn, self._stop, now_s)
-            return self._attempts
-
-    def _put_down(self) -> None:
-        """What the user's own loop left behind: applied, before another way of running goes on."""
-        self._stop.hurried = False
-        if self._attempts is not None:
-            self._attempts.check_left()
-            self._attempts.settle()
-
-    def _own(self, hand_over: HandOver) -> None:
-        """In the thread of `run_async`."""
-        with self._use():
-            self._put_down()
-            try:
-                loop = self._started()
-                while not self._stop.asked:
-                    with closing(loop.turn()) as turn:
-                        for work in turn:
-                            hand_over(work)
-            finally:  # but for a start that raised: another use makes that good
-                self._tenure.closes_after |= self._tenure.joined
-
-    def _close(self) -> None:
-        try:
-            with self._tenure.minding_what_is_final():
-                if self._attempts is not None and not self._tenure.forked:
-                    self._attempts.settle()
-        finally:
-            if self._assembly is not None and not self._tenure.forked:
-                timeout_s = self._plan.close_timeout_s
-                self._assembly.close(commit=self._tenure.commits, timeout_s=timeout_s)
-            self._tenure.closed.set()

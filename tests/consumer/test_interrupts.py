@@ -31,7 +31,7 @@ _STEP = 5
 
 _OURS = {
     f"{package.__path__[0]}/{name}.py"
-    for name in ("attempts", "linear_consumer", "signals", "stop", "tenure")
+    for name in ("attempts", "linear_consumer", "owning", "signals", "stop", "tenure")
 }
 
 

@@ -53,7 +53,7 @@ class Looks:
         self._next_s = 0.0
 
     def look(self, consumer: LinearConsumer) -> None:
-        now_s, assembly = self._log.now_s(), consumer._assembly
+        now_s, assembly = self._log.now_s(), consumer._owning.assembly
         if now_s < self._next_s or assembly is None:
             return
         self._next_s = now_s + self._every_s
