@@ -16,7 +16,7 @@ from linear_retry.dead_letter import Death, Record, dead_letter
 from linear_retry.dlq.counting import TRAITS
 from linear_retry.dlq.foreign import FOREIGN
 from linear_retry.error_text import ErrorText
-from linear_retry.kafka.whole_topics import PATIENCE_S
+from linear_retry.kafka.groupless import PATIENCE_S
 from tests.markdown import blocks, code, page, table
 from tests.real_kafka import RealKafka
 

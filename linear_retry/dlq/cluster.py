@@ -9,8 +9,9 @@ from typing import Any
 from linear_retry.dead_letter import Record
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka import Producer
+from linear_retry.kafka.groupless import PATIENCE_S
 from linear_retry.kafka.topics import Topics
-from linear_retry.kafka.whole_topics import PATIENCE_S, WholeTopics
+from linear_retry.kafka.whole_topics import WholeTopics
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from linear_retry.dlq.replays import plan_replay, replay
 from linear_retry.dlq.resolutions import Resolution, Resolutions
 from linear_retry.dlq.resolving import reopen, resolve
 from linear_retry.dlq.stats import Stats, stats_of
-from linear_retry.kafka.whole_topics import PATIENCE_S, Progress, WholeTopics
+from linear_retry.kafka.groupless import PATIENCE_S
+from linear_retry.kafka.whole_topics import Progress, WholeTopics
 
 
 class DeadLetterTopic:

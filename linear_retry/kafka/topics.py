@@ -23,9 +23,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by
 )
 
 from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.kafka.groupless import PATIENCE_S, text_of
 from linear_retry.kafka.settings import connection
 from linear_retry.kafka.silence import SILENT
-from linear_retry.kafka.whole_topics import PATIENCE_S, text_of
 from linear_retry.scope import Partition
 
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
