@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from linear_retry.dlq.checking import check_resolutions
@@ -56,7 +57,8 @@ class Recorder:
             raise UnknownTopicError(f"there is no topic {self._topic!r}; check its name")
         if self._facts[self._name] is None:
             topics.create_compacted(self._name, letters.partitions, letters.replication)
-        self._guarded(lambda: self._transactions.initialise(_ANSWER_S))
+        with self._only_one():
+            self._transactions.initialise(_ANSWER_S)
 
     def resolution(self, key: str, value: bytes | None) -> Addressed:
         """The record for the letter with this `resolution_key`. None opens it again."""
@@ -64,7 +66,13 @@ class Recorder:
 
     def commit(self, records: Sequence[Addressed]) -> None:
         """All of them, or none. Raises `FencedError`, `BrokerError`."""
-        self._guarded(lambda: self._transactions.commit(records, _ANSWER_S))
+        try:
+            with self._only_one():
+                self._transactions.commit(records, _ANSWER_S)
+        except BrokerError as error:
+            raise BrokerError(
+                f"{self._topic}: {error}; nothing is half-done: run this again to go on"
+            ) from error
 
     def record(self, keys: Iterable[str], resolution: Resolution | None) -> None:
         """The same for all of them, in one transaction."""
@@ -90,16 +98,13 @@ class Recorder:
                 return
             time.sleep(_LOOK_AGAIN_S)
 
-    def _guarded(self, call: Callable[[], None]) -> None:
+    @contextmanager
+    def _only_one(self) -> Iterator[None]:
         try:
-            call()
+            yield
         except FencedError as error:
             raise FencedError(
                 f"{self._topic}: a newer replay, resolve, reopen or purge has taken over (or this "
                 "one stood still for too long), so this one has ended; nothing is half-done: when "
                 "the other has ended, run this again to go on"
-            ) from error
-        except BrokerError as error:
-            raise BrokerError(
-                f"{self._topic}: {error}; nothing is half-done: run this again to go on"
             ) from error

@@ -72,6 +72,7 @@ class BatchTransactions:
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`config` has a `transactional.id`. Connects at `initialise`."""
+        self._name = str(config["transactional.id"])
         self._producer = TransactionalProducer("", config, producer)
         self._now_s = now_s
         self._failure: tuple[KafkaError, str] | None = None
@@ -81,7 +82,7 @@ class BatchTransactions:
         self._producer.check()
         step = self._until_answered(self._producer.initialise, self._now_s() + within_s)
         if not isinstance(step, Completed):
-            _give_up(step, "the transactional.id cannot be taken")
+            _give_up(step, f"transactional.id {self._name!r} cannot be taken")
 
     def commit(self, records: Sequence[Addressed], within_s: float) -> None:
         """All of `records`, in order, are there when it returns.
@@ -170,7 +171,10 @@ def _give_up(step: Unfinished | Refused | Broken, what: str) -> NoReturn:
     error = step.error
     if isinstance(step, Broken) and error.code() in _FENCED:
         raise FencedError(f"{what}: {error.str()}")
-    raise BrokerError(f"{what}: {error.str()} ({error.name()})")
+    remedy = ""
+    if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        remedy = "; ask for WRITE and DESCRIBE on it"
+    raise BrokerError(f"{what}: {error.str()} ({error.name()}){remedy}")
 
 
 def _place(record: Addressed) -> str:

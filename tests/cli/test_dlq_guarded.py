@@ -71,3 +71,63 @@ def test_a_wrong_password(guarded: GuardedKafka, tmp_path: Path) -> None:
     assert (3, "") == (code, out)
     assert "the login is refused" in err
     assert "guessed" not in err
+
+
+def _deal(command: str, topic: str, guarded: GuardedKafka, directory: Path) -> tuple[int, str, str]:
+    file = directory / "client.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in guarded.keys("reader").items()))
+    result = CliRunner().invoke(app, ["dlq", command, topic, "--config", str(file), "--yes"])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def _buried(guarded: GuardedKafka, source: str) -> str:
+    """A dead-letter topic with a letter that came from `source`."""
+    letter = our_record(partition=0, origin=source)
+    for name in (source, f"{source}.dlq"):
+        guarded.create_topic(name)
+    guarded.produce(f"{source}.dlq", [(0, letter.key, letter.value, letter.headers)])
+    return f"{source}.dlq"
+
+
+def test_no_permission_to_write(guarded: GuardedKafka, tmp_path: Path) -> None:
+    """Neither to the origin nor to the resolutions: said before anything is sent."""
+    topic = _buried(guarded, "unwritten")
+    guarded.create_topic(f"{topic}.resolved", config={"cleanup.policy": "compact"})
+    guarded.allow(ResourceType.TOPIC, "unwritten", AclOperation.READ)
+    guarded.allow(ResourceType.TOPIC, f"{topic}.resolved", AclOperation.READ)
+    code, _, err = _deal("replay", topic, guarded, tmp_path)
+    expected = [
+        f"{name}: no permission to write; ask for WRITE and DESCRIBE on it"
+        for name in (f"{topic}.resolved", "unwritten")
+    ]
+    assert (3, expected) == (code, err.splitlines())
+    code, _, err = _deal("resolve", topic, guarded, tmp_path)
+    assert (3, expected[:1]) == (code, err.splitlines())
+
+
+def test_no_permission_for_the_transactional_id(guarded: GuardedKafka, tmp_path: Path) -> None:
+    """Which one it is stands in the sentence."""
+    topic = _buried(guarded, "untaken")
+    name = f"linear-retry.dlq.{topic}"
+    guarded.allow(ResourceType.TRANSACTIONAL_ID, name, AclOperation.DESCRIBE)
+    code, _, err = _deal("replay", topic, guarded, tmp_path)
+    assert 3 == code
+    assert f"transactional.id {name!r}" in err
+    assert [] == guarded.read("untaken")
+
+
+def test_no_permission_to_create_or_delete(guarded: GuardedKafka, tmp_path: Path) -> None:
+    """The topic for resolutions can be made by somebody else; deleting cannot."""
+    topic = _buried(guarded, "uncreated")
+    for operation in (AclOperation.READ, AclOperation.WRITE):
+        guarded.allow(ResourceType.TOPIC, f"{topic}.resolved", operation)
+    guarded.allow(ResourceType.TOPIC, topic, AclOperation.READ)
+    guarded.allow(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
+    code, _, err = _deal("replay", topic, guarded, tmp_path)
+    assert (3, True) == (code, f"topic '{topic}.resolved' cannot be created" in err)
+    guarded.create_topic(f"{topic}.resolved", config={"cleanup.policy": "compact"})
+    code, _, err = _deal("resolve", topic, guarded, tmp_path)
+    assert code == 0, err
+    code, _, err = _deal("purge", topic, guarded, tmp_path)
+    assert (3, True) == (code, f"{topic}[0] cannot be cut off before 1" in err)
+    assert 1 == len(guarded.read(topic))

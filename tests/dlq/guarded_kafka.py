@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -14,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by
     ResourceType,
 )
 
+from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 
 _PASSWORDS = {"admin": "admin-secret", "reader": "reader-secret"}
@@ -28,6 +30,8 @@ class GuardedKafka(RealKafka):
         login = f'username="admin" password="{_PASSWORDS["admin"]}"'
         settings = {
             "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            # Named, or the broker would come to itself without a login: transactions need that.
+            "inter.broker.listener.name": "PLAINTEXT",
             "sasl.enabled.mechanisms": "PLAIN",
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "listener.name.plaintext.plain.sasl.jaas.config": f"{module} required {login} {users};",
@@ -53,15 +57,23 @@ class GuardedKafka(RealKafka):
 
     def deny(self, kind: ResourceType, name: str, operation: AclOperation) -> None:
         """From now on `reader` must not."""
+        self._rule(kind, name, operation, AclPermissionType.DENY)
+
+    def allow(self, kind: ResourceType, name: str, operation: AclOperation) -> None:
+        """From now on `reader` may, and nothing else with it that is not allowed as well."""
+        self._rule(kind, name, operation, AclPermissionType.ALLOW)
+
+    def _rule(
+        self, kind: ResourceType, name: str, operation: AclOperation, permission: AclPermissionType
+    ) -> None:
         acl = AclBinding(
-            kind,
-            name,
-            ResourcePatternType.LITERAL,
-            "User:reader",
-            "*",
-            operation,
-            AclPermissionType.DENY,
+            kind, name, ResourcePatternType.LITERAL, "User:reader", "*", operation, permission
         )
         admin = AdminClient(self.client_settings())  # kept until the answer is there
         (answer,) = admin.create_acls([acl]).values()
         answer.result(20)
+        # Agreed upon, but the broker may hear of it a little later.
+        asked = AclBindingFilter(
+            kind, name, ResourcePatternType.LITERAL, "User:reader", "*", operation, permission
+        )
+        wait_until(lambda: admin.describe_acls(asked).result(20), "the broker knows the rule")

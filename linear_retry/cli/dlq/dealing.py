@@ -70,6 +70,8 @@ def replay(
     Ctrl-C.
     """
     messages_a_second = None if rate is None else _rate(rate)
+    if to == "":
+        raise typer.BadParameter("the topic's name is empty", param_hint="--to")
     with told(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.replaying import Order, replay_letters
 
