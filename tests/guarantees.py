@@ -25,15 +25,24 @@ def violations(
     committed: Mapping[Partition, int],
     strategy_length: int,
     letter_limit: int | None = None,
+    alive_within_s: float = 10.0,
+    asked_at_s: float | None = None,
     finished: bool = True,
 ) -> list[str]:
     """Every guarantee that holds on any clock; empty where all hold.
 
-    `committed` is what the broker has in the end. `finished`: the last fault is long past, so
-    everything must be done and committed.
+    `committed` is what the broker has in the end; it is asked at `asked_at_s`, and nothing more has
+    happened by then. `finished`: the last fault is long past, so everything must be done and
+    committed.
     """
-    at_s = log[-1].at_s if log else 0.0
-    chosen = all_guarantees(visible, strategy_length=strategy_length, limit=letter_limit)
+    last_s = log[-1].at_s if log else 0.0
+    at_s = last_s if asked_at_s is None else asked_at_s
+    chosen = all_guarantees(
+        visible,
+        strategy_length=strategy_length,
+        limit=letter_limit,
+        alive_within_s=alive_within_s,
+    )
     asked = [one for one in chosen if finished or not isinstance(one, NothingLost)]
     return [str(one) for one in broken([*log, Committed(at_s, "", dict(committed))], asked)]
 

@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from linear_retry import events
+from linear_retry.consumer.revival import Revival
+from linear_retry.consumer.steering import Steering
 from linear_retry.scope import Scope
 from linear_retry.testing import Entry, Said
+from tests.consumer.group import FakeGroup
 from tests.guarantees import others_go_on
 from tests.testing.logs import P0, assigned, attempt, opened
 
@@ -38,3 +41,19 @@ def _closed(scope: Scope) -> Said:
 def test_what_stands_still_is_seen(log: list[Entry], broken: int) -> None:
     """Undone with no open circuit over it, or with another scope's only."""
     assert broken == len(list(others_go_on(log, {P0: [0]})))
+
+
+def test_a_group_on_the_fake_is_asked_whether_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there to read is in its log: a consumer that never resumes is seen by that alone."""
+    monkeypatch.setattr(Steering, "release", lambda *_: None)
+    monkeypatch.setattr(Revival, "look", lambda _: None)
+    group = FakeGroup(partitions=1)
+    group.join()
+    group.share([0])
+    group.produce(0, 2)
+    group.dependency.down = True
+    group.turn(2)
+    group.dependency.down = False
+    group.turn(60)
+    (found,) = group.violations(finished=False)
+    assert found.startswith("Alive: orders[0] stood still for")

@@ -25,6 +25,8 @@ OTHER_TOPIC = "refunds"
 LETTERS = "orders.dlq"
 GROUP = "billing"
 START_TIMEOUT_S = 30.0
+_ALIVE_WITHIN_S = 45.0
+"""The watchdog of a dead partition is patient for 5, 10, 20 s, one after another."""
 
 Protocol = Literal["eager", "cooperative", "consumer"]
 PROTOCOL_KEYS: dict[Protocol, dict[str, str]] = {
@@ -184,6 +186,7 @@ class FakeGroup:
         self.members.remove(member)
         self.fake.lose(member.consumer)
         member.consumer.closed = True
+        self.witness.died(member.name)
 
     def leave(self, member: Member) -> None:
         """A clean end."""
@@ -202,7 +205,9 @@ class FakeGroup:
         """So many messages more. A number is a partition of the first topic."""
         key = (self.topics[0], partition) if isinstance(partition, int) else partition
         for _ in range(count):
-            self.visible[key].append(self.fake.append(*key, b"value", b"key", gap=gap))
+            offset = self.fake.append(*key, b"value", b"key", gap=gap)
+            self.visible[key].append(offset)
+            self.witness.appended(key, [offset])
 
     def turn(self, times: int = 1) -> None:
         """Every member, one after another."""
@@ -241,6 +246,8 @@ class FakeGroup:
             committed=self.fake.group(GROUP),
             strategy_length=len(self.strategy),
             letter_limit=self.dead_letters.limit,
+            alive_within_s=_ALIVE_WITHIN_S,
+            asked_at_s=self.fake.clock.now_s(),
             finished=finished,
         )
         late = broken(self.witness.entries, [NothingLate()])

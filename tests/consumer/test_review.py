@@ -178,7 +178,8 @@ def test_the_machine_sleeps_while_a_circuit_is_open(protocol: Protocol) -> None:
     group = FakeGroup(protocol=protocol, partitions=1, strategy=[10, 10])
     member = _until_open(group)
     group.fake.clock.at(0.5, lambda: group.fake.clock.suspend(3600))
-    member.turn()
+    with group.witness.disturbing("the machine sleeps"):
+        member.turn()
     assert 1 == len(attempts(group))
     assert 1 == len(said(member, events.Lost))
     group.finish()

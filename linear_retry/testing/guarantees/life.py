@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 
 from linear_retry import events
 from linear_retry.scope import Partition, Scope
-from linear_retry.testing.event_log import Appended, Begun, Died, Disturbed, Ended, Entry, Said
+from linear_retry.testing.event_log import (
+    Appended,
+    Away,
+    Begun,
+    Died,
+    Disturbed,
+    Ended,
+    Entry,
+    Said,
+)
 from linear_retry.testing.guarantees.done import Done, runs_done_by
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
@@ -38,7 +47,8 @@ class _Reader:
 
 @dataclass(slots=True)
 class _Wait:
-    """What one partition waits for since when; the time that its owner's handler took is not in.
+    """What one partition waits for since when; the time that its owner's handler took is not in,
+    nor that in which the owner could do nothing (`excused_s`).
 
     `since` is None where it waits for nothing: it has no lag, or no owner.
     """
@@ -47,6 +57,7 @@ class _Wait:
     owner: str | None = None
     since: Entry | None = None
     worked_s: float = 0.0
+    excused_s: float = 0.0
 
 
 class Alive(Guarantee):
@@ -55,7 +66,8 @@ class Alive(Guarantee):
     Nor one that a circuit stops, for longer than that after its `retry_at`.
     What there is to read is what the log says was `Appended`; while a partition has no owner, or
     something from outside stands in the way (`Disturbed`), nobody is to blame, and the time that a
-    handler takes is the handler's. A member that `Died` has nothing any more.
+    handler takes is the handler's, as is that in which its member could do nothing (`Away`). A
+    member that `Died` has nothing any more.
     """
 
     def __init__(self, within_s: float = 10.0) -> None:
@@ -84,6 +96,8 @@ class Alive(Guarantee):
                 self._look(entry, self._waits)
                 self._disturbances += -1 if entry.over else 1
                 self._wait(entry, self._waits)
+            case Away(at_s, member, since_s):
+                self._excuse(member, since_s, at_s)
             case Ended(at_s, member):
                 self._readers[member].end(at_s)
                 self._go_on(entry)
@@ -159,6 +173,14 @@ class Alive(Guarantee):
             case events.CircuitClosed(scope):
                 reader.open.pop(scope, None)
 
+    def _excuse(self, member: str, since_s: float, until_s: float) -> None:
+        """It could do nothing in this time. Where its handler is at work, that is in already."""
+        reader = self._readers[member]
+        for partition in reader.owned if reader.begun_s is None else ():
+            wait = self._waits[partition]
+            if wait.since is not None and wait.owner == member:
+                wait.excused_s += max(until_s - max(since_s, wait.since.at_s), 0.0)
+
     def _leave(self, member: str, partitions: Iterable[Partition]) -> None:
         """Of these that it had nobody is the owner now, unless another has been given it."""
         owned = self._readers[member].owned
@@ -174,7 +196,8 @@ class Alive(Guarantee):
             if wait.since is None or wait.owner is None:
                 continue
             reader = self._readers[wait.owner]
-            waited_s = entry.at_s - wait.since.at_s - reader.worked_s(entry.at_s) + wait.worked_s
+            worked_s = reader.worked_s(entry.at_s) - wait.worked_s
+            waited_s = entry.at_s - wait.since.at_s - worked_s - wait.excused_s
             if waited_s <= self._within_s:  # nearly always, and the circuits may be hundreds
                 continue
             retry_at_s = reader.retry_at_s(partition)
@@ -199,6 +222,7 @@ class Alive(Guarantee):
                 assert wait.owner is not None
                 reader = self._readers[wait.owner]
                 wait.since, wait.worked_s = entry, reader.worked_s(entry.at_s)
+                wait.excused_s = 0.0
 
     def _is_due(self, wait: _Wait) -> bool:
         return wait.owner is not None and bool(wait.lag) and not self._disturbances

@@ -79,18 +79,21 @@ def slow(world: World, takes_s: float) -> None:
 
 @MOVES.add(weight=2, seconds=(0.1, 1.0, 7.0, 70.0))
 def time_passes(world: World, seconds: float) -> None:
-    world.group.fake.clock.advance(seconds)
+    with world.group.witness.disturbing("time passes"):
+        world.group.fake.clock.advance(seconds)
 
 
 @MOVES.add()
 def too_long(world: World) -> None:
     """Past max.poll.interval.ms."""
-    world.group.fake.clock.advance(301.0)
+    with world.group.witness.disturbing("too much time passes"):
+        world.group.fake.clock.advance(301.0)
 
 
 @MOVES.add(seconds=(1.0, 60.0))
 def suspend(world: World, seconds: float) -> None:
-    world.group.fake.clock.suspend(seconds)
+    with world.group.witness.disturbing("the machine sleeps"):
+        world.group.fake.clock.suspend(seconds)
 
 
 # -- the group ---------------------------------------------------------------------------------

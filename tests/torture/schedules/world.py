@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from linear_retry import BrokerError, FencedError
 from linear_retry.errors import LinearRetryError
@@ -48,6 +48,8 @@ class World:
         self._any_time = AnyTime(self.group, transactional=setting.transactional)
         self._acting = self.group.acting
         self._starting = 0
+        # Until all is calm it is nobody's fault where something stands still.
+        self._mishaps: list[ExitStack] = []
         self._ended: list[Player] = []
         self.group.dependency.advance = self._in_handler
 
@@ -59,6 +61,7 @@ class World:
             with self._raised.telling():
                 self._play(schedule)
         finally:
+            self._all_is_calm()
             self.group.end()
 
     def _play(self, schedule: Schedule) -> None:
@@ -87,6 +90,9 @@ class World:
 
     def _act(self, step: Step) -> None:
         kinds: Kinds = MOVES if step.name in MOVES.acts else MISHAPS
+        if kinds is MISHAPS and not self._mishaps:
+            self._mishaps.append(ExitStack())
+            self._mishaps[0].enter_context(self.group.witness.disturbing("mishaps"))
         with self._raised.noting():
             kinds.act(self, step.name, dict(step.arguments))
 
@@ -259,12 +265,17 @@ class World:
         self.group.remove(player)
         self.group.deal((0, 1, 2))
 
+    def _all_is_calm(self) -> None:
+        while self._mishaps:
+            self._mishaps.pop().close()
+
     def _calm(self, failing: set[Partition]) -> None:
         self.group.dependency.down = False
         self.group.dependency.down_for = failing
         self.group.dependency.raises_once.clear()
         self.group.dependency.takes_s = 0.0
         self.faults.clear()
+        self._all_is_calm()
         for player in self.group.players:
             player.patience = 100
 
