@@ -216,7 +216,8 @@ def test_the_machine_slept(protocol: Protocol, seen: bool) -> None:
     group = open_circuit(protocol, strategy=[10, 10])
     sleeper, heir = group.members[0], group.join()
     heir.turn()
-    group.fake.clock.suspend(3600, seen=seen)
+    with group.witness.disturbing("the machine sleeps"):
+        group.fake.clock.suspend(3600, seen=seen)
     group.fake.lose(sleeper.consumer)
     group.share([1, 1])
     group.dependency.down_for = set()
