@@ -14,6 +14,7 @@ from benchmarks import (
     closing,
     dead_letter,
     dlq_list,
+    dlq_replay,
     lone_message,
     memory,
     retry,
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "while-open": while_open.run,
     "memory": memory.run,
     "dlq-list": dlq_list.run,
+    "dlq-replay": dlq_replay.run,
 }
 ALL: dict[str, Benchmark] = BENCHMARKS | {"neighbours": race.run}
 

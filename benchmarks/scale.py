@@ -18,6 +18,7 @@ class Scale:
     open_s: float
     openings: int
     listed_letters: int
+    replayed_letters: int
 
 
 FULL = Scale(
@@ -30,6 +31,7 @@ FULL = Scale(
     open_s=20.0,
     openings=10_000,
     listed_letters=1_000_000,
+    replayed_letters=100_000,
 )
 QUICK = Scale(
     rounds=2,
@@ -41,4 +43,5 @@ QUICK = Scale(
     open_s=5.0,
     openings=500,
     listed_letters=100_000,
+    replayed_letters=10_000,
 )
