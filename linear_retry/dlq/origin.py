@@ -15,6 +15,7 @@ class Origin:
     timestamp_ms: int = -1
 
     def __str__(self) -> str:
-        place = self.topic
-        place += "" if self.partition is None else f"[{self.partition}]"
-        return place + ("" if self.offset is None else f"@{self.offset}")
+        if self.partition is not None and self.offset is not None:
+            return f"{self.topic}[{self.partition}]@{self.offset}"
+        partition = "" if self.partition is None else f"[{self.partition}]"
+        return f"{self.topic}{partition}{'' if self.offset is None else f'@{self.offset}'}"

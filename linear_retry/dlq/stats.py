@@ -65,7 +65,7 @@ def stats_of(letters: Iterable[tuple[Letter, State]]) -> Stats:
     return Stats(
         letters=states.total(),
         states={state: states[state] for state in State},
-        formats=dict(formats.most_common()),
+        formats=dict(sorted(formats.items(), key=lambda each: (-each[1], each[0]))),
         oldest_ms=oldest_ms,
         newest_ms=newest_ms,
         tops={name: _top(found) for name, (_, found) in zip(_TOPS, counts, strict=True)},

@@ -19,7 +19,7 @@ Progress: TypeAlias = Callable[[int, int], object]
 """Told how many offsets are behind, and of how many, as reading goes on."""
 
 _WAIT_S = 0.1
-_BATCH = 5_000
+_BATCH = 1_000
 
 # librdkafka looks for the coordinator of a group that nobody joins here: no permission is needed.
 _NOT_OURS = (KafkaError.GROUP_AUTHORIZATION_FAILED,)

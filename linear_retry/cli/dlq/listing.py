@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from typing import TypeAlias
+from dataclasses import dataclass
+from itertools import islice, starmap
+from typing import Any, Generic, TypeVar
 
 import typer
 
 from linear_retry.cli.dlq import telling
 from linear_retry.cli.dlq.ending import nothing
 from linear_retry.cli.dlq.progress import Bar
-from linear_retry.cli.dlq.rows import Lines, on_a_terminal, write_json, write_table
+from linear_retry.cli.dlq.rows import Lines, json_line, on_a_terminal, write_json, write_table
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
 from linear_retry.dlq.counting import count
 
@@ -19,54 +20,69 @@ _SORTED = 10_000
 _SORTED_BYTES = 16 * 1024 * 1024
 _CHUNK = 1_000
 
-_Found: TypeAlias = tuple[Letter, State]
+_Row = TypeVar("_Row")
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer(Generic[_Row]):
+    """How a letter is told, and how many that were told are written. A row is small: no letter
+    waits in memory for the others to be read."""
+
+    tell: Callable[[Letter, State], _Row]
+    write: Callable[[Sequence[_Row]], object]
 
 
 def list_letters(
     topic: DeadLetterTopic, letter_filter: Filter, *, payload: bool, as_json: bool
 ) -> None:
     """Print the letters that the filter means. Some thousands by time; more as they are read."""
-    write = _writer(payload=payload, as_json=as_json)
+    writer = _writer(payload=payload, as_json=as_json)
     with Bar(f"reading {topic.topic}") as bar:
         found = topic.letters(letter_filter, bar)
-        first, is_all = _first(found)
+        rows, is_all = _sorted_rows(found, writer.tell)
         bar.hide()
-        if not first:
+        if not rows:
             typer.echo(nothing(topic.topic, letter_filter), err=True)
             return
-        first.sort(key=lambda each: (each[0].timestamp_ms, each[0].partition, each[0].offset))
-        write(first)
-        first.clear()
-        while not is_all and (chunk := list(islice(found, _CHUNK))):
-            write(chunk)
+        writer.write(rows)
+        while not is_all and (rows := list(starmap(writer.tell, islice(found, _CHUNK)))):
+            writer.write(rows)
 
 
-def _first(found: Iterator[_Found]) -> tuple[list[_Found], bool]:
-    """As many as may be held in memory, and whether these are all."""
-    first: list[_Found] = []
-    left_bytes = _SORTED_BYTES
-    for each in found:
-        first.append(each)
-        left_bytes -= each[0].size_bytes
+def _sorted_rows(
+    found: Iterator[tuple[Letter, State]], tell: Callable[[Letter, State], _Row]
+) -> tuple[list[_Row], bool]:
+    """As many as may be held in memory, by time, and whether these are all."""
+    first: list[tuple[tuple[int, int, int], _Row]] = []
+    left_bytes, is_all = _SORTED_BYTES, True
+    for letter, state in found:
+        place = (letter.timestamp_ms, letter.partition, letter.offset)
+        first.append((place, tell(letter, state)))
+        left_bytes -= len(letter.value or b"") + len(letter.key or b"")
         if len(first) == _SORTED or left_bytes < 0:
-            return first, False
-    return first, True
+            is_all = False
+            break
+    first.sort(key=lambda each: each[0])
+    return [row for _, row in first], is_all
 
 
-def _writer(*, payload: bool, as_json: bool) -> Callable[[list[_Found]], None]:
+def _writer(*, payload: bool, as_json: bool) -> _Writer[Any]:
     if as_json:
-        return lambda found: write_json(telling.as_json(*each, payload=payload) for each in found)
-    if on_a_terminal():
-        from linear_retry.cli.dlq.drawn import draw
-
-        return lambda found: draw(found, payload=payload)
-    if payload:
-        lines = Lines((*telling.HEAD, *telling.PAYLOAD_HEAD))
-        return lambda found: lines.write(
-            (*telling.cells(*each), *telling.payload_cells(each[0])) for each in found
+        return _Writer(
+            lambda letter, state: json_line(telling.as_json(letter, state, payload=payload)),
+            lambda lines: typer.echo(b"".join(lines), nl=False),
         )
-    lines = Lines(telling.HEAD)
-    return lambda found: lines.write(telling.cells(*each) for each in found)
+    if on_a_terminal():
+        from linear_retry.cli.dlq.drawn import draw, drawn_row
+
+        return _Writer(lambda letter, state: drawn_row(letter, state, payload=payload), draw)
+    if payload:
+        both = Lines((*telling.HEAD, *telling.PAYLOAD_HEAD))
+        return _Writer(
+            lambda letter, state: (*telling.cells(letter, state), *telling.payload_cells(letter)),
+            both.write,
+        )
+    return _Writer(telling.cells, Lines(telling.HEAD).write)
 
 
 def count_letters(

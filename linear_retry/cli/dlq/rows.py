@@ -29,14 +29,21 @@ class Lines:
             lines.insert(0, "\t".join(self._head))
             self._head = None
         if lines:
-            typer.echo("\n".join(lines))
+            # Bytes: text would be searched for colours, as long as it is.
+            text = "\n".join(lines) + "\n"
+            typer.echo(text.encode(sys.stdout.encoding, "backslashreplace"), nl=False)
+
+
+def json_line(value: dict[str, Any]) -> bytes:
+    """One object, with the end of its line."""
+    import orjson
+
+    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def write_json(objects: Iterable[dict[str, Any]]) -> None:
     """One object on each line."""
-    import orjson
-
-    lines = b"".join([orjson.dumps(each) + b"\n" for each in objects])
+    lines = b"".join(map(json_line, objects))
     if lines:
         typer.echo(lines, nl=False)
 
