@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
@@ -20,8 +21,10 @@ def main(
     """Take away one rule of the loop at a time, and name the test that dies.
 
     Exit code 1 where one survives: a test is missing, or the rule is needless.
+
+    Example: python -m tests.rules --rule gate
     """
-    rules = _chosen(rule or [])
+    rules = chosen(rule or [])
     began_s, number, bad = time.monotonic(), 0, 0
     for trial in trials(rules):
         number += trial.rule is not None
@@ -35,11 +38,14 @@ def main(
     sys.exit(bad > 0)
 
 
-def _chosen(names: list[str]) -> list[Rule]:
+def chosen(names: list[str]) -> list[Rule]:
+    """All, where none is named. Raises `typer.BadParameter`."""
     known = {rule.name: rule for rule in listed()}
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise typer.BadParameter(f"{unknown[0]!r} is none of: {', '.join(known)}")
+        close = get_close_matches(unknown[0], known, 5, 0.4)
+        hint = f"such as {', '.join(close)}" if close else "they are in tests/rules/lists/"
+        raise typer.BadParameter(f"{unknown[0]!r} is none of the {len(known)} rules: {hint}")
     return [known[name] for name in names] or list(known.values())
 
 

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
+from tests.rules.__main__ import chosen
 from tests.rules.rule import PACKAGE, Rule, RuleError, listed
 from tests.rules.trial import ROOT, trials
 
@@ -126,3 +128,11 @@ def test_what_becomes_of_it(tmp_path: Path, test: str, outcomes: list[str]) -> N
     rules = listed(tmp_path / "lists")
     ended = sorted(trials(rules, tmp_path), key=lambda trial: trial.rule is None)
     assert outcomes == [trial.outcome for trial in ended]
+
+
+def test_a_name_that_is_not_there() -> None:
+    """Those that are nearly so are named, and not all of some hundred."""
+    with pytest.raises(typer.BadParameter, match=r"'gat' is none of the \d+ rules: such as gate"):
+        chosen(["gat"])
+    with pytest.raises(typer.BadParameter, match="they are in tests/rules/lists/"):
+        chosen(["zzzzqq"])

@@ -42,6 +42,8 @@ def main(
     """Three members, a real broker, outages and kills: do the guarantees hold, is all flat?
 
     Exit code 1 where not. Needs Linux, for what is measured is in /proc.
+
+    Example: python -m tests.soak --minutes 30 --protocol consumer --json soak.json
     """
     if protocol not in PROTOCOLS:
         raise typer.BadParameter(f"{protocol!r} is none of: {', '.join(PROTOCOLS)}")
