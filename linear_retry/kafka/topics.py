@@ -149,6 +149,16 @@ class Topics:
         except KafkaException as error:
             if error.args[0].code() in _MISSING:
                 return None
+            if error.args[0].code() == KafkaError.TOPIC_EXCEPTION:
+                raise BrokerError(
+                    f"{self._where}: {name!r} cannot be a topic's name: letters, digits, '.', '_' "
+                    "and '-', at most 249"
+                ) from error
+            if error.args[0].code() in _REFUSED:
+                raise BrokerError(
+                    f"{self._where}: no permission for topic {name!r} ({text_of(error)}); ask for "
+                    "DESCRIBE on it"
+                ) from error
             raise BrokerError(
                 f"{self._where}: nothing is told of topic {name!r}: {text_of(error)}"
             ) from error

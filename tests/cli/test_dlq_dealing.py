@@ -105,6 +105,8 @@ def test_what_stands_in_the_way_is_told_at_once(scene: NewScene) -> None:  # noq
     code, _, err = _run(given, "replay", "--yes", "--to", "nowhere-at-all")
     assert 3 == code
     assert err.startswith("nowhere-at-all: there is no such topic in this cluster")
+    code, _, err = _run(given, "replay", "--to", "no name")
+    assert (3, True) == (code, "'no name' cannot be a topic's name" in err)
 
 
 def test_newer_messages_hold_up_a_replay_that_asks(scene: NewScene) -> None:  # noqa: F811
