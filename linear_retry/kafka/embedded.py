@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from types import TracebackType
 
 from linear_retry.errors import UsageError
@@ -60,6 +61,8 @@ class EmbeddedKafka:
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._running: MockCluster | None = None
         self._first: dict[Partition, int] = {}
+        self._down: Counter[int] = Counter()
+        self._changing = Lock()
 
     @property
     def bootstrap(self) -> str:
@@ -89,13 +92,20 @@ class EmbeddedKafka:
 
     @contextmanager
     def down(self, broker: int | None = None) -> Iterator[None]:
-        """One broker, or all, cannot be reached. Leaders and coordinators stay where they are."""
+        """One broker, or all, cannot be reached. Leaders and coordinators stay where they are.
+
+        One within another: a broker is up again when the last that it is down for has ended.
+        """
         number = self._number(broker)
-        self._cluster.do("stop a broker", "broker_set_down", number)
+        with self._changing:
+            self._down[number] += 1
+            self._cluster.do("stop a broker", "broker_set_down", number)
         try:
             yield
         finally:
-            self._cluster.do("start a broker", "broker_set_up", number)
+            with self._changing:
+                self._down[number] -= 1
+                self._bring_up([number] if broker else range(1, self._brokers + 1))
 
     @contextmanager
     def slow(self, rtt_ms: int, broker: int | None = None) -> Iterator[None]:
@@ -238,6 +248,12 @@ class EmbeddedKafka:
         if self._running is None:
             raise UsageError("embedded broker: it runs only inside its `with` block")
         return self._running
+
+    def _bring_up(self, brokers: Iterable[int]) -> None:
+        """Those for which no `down` is left."""
+        for number in brokers:
+            if not self._down[number] and not self._down[_ALL]:
+                self._cluster.do("start a broker", "broker_set_up", number)
 
     def _move_coordinator(self, kind: str, key: str, broker: int) -> None:
         self._cluster.do(

@@ -97,6 +97,27 @@ def test_all_brokers_are_down_and_up_again(three: EmbeddedKafka) -> None:
     assert "orders" in admin.list_topics(timeout=_ANSWER_S).topics
 
 
+def test_one_is_down_while_all_are(three: EmbeddedKafka) -> None:
+    """The end of the one brings nothing up while all are down, nor the end of all the one.
+
+    `down(2)` within `down()` brought broker 2 up at its own end.
+    """
+    admin = _admin(three)
+    with three.down():
+        with three.down(2):
+            pass
+        with pytest.raises(KafkaException):
+            admin.list_topics(timeout=0.5)
+    assert "orders" in admin.list_topics(timeout=_ANSWER_S).topics
+    first = AdminClient({"bootstrap.servers": three.bootstrap.split(",")[0], **_QUIET})
+    with three.down(1):
+        with three.down():
+            pass
+        with pytest.raises(KafkaException):
+            first.list_topics(timeout=0.5)
+    assert "orders" in first.list_topics(timeout=_ANSWER_S).topics
+
+
 def test_one_broker_is_down(three: EmbeddedKafka) -> None:
     """What the one leads waits for it, and what others lead goes on."""
     three.move_leader("orders", 0, 1)
