@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
@@ -13,7 +13,7 @@ from rich.text import Text
 from linear_retry.cli.dlq import telling
 from linear_retry.dlq import Letter, State
 
-WIDE = 160
+_EXCEPTION, _EXCEPTION_CELLS = telling.HEAD.index("exception"), 40
 STYLES = {State.OPEN: "yellow", State.REPLAYED: "green", State.RESOLVED: "green"}
 
 
@@ -32,39 +32,46 @@ def drawn_row(letter: Letter, state: State, *, payload: bool) -> DrawnRow:
     return DrawnRow(telling.cells(letter, state), state, below)
 
 
-def draw(rows: Iterable[DrawnRow]) -> None:
-    """A table: a line for each letter where the terminal is wide, else two."""
+def draw(rows: Sequence[DrawnRow]) -> None:
+    """A table: a line for each letter where the terminal is wide enough for that, else two."""
     console = Console(highlight=False)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    (_fill_wide if console.width >= WIDE else _fill_narrow)(table, rows)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    (_fill_wide if _line_cells(rows) <= console.width else _fill_narrow)(table, rows)
     console.print(table)
+
+
+def _line_cells(rows: Sequence[DrawnRow]) -> int:
+    """How wide a line is with everything in it, and the beginning of the exception."""
+    widest = [max(map(len, column)) for column in zip(*(row.cells for row in rows), strict=True)]
+    widest[_EXCEPTION] = min(widest[_EXCEPTION], _EXCEPTION_CELLS)
+    return sum(max(*pair) + 3 for pair in zip(widest, map(len, telling.HEAD), strict=True))
 
 
 def _fill_wide(table: Table, rows: Iterable[DrawnRow]) -> None:
     for name in telling.HEAD:
-        table.add_column(
-            name,
-            justify="right" if name == "failures" else "left",
-            no_wrap=name in ("when", "exception", "state"),
-            overflow="ellipsis" if name == "exception" else "fold",
-        )
+        # What may wrap gives way where there is no room for all: the exception alone.
+        right, may_wrap = name == "failures", name == "exception"
+        table.add_column(name, justify="right" if right else "left", no_wrap=not may_wrap)
     for row in rows:
         *cells, exception, state = row.cells
-        what = Group(Text(exception), *map(Text, row.payload)) if row.payload else Text(exception)
+        what = Group(_short(exception), *map(_short, row.payload))
         table.add_row(*map(Text, cells), what, Text(state, STYLES[row.state]))
 
 
 def _fill_narrow(table: Table, rows: Iterable[DrawnRow]) -> None:
     table.add_column("id\nexception", overflow="fold", ratio=1)
     table.add_column("when\norigin", overflow="fold", min_width=20)
-    table.add_column("reason\nfailures", overflow="fold")
-    table.add_column("state", no_wrap=True)
+    table.add_column("reason\nfailures", overflow="fold", max_width=10)
+    table.add_column("state", no_wrap=True, min_width=8)
     for row in rows:
         when, name, origin, reason, failures, exception, state = row.cells
-        short = Text(exception, "dim", no_wrap=True, overflow="ellipsis")
         table.add_row(
-            Group(Text(name), short, *map(Text, row.payload)),
+            Group(Text(name), _short(exception), *map(_short, row.payload)),
             Text(f"{when}\n{origin}"),
             Text(reason if failures == "-" else f"{reason}\n{failures}"),
             Text(state, STYLES[row.state]),
         )
+
+
+def _short(text: str) -> Text:
+    return Text(text, "dim", no_wrap=True, overflow="ellipsis")
