@@ -26,6 +26,7 @@ _TINY = Scale(
     open_s=0.2,
     openings=3,
     listed_letters=100,
+    replayed_letters=100,
 )
 
 
