@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+# Not a frozen dataclass, for the same reason as `Letter`: there are as many.
+class Origin(NamedTuple):
     """The place of the first death. None: who wrote the letter did not say; -1: no timestamp."""
 
     topic: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -104,5 +103,5 @@ def test_a_timeline_is_bounded() -> None:
 
 def test_letters_without_a_time_are_counted_all_the_same() -> None:
     """They are in the totals, and in no span."""
-    stats = stats_of([(replace(our_letter(), timestamp_ms=-1), State.OPEN)])
+    stats = stats_of([(our_letter()._replace(timestamp_ms=-1), State.OPEN)])
     assert (1, (), None, None) == (stats.letters, stats.spans, stats.oldest_ms, stats.newest_ms)

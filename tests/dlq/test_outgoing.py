@@ -226,7 +226,7 @@ def test_a_reference_to_what_is_gone_is_left(found: Record | None, why: str) -> 
 def test_a_garbled_reference_is_left(value: bytes | None) -> None:
     """It is never sent as if it were the message."""
     with pytest.raises(LeftError, match="garbled"):
-        outgoing(replace(_reference(_ORIGINAL), value=value), "run-1", lambda *_: _ORIGINAL)
+        outgoing(_reference(_ORIGINAL)._replace(value=value), "run-1", lambda *_: _ORIGINAL)
 
 
 def test_an_unknown_form_of_a_large_letter_is_left() -> None:
