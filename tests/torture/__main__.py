@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import tempfile
 import time
@@ -195,4 +196,7 @@ def _table(runs: list[_Run]) -> Table:
 
 
 if __name__ == "__main__":
+    # A shell's background job ignores Ctrl-C, and is ended by SIGTERM: what it has played is told.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     typer.run(main)

@@ -61,7 +61,7 @@ _DEEPEST: tuple[tuple[ScopeKind, Protocol], ...] = (
 
 SHORT_DEPTHS: dict[int, int] = {
     **{n: 7 if pair in _DEEPEST else 6 for n, pair in enumerate(_PAIRS)},
-    **dict(zip(range(len(TWO), len(TWO) + len(THREE)), (6, 6, 5), strict=True)),
+    **dict.fromkeys(range(len(TWO), len(TWO) + len(THREE)), 5),
 }
 """How deep in the short form, by world: what two minutes of two processors are enough for."""
 
