@@ -224,6 +224,16 @@ class ClientError:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientRenewed:
+    """librdkafka had lost sight of all brokers, which others see: a new client joins the group.
+
+    `unseen_s`: for how long, in seconds. Its partitions are `Lost` before this.
+    """
+
+    unseen_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionTooShort:
     """The strategy waits longer in total than a source topic keeps its messages."""
 
@@ -258,6 +268,7 @@ Event: TypeAlias = (
     | HandlerTooSlow
     | CommitFailed
     | ClientError
+    | ClientRenewed
     | RetentionTooShort
     | Stopped
 )

@@ -132,6 +132,7 @@ def _trouble_line(
     | e.HandlerTooSlow
     | e.CommitFailed
     | e.ClientError
+    | e.ClientRenewed
     | e.RetentionTooShort,
 ) -> tuple[int, str]:
     match event:
@@ -159,6 +160,11 @@ def _trouble_line(
             return logging.WARNING, f"commit refused ({event.error}): {_list(event.partitions)}"
         case e.ClientError():
             return logging.WARNING, f"librdkafka: {event.code}: {event.text} ({event.count} times)"
+        case e.ClientRenewed():
+            return logging.WARNING, (
+                f"librdkafka had lost sight of all brokers {event.unseen_s:.0f} s ago, and others "
+                "see them: a new client joins the group in its place"
+            )
         case e.RetentionTooShort():
             return logging.WARNING, (
                 f"the strategy waits {event.strategy_total_s:g} s in total, and {event.topic} "

@@ -15,7 +15,7 @@ from tests.fake.misbehaviours import ALWAYS, MISBEHAVIOURS, Misbehaviour
 
 _TESTS = Path(__file__).parent
 _ASKED_BY_THE_FAKE = ("takes_", "has_")
-_NO_MISBEHAVIOUR = {"clear", "left", "forget_transactions"}
+_NO_MISBEHAVIOUR = {"clear", "left", "forget_transactions", "transactions_to_fail"}
 
 
 def test_every_switch_is_in_the_table() -> None:

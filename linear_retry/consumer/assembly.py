@@ -26,6 +26,7 @@ from linear_retry.consumer.reading import Reading
 from linear_retry.consumer.rebalance import Rebalance
 from linear_retry.consumer.requests import Requests
 from linear_retry.consumer.revival import Revival
+from linear_retry.consumer.sight import Sight
 from linear_retry.consumer.startup import RetentionCheck, missing_topics, partition_counts
 from linear_retry.consumer.steering import Steering
 from linear_retry.consumer.stop import StopFlag
@@ -79,7 +80,8 @@ class Assembly:
         steering = Steering(parts)
         gate = Gate(parts, steering)
         own_topics = frozenset({plan.dead_letters.topic} if plan.dead_letters else ())
-        parts.client.tell(Rebalance(parts, steering, gate, own_topics))
+        rebalance = Rebalance(parts, steering, gate, own_topics)
+        parts.client.tell(rebalance)
         self._admin = Admin(_admin_config(plan), plan.outside.admin)
         self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
         self.letters = self._letters(steering) if plan.dead_letters else None
@@ -87,7 +89,9 @@ class Assembly:
         operating = Operating(parts, self.requests, plan.choices.policy.strategy.label)
         applying = Applying(parts, plan.choices, steering, self.letters, operating)
         revival = Revival(parts, steering, self._admin)
-        self.loop = Loop(parts, steering, gate, revival, applying, self._retention, operating, stop)
+        sight = Sight(parts, self._admin, gate.report, rebalance.leave, plan.topics)
+        looks = (revival, sight, self._retention)
+        self.loop = Loop(parts, steering, gate, *looks, applying, operating, stop)
 
     def start(self) -> None:
         """Look whether every topic is there, then join the group.

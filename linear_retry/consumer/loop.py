@@ -13,6 +13,7 @@ from linear_retry.consumer.overruns import Overruns
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.reading import partition_of
 from linear_retry.consumer.revival import Revival
+from linear_retry.consumer.sight import Sight
 from linear_retry.consumer.startup import RetentionCheck
 from linear_retry.consumer.steering import Steering
 from linear_retry.consumer.stop import StopFlag
@@ -31,8 +32,9 @@ class Loop:
         steering: Steering,
         gate: Gate,
         revival: Revival,
-        applying: Applying,
+        sight: Sight,
         retention: RetentionCheck,
+        applying: Applying,
         operating: Operating,
         stop: StopFlag,
     ) -> None:
@@ -40,8 +42,9 @@ class Loop:
         self._steering = steering
         self._gate = gate
         self._revival = revival
-        self._applying = applying
+        self._sight = sight
         self._retention = retention
+        self._applying = applying
         self._operating = operating
         self._overruns = Overruns()
         self._stop = stop
@@ -242,6 +245,7 @@ class Loop:
         # begun anew, it would go to the end of that queue, again and again.
         if parts.reading.dry and not parts.ownership.undisturbed:
             self._revival.look()
+        self._sight.look()
         self._retention.look()
 
     def _timeout_s(self) -> float:

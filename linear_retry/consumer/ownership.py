@@ -102,6 +102,10 @@ class Ownership:
         self.drop(partitions)
         self._suspect |= dict.fromkeys(partitions, now_s + RECLAIM_AFTER_S)
 
+    def forget_doubts(self) -> None:
+        """What we gave up of our own accord is not the new client's to take back."""
+        self._suspect.clear()
+
     def expect(self, partition: Partition, now_s: float) -> None:
         """Something was done to it: its next message is a first one. Patience is kept."""
         before = self._silent.get(partition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.parts import Parts
@@ -67,8 +67,12 @@ class Rebalance:
 
     def lost(self, partitions: list[Partition]) -> None:
         """Another member may have them already: commit nothing."""
+        self.leave(partitions, "the group has given them to others")
+
+    def leave(self, partitions: Sequence[Partition], reason: str) -> None:
+        """These are not ours any more, and nothing of them is committed."""
         self._gone(partitions)
-        self._parts.emit(Lost(tuple(partitions), "the group has given them to others"))
+        self._parts.emit(Lost(tuple(partitions), reason))
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         """The broker has acknowledged these."""
@@ -87,7 +91,7 @@ class Rebalance:
         """librdkafka has a problem that is not about a message."""
         self._gate.report(error)
 
-    def _gone(self, partitions: list[Partition]) -> None:
+    def _gone(self, partitions: Sequence[Partition]) -> None:
         self._steering.forget(partitions)
         self._asked_before.difference_update(partitions)
         parts = self._parts

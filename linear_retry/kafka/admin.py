@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
     AdminClient,
     ConfigResource,
@@ -16,6 +16,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by
 from linear_retry.scope import Partition
 
 _ANSWER_WITHIN_S = 10.0
+_UNANSWERED = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+)
 
 
 class Admin:
@@ -33,6 +36,7 @@ class Admin:
         self._config = {key: value for key, value in config.items() if key != "isolation.level"}
         self._make = admin
         self._admin: Any = None
+        self._unanswered = False
 
     def ask_end(self, partition: Partition) -> Future[int]:
         """The offset after the last one that our isolation level may read."""
@@ -42,22 +46,40 @@ class Admin:
             isolation_level=self._isolation,
             request_timeout=_ANSWER_WITHIN_S,
         )
-        return _then(answers[item], lambda info: int(info.offset))
+        return self._answer(answers[item], lambda info: int(info.offset))
 
     def ask_retention_ms(self, topic: str) -> Future[int]:
         """The topic's `retention.ms`; -1: for ever."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         answers = self._handle().describe_configs([resource], request_timeout=_ANSWER_WITHIN_S)
-        return _then(answers[resource], lambda entries: int(entries["retention.ms"].value))
+        return self._answer(answers[resource], lambda entries: int(entries["retention.ms"].value))
+
+    def ask_brokers(self) -> Future[int]:
+        """How many brokers a client finds that knows nothing but the configuration."""
+        self._admin = None
+        answer = self._handle().describe_cluster(request_timeout=_ANSWER_WITHIN_S)
+        return self._answer(answer, lambda cluster: len(cluster.nodes))
 
     def close(self) -> None:
         """Drop the handle."""
         self._admin = None
 
     def _handle(self) -> Any:
-        if self._admin is None:
+        # It may have lost sight of the brokers as a consumer may (`Sight`). Not where the answer
+        # comes in: a handle must not be dropped by its own thread.
+        if self._admin is None or self._unanswered:
+            self._unanswered = False
             self._admin = self._make(self._config)
         return self._admin
+
+    def _answer(self, answer: Future[Any], read: Callable[[Any], int]) -> Future[int]:
+        answer.add_done_callback(self._note)
+        return _then(answer, read)
+
+    def _note(self, done: Future[Any]) -> None:
+        error = done.exception()
+        if isinstance(error, KafkaException) and error.args[0].code() in _UNANSWERED:
+            self._unanswered = True
 
 
 def _then(answer: Future[Any], read: Callable[[Any], int]) -> Future[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
@@ -24,6 +25,7 @@ from linear_retry.scope import Partition
 
 SHORTEST_POLL_S = 0.001
 LONGEST_POLL_S = 1.0
+_LEAVE_WITHIN_S = 1.0
 
 BEGINNING = OFFSET_BEGINNING
 END = OFFSET_END
@@ -67,34 +69,33 @@ class Client:
         """
         self.restarts_all = not settings.incremental
         self._tidings: Tidings
-        self._kept: list[BaseException] = []
-        self._disarmed = False
+        self._settings = settings
+        self._make = consumer
         self._transactional = transactional
-        self._unanswered: Counter[Partition] = Counter()
-        self.membership: object | None = None
-        user = settings.callbacks
-        wrapped = {
-            key: self._guarded(user[key]) for key in ("stats_cb", "throttle_cb") if key in user
-        }
-        self._user_on_commit = user.get("on_commit")
-        self._user_error_cb = user.get("error_cb")
-        try:
-            self._consumer = consumer(
-                dict(settings.config)
-                | wrapped
-                | {
-                    "on_commit": self._guarded(self._on_commit),
-                    "error_cb": self._guarded(self._on_error),
-                }
-            )
-        except (KafkaException, ValueError, TypeError) as error:
-            raise ConfigurationError(
-                f"librdkafka refuses the configuration: {_text_of(error)}; correct the key it names"
-            ) from error
+        self._topics: list[str] = []
+        self._lives = 0
+        self._consumer = self._made()
 
     def tell(self, tidings: Tidings) -> None:
         """Who hears of what happens. To be called before the first `poll`."""
         self._tidings = tidings
+
+    def _made(self) -> Any:
+        """A new handle, and nothing kept of an earlier one, whose callbacks are deaf from here."""
+        self._lives += 1
+        self._kept: list[BaseException] = []
+        self._unanswered: Counter[Partition] = Counter()
+        self.membership: object | None = None
+        user = self._settings.callbacks
+        ours = {key: user[key] for key in ("stats_cb", "throttle_cb") if key in user}
+        ours |= {"on_commit": self._on_commit, "error_cb": self._on_error}
+        guarded = {key: self._guarded(callback) for key, callback in ours.items()}
+        try:
+            return self._make(dict(self._settings.config) | guarded)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise ConfigurationError(
+                f"librdkafka refuses the configuration: {_text_of(error)}; correct the key it names"
+            ) from error
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -218,6 +219,7 @@ class Client:
         self.membership = membership if self._consumer.memberid() == known else None
 
     def subscribe(self, topics: list[str]) -> None:
+        self._topics = topics
         self._consumer.subscribe(
             topics,
             on_assign=self._guarded(self._on_assign),
@@ -241,9 +243,31 @@ class Client:
             if metadata.error is None
         }
 
+    def sees_brokers(self, topic: str | None) -> bool:
+        """Whether librdkafka has a broker to ask, about `topic` (all topics, where it is None).
+
+        Waits for 1 ms only: with nobody to ask, the refusal is another than with a late answer.
+        """
+        try:
+            self._consumer.list_topics(topic, timeout=0.001)
+        except KafkaException as error:
+            return bool(error.args[0].code() != KafkaError._TRANSPORT)
+        return True
+
+    def renew(self) -> None:
+        """Go on with a new handle that joins the group as a new member. Nothing is assigned then.
+
+        The old one is closed first, by a thread of its own: it may never return from that.
+        """
+        old, self._consumer = self._consumer, self._made()
+        ender = threading.Thread(target=old.close, name="linear_retry renew", daemon=True)
+        ender.start()
+        ender.join(_LEAVE_WITHIN_S)
+        self.subscribe(self._topics)
+
     def disarm(self) -> None:
         """From here on no callback of ours runs: `close` would call them on its own thread."""
-        self._disarmed = True
+        self._lives += 1
 
     def close(self) -> None:
         """Leave the group. May hang for minutes where the member was fenced: give it a thread."""
@@ -252,8 +276,10 @@ class Client:
     # -- callbacks -------------------------------------------------------------------------
 
     def _guarded(self, callback: Callable[..., Any]) -> Callable[..., None]:
+        life = self._lives
+
         def guarded(*arguments: Any) -> None:
-            if self._disarmed:
+            if self._lives != life:
                 return
             try:
                 callback(*arguments)
@@ -306,12 +332,12 @@ class Client:
         )
         for problem, keys in refused.values():
             self._tidings.commit_failed(problem, tuple(keys))
-        if self._user_on_commit is not None:
-            self._user_on_commit(error, partitions)
+        if "on_commit" in self._settings.callbacks:
+            self._settings.callbacks["on_commit"](error, partitions)
 
     def _on_error(self, error: KafkaError) -> None:
-        if self._user_error_cb is not None:
-            self._guarded(self._user_error_cb)(error)
+        if "error_cb" in self._settings.callbacks:
+            self._guarded(self._settings.callbacks["error_cb"])(error)
         self._tidings.client_error(error)
 
 

@@ -21,6 +21,8 @@ _OLDEST_LIBRARY_KIP_848 = (0x020F0000, "2.15")
 # Defaults of librdkafka 2.x (CONFIGURATION.md), needed here where the user leaves them alone.
 _MAX_POLL_INTERVAL_MS = 300_000
 _SESSION_TIMEOUT_MS = 45_000
+_RECONNECT = "reconnect.backoff.max.ms"
+_RECONNECT_MS = 10_000
 _RESETS: dict[str, Reset] = {
     "smallest": "earliest",
     "earliest": "earliest",
@@ -66,6 +68,8 @@ class ConsumerSettings:
     reset: Reset
     max_poll_interval_s: float
     session_timeout_s: float
+    reconnect_within_s: float
+    """A broker that can be reached is connected again by then."""
 
 
 def consumer_settings(config: Config) -> ConsumerSettings:
@@ -87,6 +91,8 @@ def consumer_settings(config: Config) -> ConsumerSettings:
         reset=_reset(config),
         max_poll_interval_s=whole_ms(config, "max.poll.interval.ms", _MAX_POLL_INTERVAL_MS) / 1000,
         session_timeout_s=whole_ms(config, "session.timeout.ms", _SESSION_TIMEOUT_MS) / 1000,
+        # librdkafka varies its back-off by 20 %, and then the connection takes its time.
+        reconnect_within_s=1.5 * whole_ms(config, _RECONNECT, _RECONNECT_MS) / 1000,
     )
     _warn(settings)
     return settings
@@ -130,6 +136,7 @@ def _refused(config: Config) -> list[str]:
     for key, unit in (
         ("max.poll.interval.ms", "milliseconds"),
         ("session.timeout.ms", "milliseconds"),
+        (_RECONNECT, "milliseconds"),
         ("receive.message.max.bytes", "bytes"),
     ):
         if key in config and not is_whole(config[key]):

@@ -179,15 +179,15 @@ def test_a_close_that_takes_long(fake: FakeKafka) -> None:
 @all_protocols
 @pytest.mark.parametrize("errors_per_poll", [0, 50])
 def test_brokers_are_down_while_open(protocol: Protocol, errors_per_poll: int) -> None:
-    """Said once, and once for every tenfold, or not at all: librdkafka is silent while everything
-    is paused. The held message is attempted when its time has come, broker or not."""
+    """Said once, and once for every tenfold; where librdkafka is silent while everything is paused,
+    by us. The held message is attempted when its time has come, broker or not."""
     group = open_circuit(protocol, strategy=[30, 30])
     (member,) = group.members
     group.fake.faults.brokers_down = True
     group.fake.faults.errors_per_poll = errors_per_poll
     group.fake.clock.at(45, group.fake.faults.clear)
     until(group, lambda: said(member, events.ProbeFailed))
-    assert len(said(member, events.ClientError)) <= (8 if errors_per_poll else 0)
+    assert 1 <= len(said(member, events.ClientError)) <= (8 if errors_per_poll else 1)
     ends_well(group)
 
 

@@ -1,9 +1,10 @@
-"""What does the admin client answer to the two questions that the library asks?"""
+"""What does the admin client answer to the three questions that the library asks?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -31,6 +32,11 @@ class FakeAdmin:
 
     def __init__(self, fake: FakeKafka) -> None:
         self._fake = fake
+
+    def describe_cluster(self, **_: Any) -> Future[SimpleNamespace]:
+        self._fake.note("admin", "describe_cluster", ())
+        cluster = SimpleNamespace(nodes=[SimpleNamespace(id=1)])
+        return self._answers(["cluster"], lambda _: cluster)["cluster"]
 
     def list_offsets(
         self,

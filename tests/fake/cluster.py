@@ -163,6 +163,10 @@ class FakeKafka:
         """`rejoins`: its client, polled on, is given what it had (measured)."""
         consumer.fence(rejoins=rejoins)
 
+    def blind(self, consumer: FakeConsumer) -> None:
+        """Its handle sees no broker any more, says nothing of it, and never will see one again."""
+        consumer.blind = True
+
     def move_on(self, consumer: FakeConsumer) -> None:
         """Others came or went: the group has a new generation, and this member is not called."""
         consumer.membership.generation += 1
@@ -240,10 +244,14 @@ class FakeKafka:
         while self.faults.brokers_down and self.clock.now_s() < give_up_at_s:
             self.clock.wait(give_up_at_s)
 
-    def require_brokers(self, timeout_s: float | None) -> None:
-        """Where they are down: the timeout passes, then the refusal."""
-        if self.faults.brokers_down:
-            self.clock.advance(timeout_s if timeout_s is not None and timeout_s > 0 else 60.0)
+    def require_brokers(self, timeout_s: float | None, *, blind: bool = False) -> None:
+        """Where they are down, or not seen: the timeout passes, then the refusal.
+
+        A millisecond counts for nothing: who takes no more only looks.
+        """
+        if self.faults.brokers_down or blind:
+            waits_s = timeout_s if timeout_s is not None and timeout_s > 0 else 60.0
+            self.clock.advance(waits_s if waits_s > 0.001 else 0.0)
             text = "Failed to get metadata: Local: Broker transport failure"
             raise KafkaException(KafkaError(KafkaError._TRANSPORT, text))
 

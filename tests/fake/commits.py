@@ -20,8 +20,15 @@ Answer: TypeAlias = tuple[KafkaError | None, list[TopicPartition]]
 class Commits:
     """One consumer's commits. One connection: what was sent before arrives before."""
 
-    def __init__(self, fake: FakeKafka, group: str, membership: Membership) -> None:
+    def __init__(
+        self,
+        fake: FakeKafka,
+        group: str,
+        membership: Membership,
+        sees_no_broker: Callable[[], bool],
+    ) -> None:
         self._fake = fake
+        self._sees_no_broker = sees_no_broker
         self._group = group
         self._membership = membership
         self._under_way: deque[Callable[[], None]] = deque()
@@ -59,6 +66,9 @@ class Commits:
 
     def _store(self, items: list[TopicPartition]) -> Answer:
         error = self.fatal or self._fenced_off(items)
+        if error is None and self._sees_no_broker():
+            text = "Commit failed: Local: Broker transport failure"
+            error = KafkaError(KafkaError._TRANSPORT, text)
         return (error, items) if error is not None else _taken(self._fake, self._group, items)
 
     def _fenced_off(self, items: list[TopicPartition]) -> KafkaError | None:
@@ -91,9 +101,6 @@ def _taken(fake: FakeKafka, group: str, items: list[TopicPartition]) -> Answer:
     sent = [item for item in items if item.offset >= 0]
     if not sent:
         return KafkaError(KafkaError._NO_OFFSET, "Commit failed: Local: No offset stored"), items
-    if faults.brokers_down:
-        text = "Commit failed: Local: Broker transport failure"
-        return KafkaError(KafkaError._TRANSPORT, text), items
     fault = faults.takes_commit_fault()
     if fault is not None and not fault.lands:
         return fault.error, items

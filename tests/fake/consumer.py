@@ -44,6 +44,7 @@ class FakeConsumer:
         self.name = name
         self.group = str(config["group.id"])
         self.closed = False
+        self.blind = False
         self._fake = fake
         self._config = dict(config)
         self._fetching = Fetching(
@@ -58,7 +59,7 @@ class FakeConsumer:
         self.membership = Membership(self._fetching, incremental=_is_incremental(config))
         max_poll_s = float(config.get("max.poll.interval.ms", 300_000)) / 1000
         self._polling = Polling(fake, self, self._fetching, self.membership, max_poll_s)
-        self._commits = Commits(fake, self.group, self.membership)
+        self._commits = Commits(fake, self.group, self.membership, lambda: self.sees_no_broker)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -74,6 +75,11 @@ class FakeConsumer:
         return self._polling.collect(num_messages, timeout) if num_messages else []
 
     # -- the group and the broker, seen from outside ------------------------------------------
+
+    @property
+    def sees_no_broker(self) -> bool:
+        """They are down, or it is blind."""
+        return self.blind or self._fake.faults.brokers_down
 
     def has(self, partition: Partition) -> bool:
         return partition in self._fetching.assigned
@@ -225,7 +231,7 @@ class FakeConsumer:
         self, partitions: list[TopicPartition], timeout: float | None = None
     ) -> list[TopicPartition]:
         self._enter("committed", _shown(partitions))
-        self._fake.require_brokers(timeout)
+        self._fake.require_brokers(timeout, blind=self.blind)
         keys = [(item.topic, item.partition) for item in partitions]
         if any(self._fake.transactions.awaits(self.group, key) for key in keys):
             self._fake.clock.advance(timeout or 60.0)
@@ -252,7 +258,7 @@ class FakeConsumer:
         if self.closed:
             raise RuntimeError("Handle has been closed")
         self._fake.note(self.name, "list_topics", (topic,))
-        self._fake.require_brokers(timeout)
+        self._fake.require_brokers(timeout, blind=self.blind)
         return self._fake.metadata(topic)
 
     def offsets_for_times(
@@ -260,7 +266,7 @@ class FakeConsumer:
     ) -> list[TopicPartition]:
         """For OFFSET_BEGINNING and OFFSET_END only: the fake's records have no times."""
         self._enter("offsets_for_times", _shown(partitions))
-        self._fake.require_brokers(timeout)
+        self._fake.require_brokers(timeout, blind=self.blind)
         if self._fake.faults.takes_silent_edge():
             self._fake.clock.advance(timeout or 60.0)
             raise refusal(KafkaError._TIMED_OUT, "Failed to get offsets: Local: Timed out")

@@ -169,6 +169,11 @@ MISBEHAVIOURS = (
         f"{_GROUP}::test_a_zombies_commits_are_taken",
     ),
     Misbehaviour(
+        "its client forgets all brokers, and says nothing (librdkafka #5301)",
+        "blind",
+        "consumer/test_sight.py::test_a_blind_member_comes_back_and_goes_on",
+    ),
+    Misbehaviour(
         "a rebalance inside `consume`",
         "share",
         f"{_GROUP}::test_a_rebalance_inside_the_second_call",

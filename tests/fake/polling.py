@@ -83,7 +83,7 @@ class Polling:
     def _next(self) -> Message | None:
         if self._errors:
             return self._errors.popleft()
-        if self._fake.faults.brokers_down:
+        if self._consumer.sees_no_broker:
             return None
         return self._fetching.take()
 

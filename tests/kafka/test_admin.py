@@ -106,3 +106,21 @@ def test_a_refusal_is_an_error_of_the_answer() -> None:
     refusal = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     scene.made[0].answer.set_exception(refusal)
     assert refusal is answer.exception(0)
+
+
+@pytest.mark.parametrize(
+    ("code", "handles"),
+    [
+        (KafkaError._TIMED_OUT, 2),
+        (KafkaError._TRANSPORT, 2),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, 1),
+    ],
+)
+def test_after_no_answer_a_new_handle_is_asked(code: int, handles: int) -> None:
+    """It may have lost sight of all brokers for good (librdkafka #5301); a refusal is an answer."""
+    scene = _Scene()
+    scene.admin.ask_end(("orders", 0))
+    scene.made[0].answer.set_exception(KafkaException(KafkaError(code)))
+    scene.admin.ask_end(("orders", 0))
+    scene.admin.ask_end(("orders", 0))
+    assert handles == len(scene.made)

@@ -20,7 +20,8 @@ CHOSEN: Names = {
     "assembly.Assembly": ("_plan",),
     "parts.Parts": ("emit", "settings"),
     "client.Client": (
-        *("_transactional", "_user_error_cb", "_user_on_commit", "membership", "restarts_all"),
+        *("_lives", "_make", "_settings", "_topics", "_transactional", "membership"),
+        "restarts_all",
     ),
     "circuits.Circuits": ("_asked_for", "_choosing", "_name", "_on_listener_error"),
     "rebalance.Rebalance": ("_own_topics",),
@@ -33,8 +34,8 @@ CHOSEN: Names = {
     "patience.Patience": ("_answer_within_s", "read_along", "stopping"),
     "dead_letter_producer.DeadLetterProducer": ("_config", "_make", "topic"),
     "cluster.FakeKafka": ("_balanced", "_idle_polls", "_subscriptions", "transactions"),
-    "consumer.FakeConsumer": ("_config", "group", "name"),
-    "commits.Commits": ("_group",),
+    "consumer.FakeConsumer": ("_config", "blind", "group", "name"),
+    "commits.Commits": ("_group", "_sees_no_broker"),
     "fetching.Fetching": ("_committed", "_log_of", "_reset", "_tells_eof", "_undecided"),
     "membership.Membership": ("callbacks", "incremental"),
     "polling.Polling": ("_max_poll_s",),
@@ -78,7 +79,7 @@ TOLD: Names = {
     "group.Member": ("events",),
     "circuits.Circuit": ("opened_at_s", "retry_at"),
     "circuits.Held": ("error", "first_failure_ms", "last_failure_ms", "message"),
-    "loop.Loop": ("_gate",),
+    "loop.Loop": ("_gate", "_sight"),
     "cluster.FakeKafka": ("log", "topics"),
     "commits.CommittedOnlyDone": ("_last",),
     "order.InOrder": ("_last",),
@@ -88,8 +89,9 @@ TOLD: Names = {
     "standstill._Open": ("said",),
 }
 """What only goes into events, letters and stories. Of the gate that is how often the client has
-complained (where partitions begin is answered at once in a small world); of topics, the letters,
-which nobody reads; of a held message, its content."""
+complained (where partitions begin is answered at once in a small world); of the client's sight
+nothing, which is never lost there; of topics, the letters, which nobody reads; of a held message,
+its content."""
 
 FOLLOWS: Names = {
     "small_world.World": ("_committed_before", "fed", "seen_within", "turns"),
