@@ -24,15 +24,15 @@ def sendable(
     Total: whatever the names and values are, nothing is raised and nothing is left out. A name
     that cannot be sent is escaped (`escape_name`). A value of another type than bytes or None is
     sent as its text. Both are changes, and the header's name *as sent* is then in the second tuple;
-    a name with a comma is escaped there too.
+    a name with a comma or a percent sign is escaped there too, so that each can be read back
+    (`urllib.parse.unquote_to_bytes`).
     """
     kept: list[Header] = []
     changed: list[str] = []
     for name, value in headers:
         sent_name, sent_value = _sendable_name(name), _sendable_value(value)
         if not (isinstance(name, str) and sent_name == name and isinstance(value, bytes | None)):
-            if "," in sent_name:  # between these names stand commas in a letter
-                sent_name = escape_name(sent_name.encode())
+            sent_name = _listed_name(name, sent_name)
             changed.append(sent_name)
         kept.append((sent_name, sent_value))
     return tuple(kept), tuple(changed)
@@ -58,6 +58,14 @@ def _sendable_name(name: object) -> str:
     except UnicodeDecodeError:
         return escape_name(on_the_wire)
     return escape_name(on_the_wire) if "\0" in text else text
+
+
+def _listed_name(name: object, sent_name: str) -> str:
+    """One that is listed as changed will be read as escaped, and between two stands a comma."""
+    is_escaped = sent_name != name and sent_name.encode() != name
+    if is_escaped or not set(",%") & set(sent_name):
+        return sent_name
+    return escape_name(sent_name.encode())
 
 
 def _sendable_value(value: object) -> bytes | None:

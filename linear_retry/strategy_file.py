@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import resources
 from pathlib import PurePath
 from typing import Any
@@ -18,6 +18,7 @@ from linear_retry.strategy import Strategy
 
 _SETTINGS = ("delays", "jitter", "description")
 _PATH_START, _PATH_END = 120, 60
+_MAX_DEPTH = 50  # a legal strategy has four
 _FORMS = 'an array of delays such as [1, 5, "30s"], or {"delays": [...], "jitter": 0.1}'
 
 
@@ -75,7 +76,7 @@ class _Object(dict[str, Any]):
 
 def _document(text: bytes | str, where: str) -> Any:
     try:
-        return json.loads(_checked_text(text), object_pairs_hook=_Object, parse_int=_integer)
+        document = json.loads(_checked_text(text), object_pairs_hook=_Object, parse_int=_integer)
     except json.JSONDecodeError as error:
         problem = (
             f"line {error.lineno}, column {error.colno}: this is not JSON ({error.msg}); "
@@ -83,10 +84,32 @@ def _document(text: bytes | str, where: str) -> Any:
         )
         raise StrategyError([f"{where} {problem}"]) from error
     except RecursionError:
-        problem = f"nested too deeply; write {_FORMS}"
-        raise StrategyError([f"{where}: {problem}"]) from None  # a thousand frames help nobody
+        too_deep = True
     except _NotText as error:
         raise StrategyError([f"{where}: {error}"]) from error
+    else:
+        too_deep = _is_deep(document)
+    if too_deep:
+        raise StrategyError([f"{where}: nested too deeply; write {_FORMS}"])
+    return document
+
+
+def _is_deep(document: Any) -> bool:
+    """Whether it is by our own measure: the JSON parser's depends on how deep its caller is."""
+    layer = [document]
+    for _ in range(_MAX_DEPTH):
+        layer = [child for value in layer for child in _children(value)]
+    return bool(layer)
+
+
+def _children(value: Any) -> Iterable[Any]:
+    match value:
+        case dict():
+            return value.values()
+        case list():
+            return value
+        case _:
+            return ()
 
 
 class _NotText(Exception):  # noqa: N818  (never leaves this room: it becomes a StrategyError)

@@ -68,6 +68,13 @@ def test_a_name_with_a_comma_stays_one_name_in_the_list() -> None:
     assert ((("a%2Cb", b"1"), ("a,b", b"2")), ("a%2Cb",)) == sendable([("a,b", 1), ("a,b", b"2")])
 
 
+def test_a_name_with_a_percent_sign_is_read_back_as_itself() -> None:
+    """Bug: whoever reads the list takes each name for escaped, and "%93t" became a byte and a t."""
+    kept, changed = sendable([("%93t", 1), (b"%93t", b"2"), ("100%", b"3")])
+    assert (("%2593t", b"1"), ("%2593t", b"2"), ("100%", b"3")) == kept
+    assert ("%2593t", "%2593t") == changed
+
+
 def test_a_view_of_what_is_gone_is_sent_as_unreadable() -> None:
     """Bug: a released memoryview, which a handler may leave in a header, raised ValueError."""
     view = memoryview(b"x")

@@ -220,11 +220,23 @@ def test_a_long_key_costs_no_more_than_a_short_one() -> None:
 
 def test_the_path_to_what_is_nested_deeply_is_cut() -> None:
     """Of a long path its start and its end are shown: where to look, and for what."""
-    problem, _ = problems_of(b'{"delays":' * 400 + b'{"a":1,"a":1}' + b"}" * 400)
+    problem, _ = problems_of(b'{"delays":' * 40 + b'{"a":1,"a":1}' + b"}" * 40)
 
     assert problem.startswith("x.json delays.delays.")
     assert '.delays: the key "a" appears more than once' in problem
     assert len(problem) < 300
+
+
+@pytest.mark.parametrize("depth", [51, 200, 800, 900, 950, 1000, 1100])
+@pytest.mark.parametrize("opening", [b"[", b'{"delays":['])
+def test_what_is_too_deep_is_so_wherever_it_is_read(opening: bytes, depth: int) -> None:
+    """The JSON parser's own bound depends on how deep its caller is, so that one text was refused
+    with two sentences."""
+    closing = opening.translate(bytes.maketrans(b"{[", b"}]"), delete=b'"delays:')[::-1]
+    text = opening * depth + closing * depth
+
+    assert [*problems_of(text)] == [*problems_of(text.decode())]
+    assert ["x.json: nested too deeply"] == [one.partition(";")[0] for one in problems_of(text)]
 
 
 def test_a_file_without_a_stem_is_called_inline() -> None:
