@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from threading import Lock, Thread, Timer
-from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
 from linear_retry.demo.evidence import Receipt
@@ -114,12 +113,7 @@ class PaymentService:
         self._listener.listen()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._cancel()
             self._stop_listening()

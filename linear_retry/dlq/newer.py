@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from linear_retry.dead_letter import REPLAY_ID, Record
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.outgoing import unpacked
 from linear_retry.dlq.planning import Lane, Plan
+from linear_retry.dlq.room import room, scratch
 from linear_retry.header_text import whole_number
 from linear_retry.kafka.whole_topics import Progress
 
@@ -34,7 +34,7 @@ def newer(cluster: Cluster, plan: Plan, progress: Progress | None) -> Iterator[N
     What was itself replayed counts with the offset that it had first: it is not newer than what it
     was ahead of. Letters without a key, or whose offset nobody knows, have none.
     """
-    with closing(_Keys()) as keys:
+    with room(), closing(_Keys()) as keys:
         starts: dict[str, dict[int, int]] = {}
         for number, lane in enumerate(plan.lanes):
             topic, partition, _ = lane.source
@@ -57,18 +57,13 @@ class _Keys:
     """The keys of the letters, in a temporary file where they are many."""
 
     def __init__(self) -> None:
-        self._database = sqlite3.connect("", isolation_level=None)
-        for line in (
-            "PRAGMA journal_mode = OFF",
-            "PRAGMA synchronous = OFF",
-            "PRAGMA cache_size = -16384",
+        self._database = scratch(
             "CREATE TABLE letter (lane INTEGER, key BLOB, first INTEGER, messages INTEGER,"
             " newest INTEGER, PRIMARY KEY (lane, key)) WITHOUT ROWID",
             "CREATE TABLE planned (lane INTEGER, place INTEGER, PRIMARY KEY (lane, place))"
             " WITHOUT ROWID",
             "BEGIN",
-        ):
-            self._database.execute(line)
+        )
 
     def close(self) -> None:
         self._database.close()

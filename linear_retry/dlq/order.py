@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from types import TracebackType
 from typing import NamedTuple
 
-from linear_retry.dlq.room import room
+from linear_retry.dlq.room import room, scratch
 
 _CACHE_KIB = 32 * 1024
 _CHUNK = 1_000
@@ -37,30 +35,19 @@ class InOrder:
     """
 
     def __init__(self, cache_kib: int = _CACHE_KIB) -> None:
-        # The empty name: SQLite's own temporary file, without a name in any directory, and none at
-        # all while its pages fit into the cache. It outlives nothing: no journal, no syncing.
-        self._database = sqlite3.connect("", isolation_level=None)
-        for line in (
-            "PRAGMA journal_mode = OFF",
-            "PRAGMA synchronous = OFF",
-            f"PRAGMA cache_size = -{cache_kib}",
+        self._database = scratch(
             "CREATE TABLE entry (lane INTEGER, place INTEGER, generation INTEGER, name TEXT,"
             " content BLOB)",
             "CREATE UNIQUE INDEX in_order ON entry (lane, place, generation, name)",
             "BEGIN",
-        ):
-            self._database.execute(line)
+            cache_kib=cache_kib,
+        )
         self._waiting: list[Entry] = []
 
     def __enter__(self) -> InOrder:
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -6,7 +6,6 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import NamedTuple
 
 from linear_retry.dlq.letter import NONE, Letter
@@ -76,12 +75,7 @@ class Plan:
     def __enter__(self) -> Plan:
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
-from types import TracebackType
 
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letter import State
 from linear_retry.dlq.recording import Recorder
 from linear_retry.dlq.resolutions import Resolutions, resolutions_topic
+from linear_retry.dlq.room import room, scratch
 from linear_retry.kafka.whole_topics import Progress
 
 _BATCH = 5_000
@@ -37,29 +36,17 @@ class Names:
     """A set of texts, in a temporary file where it is large. To be used in a `with`."""
 
     def __init__(self) -> None:
-        self._database = sqlite3.connect("", isolation_level=None)
-        for line in (
-            "PRAGMA journal_mode = OFF",
-            "PRAGMA synchronous = OFF",
-            "PRAGMA cache_size = -16384",
-            "CREATE TABLE name (name TEXT PRIMARY KEY) WITHOUT ROWID",
-            "BEGIN",
-        ):
-            self._database.execute(line)
+        self._database = scratch("CREATE TABLE name (name TEXT PRIMARY KEY) WITHOUT ROWID", "BEGIN")
 
     def __enter__(self) -> Names:
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._database.close()
 
     def add(self, name: str) -> None:
-        self._database.execute("INSERT OR IGNORE INTO name VALUES (?)", (name,))
+        with room():
+            self._database.execute("INSERT OR IGNORE INTO name VALUES (?)", (name,))
 
     def __contains__(self, name: str) -> bool:
         found = self._database.execute("SELECT 1 FROM name WHERE name = ?", (name,))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from linear_retry.dead_letter import Record
 from linear_retry.dlq.letter import Letter, State
-from linear_retry.dlq.room import room
+from linear_retry.dlq.room import room, scratch
 
 _VERSION = 1
 _IN_MEMORY = 20_000
@@ -79,12 +77,7 @@ class Resolutions:
     def __enter__(self) -> Resolutions:
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -144,15 +137,10 @@ class _Store:
     """Keys and values in SQLite's own temporary file, which the system removes in any case."""
 
     def __init__(self) -> None:
-        self._database = sqlite3.connect("", isolation_level=None)
-        for line in (
-            # It outlives nothing: no journal, no syncing.
-            "PRAGMA journal_mode = OFF",
-            "PRAGMA synchronous = OFF",
-            f"PRAGMA cache_size = -{_CACHE_KIB}",
+        self._database = scratch(
             "CREATE TABLE resolution (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID",
-        ):
-            self._database.execute(line)
+            cache_kib=_CACHE_KIB,
+        )
 
     def put(self, values: dict[bytes, bytes | None]) -> None:
         with room():

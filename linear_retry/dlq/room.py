@@ -1,4 +1,4 @@
-"""What is said where a temporary file cannot grow?"""
+"""Where is kept what is too much for memory, and what is said where that cannot grow?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ from linear_retry.errors import LinearRetryError
 
 class NoRoomError(LinearRetryError):
     """The temporary file cannot be written."""
+
+
+def scratch(*lines: str, cache_kib: int = 16_384) -> sqlite3.Connection:
+    """SQLite's own temporary database, its tables made by `lines`.
+
+    It has no name in any directory, and no file at all while its pages fit into the cache; the
+    system removes it however the process ends. It outlives nothing: no journal, no syncing.
+    """
+    database = sqlite3.connect("", isolation_level=None)
+    settings = ("journal_mode = OFF", "synchronous = OFF", f"cache_size = -{cache_kib}")
+    for line in (*(f"PRAGMA {setting}" for setting in settings), *lines):
+        database.execute(line)
+    return database
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
-from types import TracebackType
 
 from linear_retry.errors import UsageError
 from linear_retry.kafka import contents
@@ -233,12 +232,7 @@ class EmbeddedKafka:
         cluster.ask("set_group_consumer_heartbeat_interval_ms", self._heartbeat_interval_ms)
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         cluster, self._running = self._cluster, None
         cluster.close()
 
