@@ -179,13 +179,13 @@ class PartitionRevived:
 class DataLost:
     """The broker has removed messages from `offset` to `next_offset - 1` before we read them.
 
-    `next_offset` is None while it is not known yet (`auto.offset.reset` decides where to go on).
+    `next_offset` is where it goes on, as `auto.offset.reset` says.
     """
 
     topic: str
     partition: int
     offset: int
-    next_offset: int | None
+    next_offset: int
 
 
 @dataclass(frozen=True, slots=True)

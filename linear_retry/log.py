@@ -145,9 +145,9 @@ def _trouble_line(
                 f"{event.topic}[{event.partition}] begins anew at {at}: {event.reason}",
             )
         case e.DataLost():
-            until = "?" if event.next_offset is None else str(event.next_offset)
             return logging.ERROR, (
-                f"data lost: {_place(event)} is not on the broker any more; it goes on at {until}. "
+                f"data lost: {_place(event)} is not on the broker any more; it goes on at "
+                f"{event.next_offset}. "
                 "Retention removed it before it was read: raise the topic's retention.ms"
             )
         case e.HandlerTooSlow():

@@ -200,7 +200,6 @@ def test_the_line_about_an_unsent_letter_says_when_it_is_sent_again(
         (_sample(PartitionRevived), "begins anew at 1042: the reason"),
         (_sample(PartitionRevived, offset=None), "at the committed offset"),
         (_sample(DataLost), "goes on at 2000."),
-        (_sample(DataLost, next_offset=None), "goes on at ?."),
         (
             _sample(RetentionTooShort),
             "waits 7200 s in total, and orders keeps its messages for 3600 s",

@@ -130,9 +130,6 @@ HOLD = {
         stopped(3, "two"),
     ],
     "retention was faster, and it was said": life(said(1, events.DataLost(*P0, 0, 3)), *BOTH),
-    "retention was faster, and nobody knew by how much": life(
-        said(1, events.DataLost(*P0, 0, None)), attempt(1, 2), *BOTH
-    ),
     "a circuit is open for long, and then again": life(
         *BOTH,
         attempt(1, 0, how="failed"),

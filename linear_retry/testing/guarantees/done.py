@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from linear_retry import events
 from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Begun, Ended, Entry, Place, Said
+from linear_retry.testing.event_log import Ended, Entry, Place, Said
 from linear_retry.testing.guarantees.runs import Runs
 
 Run: TypeAlias = tuple[Partition, int, int]
@@ -20,19 +20,11 @@ class Done:
 
     def __init__(self) -> None:
         self._offsets: dict[Partition, Runs] = defaultdict(Runs)
-        self._lost_from: dict[Partition, int] = {}
 
     def feed(self, entry: Entry) -> None:
         """What happened next."""
         for partition, begin, end in runs_done_by(entry):
             self._offsets[partition].add_range(begin, end)
-        match entry:
-            case Said(_, _, events.DataLost(topic, number, offset, None)):
-                self._lost_from[topic, number] = offset
-            case Begun(_, _, (topic, number, offset)) if (topic, number) in self._lost_from:
-                # It was said to be lost up to nobody knew where: up to what is read next.
-                begin = self._lost_from.pop((topic, number))
-                self._offsets[topic, number].add_range(begin, offset)
 
     def in_partition(self, partition: Partition) -> Runs:
         """The offsets; not a copy."""
@@ -58,8 +50,7 @@ def _runs_done_by_event(event: events.Event) -> tuple[Run, ...]:
         case events.DeadLettered() | events.Skipped() | events.PassedOver():
             return (_run(place_of(event)),)
         case events.DataLost():
-            until = event.offset + 1 if event.next_offset is None else event.next_offset
-            return (((event.topic, event.partition), event.offset, until),)
+            return (((event.topic, event.partition), event.offset, event.next_offset),)
         case _:
             return ()
 
