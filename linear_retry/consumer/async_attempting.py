@@ -58,7 +58,7 @@ class AsyncAttempting:
         try:
             if self._stop.asked or self._now_s() > work.begin_by_s:
                 return
-            await self._attempt_each(coming)
+            await self._attempt_each(work, coming)
         except _NothingToAwaitError:
             raise UsageError(
                 f"handler={self._handler!r} returned nothing to await; give an async def function, "
@@ -81,10 +81,12 @@ class AsyncAttempting:
             work.note_taken(coming, in_hand=self.in_hand)
             self.in_hand = False
 
-    async def _attempt_each(self, coming: Iterator[Message]) -> None:
+    async def _attempt_each(self, work: Work, coming: Iterator[Message]) -> None:
         breathe_at_s = self._now_s() + _BREATHE_EVERY_S
         for message in coming:
             self.in_hand = True
+            # Not at the end only: on a loop that is closed there may be none, and the thread goes.
+            work.note_taken(coming, in_hand=True)
             await self._awaitable(message)
             self.in_hand = False
             if self._now_s() >= breathe_at_s:
