@@ -25,6 +25,21 @@ def log_listener_failure(listener: object) -> None:
     logger.exception("the listener %r raised; the consumer goes on", listener)
 
 
+def log_journal_losses(topic: str, dropped: int, error: str) -> None:
+    """Events are not in the journal. At most once a minute."""
+    logger.warning(
+        "journal: %d events so far are not in %s%s; the consumer goes on",
+        dropped,
+        topic,
+        f" ({error})" if error else "",
+    )
+
+
+def log_journal_topic_missing(topic: str) -> None:
+    """At the start: its events will be dropped until somebody makes it."""
+    logger.warning("journal: no such topic: %s; create it. The consumer goes on", topic)
+
+
 def _line(event: e.Event) -> tuple[int, str]:
     match event:
         case e.CircuitOpened() | e.ProbeFailed() | e.RetriedNow() | e.CircuitClosed():

@@ -1,0 +1,164 @@
+"""Which entries reach the journal's topic, and how many do not?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from threading import Thread
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from linear_retry.errors import ConfigurationError
+
+_RENEW_EVERY_S = 30.0
+_TOO_LARGE = frozenset(
+    {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.RECORD_LIST_TOO_LARGE}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One entry, as it is written. Its timestamp is when it was told."""
+
+    key: bytes
+    value: bytes
+    at_ms: int
+
+
+class JournalProducer:
+    """A confluent_kafka `Producer` that never waits but in `flush`, and counts what it drops.
+
+    Called by one thread. Reports are heard when the next record is sent; librdkafka's own thread
+    does the sending. What waits is bounded by the producer's queue.
+
+    A producer whose deliveries fail is replaced, at most once in 30 s, by one that takes along what
+    still waits: it may have lost sight of all brokers for ever, without a word (librdkafka #5301),
+    or take a topic for missing that is there by now. A record may be written twice by that.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        config: Mapping[str, Any],
+        now_s: Callable[[], float],
+        producer: Callable[..., Any] = Producer,
+    ) -> None:
+        """Connects at `check`, or at the first `send`."""
+        self.dropped = 0
+        self.trouble = ""
+        """What has gone wrong last, since the last record that was written."""
+        self._topic = topic
+        self._config = dict(config)
+        self._now_s = now_s
+        self._make = producer
+        self._producer: Any = None
+        self._life = 0
+        self._sent = 0
+        self._waiting: dict[int, Record] = {}
+        self._failing = False
+        self._renew_at_s = -math.inf
+
+    def check(self) -> None:
+        """Raises `ConfigurationError` where librdkafka refuses a key. Makes the handle."""
+        try:
+            self._handle()
+        except (KafkaException, ValueError, TypeError) as error:
+            raise ConfigurationError(
+                f"librdkafka refuses the journal producer's configuration: {error}; correct the "
+                "key it names, in Journal(config=...)"
+            ) from error
+
+    def send(self, record: Record) -> None:
+        """Hand one record over, and hear what became of others. Never waits, and never raises."""
+        self._hear()
+        if self._failing and self._producer and self._now_s() >= self._renew_at_s:
+            self._renew()
+        self._sent += 1
+        self._waiting[self._sent] = record
+        self._produce(self._sent, record)
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait for what is on its way, at most so long; drop the rest, and the producer."""
+        if self._producer is not None:
+            self._producer.flush(timeout_s)
+            self._let_go().join(timeout_s)
+        self.dropped += len(self._waiting)
+        self._waiting.clear()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _handle(self) -> Any:
+        if self._producer is None:
+            self._producer = self._make(self._config | {"error_cb": self._on_error})
+        return self._producer
+
+    def _hear(self) -> None:
+        if self._producer is not None:
+            self._producer.poll(0)
+
+    def _produce(self, number: int, record: Record) -> None:
+        report = partial(self._report, self._life, number)
+        options = {"timestamp": record.at_ms, "on_delivery": report}
+        try:
+            self._handle().produce(self._topic, record.value, record.key, **options)
+        except BufferError:
+            # Why it is full says more than that it is.
+            self._drop(number, self.trouble or "its queue is full")
+        except KafkaException as error:
+            self._fail(number, error.args[0])
+
+    def _report(
+        self, life: int, number: int, error: KafkaError | None, _: Message | None = None
+    ) -> None:
+        if life != self._life:
+            return  # its successor has it
+        if error is None:
+            self._waiting.pop(number, None)
+            self.trouble = ""
+        else:
+            self._fail(number, error)
+
+    def _fail(self, number: int, error: KafkaError) -> None:
+        if error.code() not in _TOO_LARGE:
+            self._failing = True
+        self._drop(number, error.str())
+
+    def _drop(self, number: int, why: str) -> None:
+        if self._waiting.pop(number, None) is not None:
+            self.dropped += 1
+        self.trouble = why
+
+    def _renew(self) -> None:
+        self._renew_at_s = self._now_s() + _RENEW_EVERY_S
+        self._failing = False
+        self._let_go()
+        for number, record in list(self._waiting.items()):
+            self._produce(number, record)
+
+    def _let_go(self) -> Thread:
+        """Forget the present producer, with its stale view of brokers and topics.
+
+        In a thread: librdkafka would wait for its own, and they for the name service, where that is
+        down too.
+        """
+        self._life += 1
+        self._producer.purge(blocking=False)
+        self._producer.poll(0)
+        last = [self._producer]
+        self._producer = None
+        thread = Thread(target=_end, args=[last], name="linear_retry journal", daemon=True)
+        thread.start()
+        return thread
+
+    def _on_error(self, error: KafkaError) -> None:
+        self.trouble = error.str()
+
+
+def _end(last: list[Any]) -> None:
+    """Hear every report: what is not heard keeps its memory. Then the handle goes, here."""
+    producer = last.pop()
+    while len(producer):
+        producer.flush(1.0)
