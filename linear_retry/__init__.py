@@ -19,6 +19,7 @@ from linear_retry.errors import (
     UsageError,
 )
 from linear_retry.events import Event, Listener
+from linear_retry.journal import Journal
 from linear_retry.scope import Scope
 from linear_retry.strategy import Strategy
 
@@ -34,6 +35,7 @@ __all__ = [
     "ExhaustedError",
     "FencedError",
     "HandlerTooSlowError",
+    "Journal",
     "LinearConsumer",
     "LinearRetryError",
     "Listener",

@@ -32,6 +32,7 @@ from linear_retry.consumer.steering import Steering
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.transactional_way import TransactionalWay
 from linear_retry.events import Event
+from linear_retry.journal import Journal
 from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.admin import Admin
 from linear_retry.kafka.client import Client
@@ -60,6 +61,7 @@ class Plan:
     topics: Sequence[str]
     choices: Choices
     dead_letters: DeadLetters | None
+    journals: Sequence[Journal]
     strategy_total_s: float
     answer_within_s: float
     start_timeout_s: float
@@ -79,8 +81,7 @@ class Assembly:
         self.parts = parts = _parts(plan, circuits, emit)
         steering = Steering(parts)
         gate = Gate(parts, steering)
-        own_topics = frozenset({plan.dead_letters.topic} if plan.dead_letters else ())
-        rebalance = Rebalance(parts, steering, gate, own_topics)
+        rebalance = Rebalance(parts, steering, gate, _own_topics(plan))
         parts.client.tell(rebalance)
         self._admin = Admin(_admin_config(plan), plan.outside.admin)
         self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
@@ -106,6 +107,8 @@ class Assembly:
         missing_topics(counts, [*plan.topics, *ours])
         if self.letters is not None:
             self.letters.prepare(counts[self.letters.topic])
+        for journal in plan.journals:
+            journal.prepare(counts)
         self._retention.ask(plan.topics)
         parts.client.subscribe(list(plan.topics))
 
@@ -171,6 +174,11 @@ def _parts(plan: Plan, circuits: Circuits, emit: Callable[[Event], None]) -> Par
         session_timeout_s=settings.session_timeout_s,
     )
     return Parts(settings, client, clock, ownership, Offsets(), circuits, reading, emit)
+
+
+def _own_topics(plan: Plan) -> frozenset[str]:
+    letters = {plan.dead_letters.topic} if plan.dead_letters else set()
+    return frozenset(letters | {journal.topic for journal in plan.journals})
 
 
 def _admin_config(plan: Plan) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.startup import refuse_own_topics
 from linear_retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
 from linear_retry.errors import ConfigurationError, UsageError
+from linear_retry.journal import Journal
 from linear_retry.kafka.producer_settings import (
     delivery_timeout_ms,
     producer_config,
@@ -47,6 +48,7 @@ def plan(
     start_timeout_s: float,
     close_timeout_s: float,
     outside: Outside,
+    journals: Sequence[Journal] = (),
 ) -> Plan:
     """Everything that a consumer is made of, checked. Raises `ConfigurationError`."""
     policy = _policy(strategy, on_exhausted, on_permanent)
@@ -54,6 +56,7 @@ def plan(
     _check_choice("scope", scope, get_args(ScopeKind))
     _check_topics(topics)
     _check_letters(letters, policy, topics)
+    _check_journals(journals, letters, topics)
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
     settings = consumer_settings(config)
@@ -71,6 +74,7 @@ def plan(
             outside.dice,
         ),
         dead_letters=letters,
+        journals=tuple(journals),
         strategy_total_s=strategy.total_s,
         start_timeout_s=start_timeout_s,
         close_timeout_s=close_timeout_s,
@@ -171,6 +175,18 @@ def _check_letters(letters: DeadLetters | None, policy: Policy, topics: Sequence
     if not isinstance(letters, DeadLetters):
         raise ConfigurationError(f"dead_letters={letters!r}: a topic's name, or DeadLetters(...)")
     refuse_own_topics(topics, [letters.topic])
+
+
+def _check_journals(
+    journals: Sequence[Journal], letters: DeadLetters | None, topics: Sequence[str]
+) -> None:
+    for journal in journals:
+        refuse_own_topics(topics, [journal.topic])
+        if letters is not None and letters.topic == journal.topic:
+            raise ConfigurationError(
+                f"Journal topic={journal.topic!r}: it is where the dead letters go, and whoever "
+                "replays those would find no letters; choose another topic"
+            )
 
 
 def _check_types(types: tuple[Any, ...]) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
-from linear_retry.consumer.assembly import Outside
+from linear_retry.consumer.assembly import Outside, Plan
 from linear_retry.consumer.async_attempting import AsyncHandler
 from linear_retry.consumer.attempting import Handler
 from linear_retry.consumer.attempts import Attempt
@@ -19,6 +19,7 @@ from linear_retry.consumer.owning import Owning
 from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
+from linear_retry.journal import Journal, Speaker
 from linear_retry.scope import Scope, ScopeKind
 from linear_retry.strategy import Strategy
 
@@ -62,6 +63,8 @@ class LinearConsumer:
 
         Raises `ConfigurationError` with key, value, rule and remedy.
         """
+        listeners = tuple(listeners)
+        journals = [listener for listener in listeners if isinstance(listener, Journal)]
         wanted = plan(
             config,
             topics,
@@ -74,7 +77,10 @@ class LinearConsumer:
             start_timeout_s=start_timeout_s,
             close_timeout_s=close_timeout_s,
             outside=_outside or Outside(),
+            journals=journals,
         )
+        for journal in journals:
+            journal.bind(_speaker(wanted))
         self._circuits = Circuits(wanted.settings.group_id, breaker_listener_failed)
         self._owning = Owning(wanted, self._circuits, Listeners(listeners).tell)
         self._gives_up = wanted.dead_letters is not None
@@ -213,3 +219,17 @@ class LinearConsumer:
         It follows the circuit. Do not call through it, and do not open or close it.
         """
         return self._circuits.breaker(scope or Scope())
+
+
+def _speaker(wanted: Plan) -> Speaker:
+    """Who is speaking in the journal."""
+    settings, outside = wanted.settings, wanted.outside
+    return Speaker(
+        group=settings.group_id,
+        static_member=settings.static_member,
+        connection=settings.connection,
+        close_timeout_s=wanted.close_timeout_s,
+        now_s=outside.clock.now_s,
+        utc_ms=outside.clock.utc_ms,
+        producer=outside.producer,
+    )

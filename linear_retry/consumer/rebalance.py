@@ -36,7 +36,7 @@ class Rebalance:
         if matched:
             raise ConfigurationError(
                 f"the subscription matches {', '.join(matched)}, to which this consumer writes its "
-                "dead letters: they would be consumed again; narrow the pattern"
+                "dead letters or its journal: it would consume them; narrow the pattern"
             )
         parts = self._parts
         self._asked_before |= {key for key in partitions if parts.client.awaits_commit(key)}
