@@ -3,7 +3,9 @@
 from linear_retry.consumer.attempts import Attempt
 from linear_retry.consumer.circuits import CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
+from linear_retry.consumer.health import Health
 from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.consumer.tally import Counts
 from linear_retry.errors import (
     BrokerError,
     ConfigurationError,
@@ -28,6 +30,7 @@ __all__ = [
     "BrokerError",
     "CircuitView",
     "ConfigurationError",
+    "Counts",
     "DataLossError",
     "DeadLetterError",
     "DeadLetters",
@@ -35,6 +38,7 @@ __all__ = [
     "ExhaustedError",
     "FencedError",
     "HandlerTooSlowError",
+    "Health",
     "Journal",
     "LinearConsumer",
     "LinearRetryError",

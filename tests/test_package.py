@@ -90,6 +90,8 @@ _MAY_IMPORT = {
     "kafka": {"kafka"} | _PURE | _EVERYONES,
     "journal": {"kafka", "log"} | _PURE | _EVERYONES,
     "consumer": {"consumer", "journal", "kafka", "log"} | _PURE | _EVERYONES,
+    "metrics": {"metrics", "consumer"} | _EVERYONES,
+    "health": {"health", "metrics", "consumer"} | _EVERYONES,
     "testing": {"testing", "consumer", "kafka"} | _PURE | _EVERYONES,
     # The root is what a user imports: demos show that, so they import it too.
     "": {"consumer", "journal", "strategy"} | _EVERYONES,
@@ -139,7 +141,7 @@ def test_no_module_loads_itself() -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-_OWNERS = {"circuits", "limit", "offsets", "overruns", "ownership", "reading", "requests"}
+_OWNERS = {"circuits", "limit", "offsets", "overruns", "ownership", "reading", "requests", "tally"}
 
 
 @pytest.mark.parametrize("owner", sorted(_OWNERS))
@@ -169,6 +171,7 @@ _DOORS = {
     "rich": ["cli", "demo"],
     "orjson": ["cli", "demo", "dlq"],
     "httpx": ["demo"],
+    "prometheus_client": ["metrics"],
     "pytest": ["testing.pytest_plugin"],
 }
 
@@ -195,6 +198,7 @@ def test_no_other_library_is_there() -> None:
 def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
     """A service that only consumes does not pay for the command line, the demo or Spark."""
     unneeded = ("typer", "rich", "orjson", "httpx", "pyspark", "pytest", "hypothesis")
+    unneeded += ("prometheus_client",)
     code = (
         "import sys, linear_retry; "
         f"print(*sorted({set(unneeded)!r} & sys.modules.keys()), "

@@ -89,6 +89,7 @@ class Applying:
         Raises `ExhaustedError` or `PermanentError` where the user chose to stop.
         """
         parts, choices = self._parts, self._choices
+        parts.tally.failed += 1
         failure = self._classify(error)
         held = before.failed(error, parts.clock.utc_ms())
         decision = decide(
@@ -158,6 +159,7 @@ class Applying:
         or another loop would send the letter once more.
         """
         parts = self._parts
+        parts.tally.succeeded += outcome == "recovered"
         if outcome == "recovered":
             self.succeeded()
         parts.offsets.done({held.partition: held.offset + 1})

@@ -14,6 +14,7 @@ from linear_retry.consumer.clock import Clock, SystemClock
 from linear_retry.consumer.closing import close
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.gate import Gate
+from linear_retry.consumer.lag import Lag
 from linear_retry.consumer.letters import Letters, Way
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.offsets import Offsets
@@ -30,6 +31,7 @@ from linear_retry.consumer.sight import Sight
 from linear_retry.consumer.startup import RetentionCheck, missing_topics, partition_counts
 from linear_retry.consumer.steering import Steering
 from linear_retry.consumer.stop import StopFlag
+from linear_retry.consumer.tally import Tally
 from linear_retry.consumer.transactional_way import TransactionalWay
 from linear_retry.events import Event
 from linear_retry.journal import Journal
@@ -73,17 +75,25 @@ class Assembly:
     """The parts of one running consumer, joined. Made by the owner thread: here I/O begins."""
 
     def __init__(
-        self, plan: Plan, circuits: Circuits, emit: Callable[[Event], None], stop: StopFlag
+        self,
+        plan: Plan,
+        circuits: Circuits,
+        emit: Callable[[Event], None],
+        stop: StopFlag,
+        tally: Tally | None = None,
     ) -> None:
         """Raises `ConfigurationError` where librdkafka refuses a key."""
         self._plan = plan
         self._stop = stop
-        self.parts = parts = _parts(plan, circuits, emit)
+        self.parts = parts = _parts(plan, circuits, emit, tally or Tally())
         steering = Steering(parts)
         gate = Gate(parts, steering)
         rebalance = Rebalance(parts, steering, gate, _own_topics(plan))
         parts.client.tell(rebalance)
         self._admin = Admin(_admin_config(plan), plan.outside.admin)
+        # A handle of its own: its questions are asked by other threads.
+        lag_admin = Admin(_admin_config(plan), plan.outside.admin)
+        self.lag = Lag(parts.settings, parts.ownership, parts.offsets, lag_admin)
         self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
         self.letters = self._letters(steering) if plan.dead_letters else None
         self.requests = Requests()
@@ -125,6 +135,7 @@ class Assembly:
                 close(self.parts, commit=commit, timeout_s=left_s)
             finally:
                 self._admin.close()
+                self.lag.close()
 
     def _letters(self, steering: Steering) -> Letters:
         plan = self._plan
@@ -161,7 +172,7 @@ class Assembly:
         )
 
 
-def _parts(plan: Plan, circuits: Circuits, emit: Callable[[Event], None]) -> Parts:
+def _parts(plan: Plan, circuits: Circuits, emit: Callable[[Event], None], tally: Tally) -> Parts:
     clock, settings = plan.outside.clock, plan.settings
     transactional = plan.dead_letters is not None and plan.dead_letters.transactional
     client = Client(settings, plan.outside.consumer, transactional=transactional)
@@ -173,7 +184,7 @@ def _parts(plan: Plan, circuits: Circuits, emit: Callable[[Event], None]) -> Par
         max_poll_interval_s=settings.max_poll_interval_s,
         session_timeout_s=settings.session_timeout_s,
     )
-    return Parts(settings, client, clock, ownership, Offsets(), circuits, reading, emit)
+    return Parts(settings, client, clock, ownership, Offsets(), circuits, reading, emit, tally)
 
 
 def _own_topics(plan: Plan) -> frozenset[str]:

@@ -57,6 +57,7 @@ class Circuit:
 
     state: Literal["open", "half-open"]
     opened_at_s: float
+    opened_at: datetime
     retry_at_s: float
     retry_at: datetime
     held: Held | None
@@ -64,7 +65,10 @@ class Circuit:
 
 @dataclass(frozen=True, slots=True)
 class CircuitView:
-    """What anyone may see of a circuit; None where nothing is held. `retry_at` is aware, UTC."""
+    """What anyone may see of a circuit; None where nothing is held.
+
+    `retry_at`, and `since`, when it was opened, are aware, UTC; None where it is closed.
+    """
 
     state: CircuitState
     retry_at: datetime | None = None
@@ -73,6 +77,7 @@ class CircuitView:
     partition: int | None = None
     offset: int | None = None
     error: str | None = None
+    since: datetime | None = None
 
 
 _CLOSED = CircuitView("closed")
@@ -158,11 +163,13 @@ class Circuits:
     def open(self, scope: Scope, held: Held, now_s: float, delay_s: float, now_ms: int) -> Circuit:
         """Open, or open again after a probe: the time it was first opened stays."""
         before = self._open.get(scope)
+        now = datetime.fromtimestamp(now_ms / 1000, UTC)
         circuit = Circuit(
             "open",
             opened_at_s=before.opened_at_s if before else now_s,
+            opened_at=before.opened_at if before else now,
             retry_at_s=now_s + delay_s,
-            retry_at=datetime.fromtimestamp(now_ms / 1000, UTC) + timedelta(seconds=delay_s),
+            retry_at=now + timedelta(seconds=delay_s),
             held=held,
         )
         self._put(scope, circuit)
@@ -254,10 +261,11 @@ class Circuits:
 def _view(circuit: Circuit) -> CircuitView:
     held = circuit.held
     if held is None:
-        return CircuitView(circuit.state, circuit.retry_at)
+        return CircuitView(circuit.state, circuit.retry_at, since=circuit.opened_at)
     error = None if held.error is None else brief(held.error)
+    place = (*held.partition, held.offset)
     return CircuitView(
-        circuit.state, circuit.retry_at, held.failures, *held.partition, held.offset, error
+        circuit.state, circuit.retry_at, held.failures, *place, error, circuit.opened_at
     )
 
 

@@ -32,6 +32,7 @@ class Gate:
         self._complaints = Complaints()
         self._refusals = Complaints()
         self._unexplained: tuple[KafkaError, float] | None = None
+        self._ends: dict[Partition, int] = {}
 
     def admit(self, arrivals: list[Message]) -> None:
         """Let the messages among these join the read-ahead; errors are dealt with.
@@ -61,6 +62,22 @@ class Gate:
             else:
                 self._place(message, partition, _offset(message), serial)
 
+    def note_ends(self) -> None:
+        """Of each partition that has told its end: what is behind its last message is no message.
+
+        Transaction markers, or what was aborted: the lag counts them otherwise. Not while a letter
+        is awaited: the message it is for is neither done nor in memory then.
+        """
+        if not self._ends:
+            return
+        parts, ends, self._ends = self._parts, self._ends, {}
+        following = {partition_of(message): _offset(message) + 1 for message in parts.reading.ahead}
+        for partition, end in ends.items():
+            if parts.ownership.have_spoken([partition]) and not parts.circuits.stops(partition):
+                start = following.get(partition) or parts.offsets.next_offset(partition)
+                if start is not None and start <= end:
+                    parts.offsets.note_tail(partition, start, end)
+
     # -- one message, or the end of a partition ----------------------------------------------
 
     def _place(self, message: Message, partition: Partition, offset: int, serial: int) -> None:
@@ -80,6 +97,8 @@ class Gate:
         believed = self._is_next(partition, offset) and self._is_anchored(partition)
         if believed and is_message:
             self._let_in(message, partition, offset)
+        elif believed:
+            self._ends[partition] = offset
 
     def _is_next(self, partition: Partition, offset: int) -> bool:
         parts = self._parts

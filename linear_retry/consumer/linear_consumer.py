@@ -14,13 +14,15 @@ from linear_retry.consumer.attempts import Attempt
 from linear_retry.consumer.checks import Transient, check_async_handler, check_handler, plan
 from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
+from linear_retry.consumer.health import Health, Vitals
 from linear_retry.consumer.listeners import Listeners, breaker_listener_failed
 from linear_retry.consumer.owning import Owning
+from linear_retry.consumer.tally import Counts, Tally
 from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal import Journal, Speaker
-from linear_retry.scope import Scope, ScopeKind
+from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.strategy import Strategy
 
 
@@ -32,8 +34,8 @@ class LinearConsumer:
     strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
 
     One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
-    `close`, `retry_now`, `give_up`, `circuits` and `breaker` are for any thread. A context manager:
-    leaving it closes.
+    `close`, `retry_now`, `give_up`, `circuits`, `breaker`, `health`, `counts` and `lag` are for any
+    thread. A context manager: leaving it closes. `group_id` is its group's name.
     """
 
     def __init__(
@@ -82,7 +84,10 @@ class LinearConsumer:
         for journal in journals:
             journal.bind(_speaker(wanted))
         self._circuits = Circuits(wanted.settings.group_id, breaker_listener_failed)
-        self._owning = Owning(wanted, self._circuits, Listeners(listeners).tell)
+        self.group_id = wanted.settings.group_id
+        self._tally, vitals = Tally(), Vitals(wanted.outside.clock.utc_ms)
+        told = Listeners((self._tally.hear, vitals.hear, *listeners))
+        self._owning = Owning(wanted, self._circuits, told.tell, vitals, self._tally)
         self._gives_up = wanted.dead_letters is not None
         self._ready: Iterator[Attempt] = iter(())
 
@@ -212,6 +217,26 @@ class LinearConsumer:
     def circuits(self) -> Mapping[Scope, CircuitView]:
         """An immutable snapshot. `Scope()` is the whole consumer's."""
         return self._circuits.views
+
+    def health(self) -> Health:
+        """How it is now: alive, ready, and whether it consumes, waits, hangs or has ended."""
+        return self._owning.health()
+
+    @property
+    def counts(self) -> Counts:
+        """What it has done since it was made: attempts, their time, waits, and each event."""
+        return self._tally.counts()
+
+    def lag(self, timeout_s: float = 2.0) -> dict[Partition, int]:
+        """How many offsets its group has still to read in each partition that it has now.
+
+        Asked of the brokers, so it is right while everything is paused: from what the group has
+        committed to the last offset that it may read. Offsets of which the consumer has seen that
+        they are no messages (transaction markers at the end) do not count; others inside do.
+        Partitions without an answer in `timeout_s` are left out. Waits for that: not for a handler
+        or a listener.
+        """
+        return self._owning.lag(timeout_s)
 
     def breaker(self, scope: Scope | None = None) -> Breaker:
         """The pybreaker of a scope (the whole consumer's, unless given), for its listeners.

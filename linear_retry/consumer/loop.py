@@ -91,6 +91,7 @@ class Loop:
     def _turn(self) -> Generator[Work]:
         parts = self._parts
         self._admit(lambda: parts.reading.read(self._timeout_s()))
+        self._gate.note_ends()
         self._keep_house()
         due = parts.circuits.due(parts.clock.now_s())
         for scope in dict.fromkeys([*self._operating.look(), *due]):
@@ -116,6 +117,7 @@ class Loop:
         self._stop.allow_until(min(parts.reading.deadline_s, parts.circuits.next_retry_at_s()))
         begun_s = parts.clock.now_s()
         work = Work(messages, begin_by_s=parts.reading.overruns_at_s)
+        parts.tally.hand_out(messages[0], begun_s)
         try:
             yield work
         finally:  # also where whoever attempts it leaves: what is done is done
@@ -128,6 +130,7 @@ class Loop:
         self._done(work.messages[: work.handled])
         del reading.ahead[: work.handled]
         reading.note_speed(work.handled, self._parts.clock.now_s() - begun_s)
+        self._parts.tally.succeeded += work.handled
         if work.handled:
             self._applying.succeeded()
         if work.error is not None:
@@ -165,6 +168,7 @@ class Loop:
         self._operating.begin(held)
         begin_by_s = self._parts.reading.overruns_at_s
         work = Work([held.message], held.failures + 1, begin_by_s=begin_by_s)
+        self._parts.tally.hand_out(held.message, self._parts.clock.now_s())
         try:
             yield work
         finally:
@@ -222,9 +226,10 @@ class Loop:
         self._parts.offsets.done(last)
 
     def _too_slow(self, message: Message) -> bool:
-        """Whether the group has given up on us meanwhile: then nothing is stored."""
+        """It is back. Whether the group has given up on us meanwhile: then nothing is stored."""
         parts = self._parts
         now_s = parts.clock.now_s()
+        parts.tally.take_back(now_s)
         if not parts.reading.overran(now_s):
             return False
         partition, offset = partition_of(message), message.offset() or 0

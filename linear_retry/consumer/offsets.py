@@ -21,6 +21,7 @@ class _Position:
     reset_to: int | None = None
     anchored: bool = True
     sealed: bool = False
+    tail: tuple[int, int] = (0, 0)
 
 
 class Offsets:
@@ -100,6 +101,21 @@ class Offsets:
             return position.next_offset is not None or position.reset_to is not None
         return position.next_offset is not None and missing_offset < position.next_offset
 
+    def where(self, partition: Partition) -> int | None:
+        """As `next_offset`, for any thread: also None where the partition is not ours any more."""
+        position = self._positions.get(partition)
+        return None if position is None else position.next_offset
+
+    def to_read(self, partition: Partition, committed: int, end: int) -> int:
+        """How many offsets there are from `committed` to `end`, but for what is known to be none.
+
+        For any thread.
+        """
+        position = self._positions.get(partition)
+        first, last = (0, 0) if position is None else position.tail
+        hidden = max(min(last, end) - max(first, committed), 0)
+        return max(end - committed - hidden, 0)
+
     # -- commands --------------------------------------------------------------------------
 
     def begin(self, partitions: Iterable[Partition]) -> None:
@@ -121,6 +137,7 @@ class Offsets:
         position.next_offset = offset
         position.committed = None
         position.reset_to = None
+        position.tail = (0, 0)
 
     def reset(self, partition: Partition, to: int, *, anchored: bool) -> None:
         """`auto.offset.reset` says where it goes on, and the next offset to come is believed.
@@ -142,6 +159,10 @@ class Offsets:
             if position is not None:
                 position.next_offset = next_offset
                 position.doubted = None
+
+    def note_tail(self, partition: Partition, start: int, end: int) -> None:
+        """From `start` to `end` there is no message: transaction markers, or what was aborted."""
+        self._positions[partition].tail = start, end
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         """The broker has acknowledged these."""

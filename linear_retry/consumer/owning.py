@@ -13,12 +13,15 @@ from linear_retry.consumer.attempting import Handler, run
 from linear_retry.consumer.attempts import Attempt, Attempts
 from linear_retry.consumer.awaiting import Awaiting, HandOver
 from linear_retry.consumer.circuits import Circuits
+from linear_retry.consumer.health import Health, Signs, Vitals, judge
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.requests import RequestKind, checked_place, denied
 from linear_retry.consumer.signals import deferring_interrupts, stopping_on_signals
 from linear_retry.consumer.stop import StopFlag
+from linear_retry.consumer.tally import Tally
 from linear_retry.consumer.tenure import Tenure
 from linear_retry.events import Event
+from linear_retry.scope import Partition
 
 
 class Owning:
@@ -28,10 +31,20 @@ class Owning:
     attempts of the owner's own loop, as long as that needs nothing else.
     """
 
-    def __init__(self, plan: Plan, circuits: Circuits, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        circuits: Circuits,
+        emit: Callable[[Event], None],
+        vitals: Vitals,
+        tally: Tally,
+    ) -> None:
+        """`vitals` and `tally` hear what `emit` says."""
         self._plan = plan
         self._circuits = circuits
         self._emit = emit
+        self._vitals = vitals
+        self._tally = tally
         self._now_s = plan.outside.clock.now_s
         self._tenure = Tenure()
         self._attempts: Attempts | None = None
@@ -48,6 +61,31 @@ class Owning:
         if self.assembly is None or not self._tenure.joined or self.stop.asked:
             return denied()
         return self.assembly.requests.ask(kind, *place)
+
+    def health(self) -> Health:
+        """As it is now."""
+        clock, handed_out = self._plan.outside.clock, self._tally.handed_out
+        polled_s = None
+        if self.assembly is not None and self._tenure.joined:
+            polled_s = max(clock.now_s() - self.assembly.parts.reading.polled_at_s, 0.0)
+        return judge(
+            Signs(
+                utc_ms=clock.utc_ms(),
+                limit_s=self._plan.settings.max_poll_interval_s,
+                polled_s=polled_s,
+                handed_out=None if handed_out is None else handed_out[1],
+                joined=self._vitals.joined,
+                stopping=self.stop.asked,
+                end=self._vitals.end,
+                circuits=self._circuits.views,
+            )
+        )
+
+    def lag(self, timeout_s: float) -> dict[Partition, int]:
+        """Nothing before the start, and after the end."""
+        if self.assembly is None or not self._tenure.joined or self._vitals.end is not None:
+            return {}
+        return self.assembly.lag.ask(timeout_s)
 
     def close(self) -> None:
         """By the owner, or waited for; from within, on its way out."""
@@ -70,11 +108,12 @@ class Owning:
             loop = self._started()
             if not self.stop.asked:
                 run(loop, handler, self.stop, self._now_s)
+        self._vitals.finish()
 
     async def run_async(self, handler: AsyncHandler) -> None:
         """In a thread of ours, which closes at its end; `handler` in the present task."""
         awaiting = Awaiting(handler, self.stop, self._now_s)
-        with self._tenure.lent(), stopping_async_on_signals(self.stop.ask):
+        with self._tenure.lent(), stopping_async_on_signals(self.stop.ask), self._vitals:
             await awaiting.run(self._own)
 
     def begin(self) -> None:
@@ -98,6 +137,8 @@ class Owning:
                 attempts.take_back()
             raise
         if attempt is None or self._tenure.closing:
+            if self.stop.asked:
+                self._vitals.finish()
             raise StopIteration
         self.ready = attempts.ready
         return attempt
@@ -108,8 +149,10 @@ class Owning:
     def _use(self) -> Iterator[None]:
         try:
             with self._tenure.use():
+                self._vitals.begin()
                 try:
-                    yield
+                    with self._vitals:
+                        yield
                 finally:
                     if self.stop.asked and self.assembly is not None:
                         self.assembly.requests.close()
@@ -119,7 +162,7 @@ class Owning:
 
     def _started(self) -> Loop:
         if self.assembly is None:
-            self.assembly = Assembly(self._plan, self._circuits, self._emit, self.stop)
+            self.assembly = Assembly(self._plan, self._circuits, self._emit, self.stop, self._tally)
         if not self._tenure.joined:  # a start that raised is made good by the next use
             self.assembly.start()
             self._tenure.joined = True
@@ -152,11 +195,12 @@ class Owning:
 
     def _close(self) -> None:
         try:
-            with self._tenure.minding_what_is_final():
+            with self._tenure.minding_what_is_final(), self._vitals:
                 if self._attempts is not None and not self._tenure.forked:
                     self._attempts.settle()
         finally:
             if self.assembly is not None and not self._tenure.forked:
                 timeout_s = self._plan.close_timeout_s
                 self.assembly.close(commit=self._tenure.commits, timeout_s=timeout_s)
+            self._vitals.finish()
             self._tenure.closed.set()

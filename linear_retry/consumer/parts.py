@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.clock import Clock
 from linear_retry.consumer.offsets import Offsets
 from linear_retry.consumer.ownership import Ownership
 from linear_retry.consumer.reading import Reading
+from linear_retry.consumer.tally import Tally
 from linear_retry.events import Event
 from linear_retry.kafka.client import Client
 from linear_retry.kafka.settings import ConsumerSettings
@@ -27,3 +28,4 @@ class Parts:
     circuits: Circuits
     reading: Reading
     emit: Callable[[Event], None]
+    tally: Tally = field(default_factory=Tally)
