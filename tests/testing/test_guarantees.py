@@ -6,6 +6,7 @@ import pytest
 
 from linear_retry import events
 from linear_retry.testing import (
+    Alive,
     Away,
     Committed,
     Died,
@@ -515,6 +516,13 @@ def test_a_late_probe_is_seen(log: list[Entry], late: int) -> None:
     """Late is what the member had time for; a call in progress, a member that is not there, a
     letter's sending, and a held message that is gone excuse."""
     assert late == len(broken(log, [NothingLate()]))
+
+
+def test_what_is_removed_before_anybody_reads_it_is_not_waited_for() -> None:
+    """Compaction tells nobody, nor does retention where no offset was committed: a partition that
+    was read to its end was said to stand still."""
+    log = [*appended(), assigned(0), *attempt(1, 2), *attempt(1, 1, P1), stopped(60)]
+    assert [] == broken(log, [Alive()])
 
 
 def test_a_violation_is_a_text_to_read() -> None:

@@ -50,10 +50,12 @@ class _Wait:
     """What one partition waits for since when; the time that its owner's handler took is not in,
     nor that in which the owner could do nothing (`excused_s`).
 
-    `since` is None where it waits for nothing: it has no lag, or no owner.
+    `since` is None where it waits for nothing: it has no lag, or no owner. What is below
+    `reached`, the last offset that was attempted, is done or gone: it is read in order.
     """
 
     lag: set[int] = field(default_factory=set)
+    reached: int = -1
     owner: str | None = None
     since: Entry | None = None
     worked_s: float = 0.0
@@ -87,6 +89,7 @@ class Alive(Guarantee):
             case Begun(at_s, member, place):
                 self._look(entry, [place[:2]])
                 self._readers[member].begun_s = at_s
+                self._waits[place[:2]].reached = place[2]
             case Appended(_, _, place) if place[2] not in self._done.in_partition(place[:2]):
                 if not self._waits[place[:2]].lag:
                     self._look(entry, [place[:2]])
@@ -204,6 +207,11 @@ class Alive(Guarantee):
             if retry_at_s is not None:
                 waited_s -= max(retry_at_s - wait.since.at_s, 0.0)
             if waited_s > self._within_s:
+                # Not each time that one is attempted: thousands may have been removed unread.
+                wait.lag = {offset for offset in wait.lag if offset >= wait.reached}
+                if not wait.lag:
+                    wait.since = None
+                    continue
                 what = "which no open circuit stopped" if retry_at_s is None else "after retry_at"
                 text = (
                     f"{partition[0]}[{partition[1]}] stood still for {waited_s:.3f} s in "
