@@ -101,16 +101,22 @@ class KafkaOperations:
         place = TopicPartition(topic, partition, before_offset)
         self._ask(lambda admin: admin.delete_records([place]))
 
-    def produce(self, topic: str, records: Iterable[Record]) -> None:
-        """Write the records; returns when every one is acknowledged, raises if one is not."""
+    def produce(self, topic: str, records: Iterable[Record]) -> list[tuple[int, int]]:
+        """Write the records: partition and offset of each, once every one is acknowledged.
+
+        Raises if one is not.
+        """
         # Not idempotent: each new idempotent producer waits half a second for its id. In order all
         # the same, with one request at a time.
         producer = Producer(self.client_settings(**{"linger.ms": 5, "max.in.flight": 1}))
         failed: list[KafkaError] = []
+        written: list[tuple[int, int]] = []
 
-        def reported(error: KafkaError | None, _message: Message) -> None:
+        def reported(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 failed.append(error)
+            else:
+                written.append((message.partition() or 0, message.offset() or 0))
 
         for partition, key, value, headers in records:
             place = {"key": key, "value": value, "headers": list(headers), "partition": partition}
@@ -119,6 +125,7 @@ class KafkaOperations:
         left = producer.flush(_ANSWER_S)
         if failed or left:
             raise AssertionError(f"{topic}: {len(failed)} refused ({failed[:1]}), {left} not sent")
+        return written
 
     def read(self, topic: str, isolation_level: str = "read_committed") -> list[Message]:
         """Everything that is in the topic now, by partition and offset."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from linear_retry import LinearConsumer, Strategy, events
 from linear_retry.consumer.clock import SystemClock
@@ -16,15 +15,14 @@ from linear_retry.dead_letter import DeadLetter, parse
 from linear_retry.kafka import Message
 from linear_retry.kafka.messages import read
 from linear_retry.testing import Begun, Ended, Entry, EventLog, Place, Said
-from tests import dying_with_parent
 from tests.guarantees import done_places, violations
-from tests.kafka_operations import Headers, KafkaOperations, wait_until
+from tests.kafka_operations import Headers, KafkaOperations, Record, wait_until
 from tests.scenarios.child import Role
 from tests.scenarios.handlers import OutageError, Script
-from tests.scenarios.testimony import read_testimony
+from tests.scenarios.process import END_S, Process
 
-CHECKOUT = Path(__file__).parents[2]
-_END_S = 20.0
+_ALIVE_WITHIN_S = 20.0
+"""The watchdog of a dead partition is patient for 5 s, then for 10; and other work is going on."""
 
 _E = TypeVar("_E", bound=events.Event)
 
@@ -73,7 +71,7 @@ class Scene:
                 **options,
             },
         )
-        member = Member(consumer, self._witness.handler(name, handler))
+        member = Member(consumer, self._witness.handler(name, handler), self._dies(name))
         self._threads.append(member)
         return member
 
@@ -88,7 +86,7 @@ class Scene:
             script=script or {},
             options={"dead_letters": self.letters, **options},
         )
-        process = Process(role, self._directory / f"{name}.stderr")
+        process = Process(role, self._directory / f"{name}.stderr", self._dies(name))
         self._processes.append(process)
         return process
 
@@ -122,7 +120,21 @@ class Scene:
     ) -> None:
         """So many messages more in this partition."""
         values = [b"%d" % number for number in range(count)]
-        self.kafka.produce(self.topic, [(partition, key, value, headers) for value in values])
+        self.write([(partition, key, value, headers) for value in values])
+
+    def write(self, records: Iterable[Record], topic: str | None = None) -> None:
+        """These messages more, in the scene's topic if in no other."""
+        there = topic or self.topic
+        for partition, offset in self.kafka.produce(there, records):
+            self._witness.appended((there, partition), [offset])
+
+    def disturbing(self, what: str) -> AbstractContextManager[None]:
+        """While its body runs, nobody is to blame where something stands still."""
+        return self._witness.disturbing(what)
+
+    def appended(self, partition: int, offset: int) -> None:
+        """For any thread: there is this message more in the scene's topic."""
+        self._witness.appended((self.topic, partition), [offset])
 
     def visible(self) -> dict[tuple[str, int], list[int]]:
         """The offsets that a reader finds in each partition."""
@@ -205,6 +217,7 @@ class Scene:
             self.visible(),
             committed=self.committed(),
             strategy_length=len(self.strategy),
+            alive_within_s=_ALIVE_WITHIN_S,
             finished=finished,
         )
 
@@ -213,13 +226,23 @@ class Scene:
         errors = [process.stderr()[-2000:] for process in self._processes]
         return "\n".join([*map(repr, self.log()[-30:]), *errors])
 
+    def _dies(self, name: str) -> Callable[[], None]:
+        return partial(self._witness.died, name)
+
 
 class Member:
     """A consumer in a thread of its own."""
 
-    def __init__(self, consumer: LinearConsumer, handler: Callable[[Message], object]) -> None:
+    def __init__(
+        self,
+        consumer: LinearConsumer,
+        handler: Callable[[Message], object],
+        died: Callable[[], None],
+    ) -> None:
+        """`died`: what has ended it is no `Exception`, but as sudden as SIGKILL."""
         self.consumer = consumer
         self._handler = handler
+        self._died = died
         pool = ThreadPoolExecutor(1, "member")
         self.ended: Future[None] = pool.submit(self._live)
         pool.shutdown(wait=False)
@@ -231,57 +254,14 @@ class Member:
 
     def result(self) -> None:
         """Ended by itself. Raises what `run` raised."""
-        self.ended.result(_END_S)
+        self.ended.result(END_S)
 
     def _live(self) -> None:
-        with self.consumer as consumer:
-            consumer.run(self._handler)
-
-
-class Life(Protocol):
-    """What a process is to do, and where it leaves its testimony."""
-
-    @property
-    def testimony(self) -> str: ...
-
-    def to_json(self) -> str: ...
-
-
-class Process:
-    """A consumer in a process of its own, which does not outlive this one."""
-
-    def __init__(self, role: Life, errors: Path, module: str = "tests.scenarios.child") -> None:
-        """`module` is run with the role as its argument."""
-        self._role, self._errors = role, errors
-        command = (sys.executable, "-m", module, role.to_json())
-        guard = (sys.executable, "-I", "-S", dying_with_parent.__file__)
-        with errors.open("wb") as file:
-            self._process = subprocess.Popen(
-                [*guard, str(os.getpid()), *command],
-                cwd=CHECKOUT,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                process_group=0,  # Ctrl-C is for pytest, which then ends its children
-            )
-
-    def signal(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(_END_S)
-
-    @property
-    def has_ended(self) -> bool:
-        return self._process.poll() is not None
-
-    def exit_code(self, within_s: float = _END_S) -> int:
-        """Once it has ended; a signal's is negative."""
-        return self._process.wait(within_s)
-
-    def log(self) -> list[Entry]:
-        return read_testimony(Path(self._role.testimony))
-
-    def stderr(self) -> str:
-        return self._errors.read_text(errors="replace")
+        try:
+            with self.consumer as consumer:
+                consumer.run(self._handler)
+        except Exception:
+            raise
+        except BaseException:
+            self._died()
+            raise

@@ -30,9 +30,10 @@ def test_killed_while_open(own_kafka: RealKafka, own_scene: SceneFactory, protoc
     outage.down = True
     member = group.join("first", fail_at_five)
     opened = group.wait_for(events.CircuitOpened)
-    own_kafka.kill()
-    before = len(group.attempts())
-    own_kafka.start()
+    with group.disturbing("no broker"):
+        own_kafka.kill()
+        before = len(group.attempts())
+        own_kafka.start()
     outage.down = False
     group.wait_until_done()
     assert (group.topic, opened.partition, 5) == group.attempts()[before]
@@ -57,10 +58,11 @@ def test_killed_before_a_letter(own_kafka: RealKafka, own_scene: SceneFactory) -
     short = DeadLetters(group.letters, config={"message.timeout.ms": 1000})
     member = group.join("first", handle, dead_letters=short)
     group.wait_for_attempts(3)
-    own_kafka.kill()
-    killed.set()
-    group.wait_for(events.DeadLetterFailed)
-    own_kafka.start()
+    with group.disturbing("no broker"):
+        own_kafka.kill()
+        killed.set()
+        group.wait_for(events.DeadLetterFailed)
+        own_kafka.start()
     group.wait_until_done()
     member.stop()
     assert {2} == {letter.original_offset for letter in group.dead_letters()}
@@ -79,8 +81,9 @@ def test_killed_amid_letters(own_kafka: RealKafka, own_scene: SceneFactory) -> N
     short = DeadLetters(group.letters, config={"message.timeout.ms": 1000})
     member = group.join("first", refuse_odd, dead_letters=short)
     group.wait_for(events.DeadLettered, 30)
-    own_kafka.kill()
-    own_kafka.start()
+    with group.disturbing("no broker"):
+        own_kafka.kill()
+        own_kafka.start()
     group.wait_until_done()
     member.stop()
     ids = {letter.retry_id: letter.original_offset for letter in group.dead_letters()}
@@ -100,11 +103,12 @@ def test_killed_while_closing(own_kafka: RealKafka, own_scene: SceneFactory) -> 
 
     first = group.join("first", handle, close_timeout_s=1)
     group.wait_for_attempts(5)
-    own_kafka.kill()
-    first.consumer.stop()
-    killed.set()
-    first.result()
-    own_kafka.start()
+    with group.disturbing("no broker"):
+        own_kafka.kill()
+        first.consumer.stop()
+        killed.set()
+        first.result()
+        own_kafka.start()
     second = group.join("second", Dependency())
     group.wait_for_attempts(5, "second")
     second.stop()

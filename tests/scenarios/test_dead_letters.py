@@ -31,7 +31,7 @@ def _refuse(message: Message) -> None:
 def test_the_message_byte_for_byte(scene: SceneFactory) -> None:
     """Key, value and headers are the message's; a tombstone stays one, and empty stays empty."""
     group = scene()
-    group.kafka.produce(group.topic, _RECORDS)
+    group.write(_RECORDS)
     member = group.join("first", _refuse)
     group.wait_until_done()
     member.stop()

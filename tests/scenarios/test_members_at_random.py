@@ -84,7 +84,7 @@ class Play:
         for topic in self.group.topics:
             partitions = self._dice.choices(range(PARTITIONS), k=100)
             values = [(partition, None, b"%d" % partition, ()) for partition in partitions]
-            self.group.kafka.produce(topic, values)
+            self.group.write(values, topic)
 
     def mend(self) -> None:
         """The outage is over."""

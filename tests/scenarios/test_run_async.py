@@ -28,7 +28,8 @@ from tests.scenarios.child import Role
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import OutageError
 from tests.scenarios.keep_alive_server import SILENCE_S, serving
-from tests.scenarios.scene import CHECKOUT, Scene
+from tests.scenarios.process import CHECKOUT
+from tests.scenarios.scene import Scene
 from tests.scenarios.testimony import read_testimony
 
 pytestmark = pytest.mark.broker

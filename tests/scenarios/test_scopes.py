@@ -85,7 +85,7 @@ def test_a_long_queue_of_open_scopes_blocks_nobody(wide_scene: WideSceneFactory)
     group = wide_scene(COOPERATIVE | {"queued.max.messages.kbytes": 256}, 4, strategy=[0.2])
     (topic,) = group.topics
     big = [(number, None, b"x" * 1000, ()) for number in (0, 1, 2) for _ in range(1500)]
-    group.kafka.produce(topic, big)
+    group.write(big, topic)
     dependency = Partial()
     dependency.asks_s = {(topic, number): 0.5 for number in (0, 1, 2)}
     member = group.join("first", dependency, scope="partition", on_exhausted="repeat")

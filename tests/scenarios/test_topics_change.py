@@ -54,7 +54,7 @@ def test_new_topic_of_a_pattern(
     member = group.join("first", Dependency(), topics=[pattern])
     group.wait_for(events.Assigned)
     kafka.create_topic(f"late-{group.topic}-2", 1)
-    kafka.produce(f"late-{group.topic}-2", [(0, None, b"value", ())] * 3)
+    group.write([(0, None, b"value", ())] * 3, f"late-{group.topic}-2")
     wait_until(lambda: len(group.handled()) == 3, "it is found", detail=group.story)
     member.stop()
     assert [(f"late-{group.topic}-2", 0, offset) for offset in range(3)] == group.handled()

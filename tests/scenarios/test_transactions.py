@@ -46,9 +46,10 @@ def _woken(kafka: RealKafka, moment: str, transaction_ms: int) -> None:
     with struck_scene(kafka, Point(moment, TRANSACTION), scope="consumer", **options) as group:
         first = group.strike(random.Random(1), by=signal.SIGSTOP)
         group.wait_until_struck(first)
-        second = group.heir("second")
-        group.wait_until_all_is_done()
-        first.signal(signal.SIGCONT)
+        with group.disturbing("the first one stands still"):
+            second = group.heir("second")
+            group.wait_until_all_is_done()
+            first.signal(signal.SIGCONT)
         _wait_until_lost(group)
         second.stop()
         first.signal(signal.SIGTERM)

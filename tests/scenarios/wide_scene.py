@@ -18,7 +18,7 @@ class WideScene(Scene):
     def fill(self, topic: str, count: int, partition: int = 0) -> None:
         """So many messages more in this partition of this topic."""
         values = [b"%d" % number for number in range(count)]
-        self.kafka.produce(topic, [(partition, None, value, ()) for value in values])
+        self.write([(partition, None, value, ()) for value in values], topic)
 
     def visible(self) -> dict[tuple[str, int], list[int]]:
         found: dict[tuple[str, int], list[int]] = {}

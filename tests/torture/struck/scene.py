@@ -23,7 +23,8 @@ from linear_retry.testing import Entry, Said
 from tests.guarantees import done_places
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.scenarios.handlers import Scripted
-from tests.scenarios.scene import Member, Process, Scene
+from tests.scenarios.process import Process
+from tests.scenarios.scene import Member, Scene
 from tests.torture.struck.member import Role
 from tests.torture.struck.moments import Blow
 from tests.torture.struck.points import Point
@@ -97,7 +98,8 @@ class StruckScene(Scene):
             handler_s=self.plot.handler_s,
             options={"scope": self.scope},
         )
-        process = Process(role, self._files / "first.stderr", "tests.torture.struck.member")
+        errors, module = self._files / "first.stderr", "tests.torture.struck.member"
+        process = Process(role, errors, self._dies("first"), module)
         self._processes.append(process)
         return process
 

@@ -59,11 +59,12 @@ def play(seed: int, kafka: RealKafka) -> Counts:
     kind, dice = given.kind, given.dice
     config = {**PROTOCOLS[given.protocol], **(kind.config or {})}
     options = {"scope": given.scope, "config": config, "transaction_ms": kind.transaction_ms}
-    with struck_scene(kafka, given.point, **options) as scene:
+    with struck_scene(kafka, given.point, **options) as scene, ExitStack() as standing:
         first = scene.strike(dice, kind.signal, **(kind.own_config or {}))
         others = scene.company(first)
         scene.wait_until_struck(first)
-        kind.strike(Play(scene, kafka, dice, first, others))
+        standing.enter_context(scene.disturbing(kind.name))
+        kind.strike(Play(scene, kafka, dice, first, others, standing.close))
         broken = [*scene.violations(), *scene.letters_amiss(lambda *_: True)]
         assert not broken, "\n".join([kind.name, *broken, scene.tell()])
         return Counter(

@@ -12,7 +12,8 @@ from linear_retry import FencedError, events
 from linear_retry.consumer.clock import SystemClock
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
-from tests.scenarios.scene import Member, Process
+from tests.scenarios.process import Process
+from tests.scenarios.scene import Member
 from tests.torture.struck.points import State
 from tests.torture.struck.scene import PARTITIONS, TRANSACTION_MS, StruckScene
 
@@ -31,10 +32,13 @@ class Play:
     dice: random.Random
     first: Process
     others: list[Member]
+    over: Callable[[], None]
+    """Who stood still goes on: from now on nothing is excused."""
 
     def release(self) -> None:
         """It goes on."""
         self.scene.go.touch()
+        self.over()
 
     @property
     def leaves(self) -> bool:
@@ -68,6 +72,7 @@ def stopped(play: Play) -> None:
     """Past its session: it wakes up when others have done what was its own."""
     _succeeded(play)
     play.first.signal(signal.SIGCONT)
+    play.over()
     _awake(play)
 
 
@@ -166,13 +171,14 @@ def _awake(play: Play) -> None:
 
 
 def _bounced(play: Play, down: Callable[[], None]) -> None:
-    down()
-    first_up = play.dice.random() < 0.5
-    if first_up:
-        play.kafka.start()
-    play.release()
-    if not first_up:
-        play.kafka.start()
+    with play.scene.disturbing("no broker"):
+        down()
+        first_up = play.dice.random() < 0.5
+        if first_up:
+            play.kafka.start()
+        play.release()
+        if not first_up:
+            play.kafka.start()
     play.heir_if_it_leaves()
     play.all_is_done()
     play.end()
