@@ -14,6 +14,7 @@ from linear_retry.testing import Begun
 from tests.kafka_operations import KafkaOperations
 from tests.scenarios.protocols import PROTOCOLS
 from tests.scenarios.scene import Scene
+from tests.torture.embedded.met import ErrorsMet
 from tests.torture.embedded.play import BROKERS, LETTERS, PARTITIONS, TOPIC, Play
 from tests.torture.layer import Counts, Seeded
 
@@ -41,7 +42,11 @@ def play(seed: int) -> Counts:
     protocol = protocols[seed % len(protocols)]
     scope = _SCOPES[seed // len(protocols) % len(_SCOPES)]
     brokers = EmbeddedKafka(brokers=BROKERS, session_timeout_ms=2000, heartbeat_interval_ms=300)
-    with brokers as kafka, tempfile.TemporaryDirectory() as directory:
+    with (
+        brokers as kafka,
+        kafka.counting() as asked,
+        tempfile.TemporaryDirectory() as directory,
+    ):
         for topic in (TOPIC, LETTERS):
             kafka.create_topic(topic, PARTITIONS)
         scene = Scene(
@@ -50,7 +55,8 @@ def play(seed: int) -> Counts:
             strategy=_STRATEGY,
             config=PROTOCOLS[protocol],
         )
-        running = Play(kafka, scene, scope, seed)
+        met = ErrorsMet(kafka, asked)
+        running = Play(kafka, met, scene, scope, seed)
         try:
             running.run()
             running.end()
@@ -59,7 +65,7 @@ def play(seed: int) -> Counts:
             scene.end()
         broken = scene.violations()
         assert not broken, "\n".join([*broken, running.story()])
-        return running.counts + _happened(scene)
+        return running.counts + met.counts + _happened(scene)
 
 
 def _happened(scene: Scene) -> Counts:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from itertools import count
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from linear_retry import DeadLetters, events
 from linear_retry.consumer.assembly import Outside
@@ -24,6 +24,7 @@ from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import OutageError, PoisonError
 from tests.scenarios.scene import Member, Scene
 from tests.torture.embedded.errors import EVERYONES_ERRORS, MEMBERS_ERRORS
+from tests.torture.embedded.met import ErrorsMet
 from tests.torture.embedded.mortal import KilledError, Mortal
 from tests.torture.layer import Counts
 
@@ -57,9 +58,11 @@ class Dependency:
 class Play:
     """What happens to one group and its brokers, drawn from `dice`."""
 
-    def __init__(self, kafka: EmbeddedKafka, scene: Scene, scope: ScopeKind, seed: int) -> None:
+    def __init__(
+        self, kafka: EmbeddedKafka, met: ErrorsMet, scene: Scene, scope: ScopeKind, seed: int
+    ) -> None:
         self.counts: Counts = Counter()
-        self._kafka, self._scene, self._scope = kafka, scene, scope
+        self._kafka, self._met, self._scene, self._scope = kafka, met, scene, scope
         self._dice = random.Random(seed)
         # Dice of its own: members are threads, and what is drawn must be the same each time.
         self.dependency = Dependency(random.Random(seed))
@@ -72,6 +75,7 @@ class Play:
         self._now_s = SystemClock().now_s
         settings = scene.kafka.client_settings(**{"linger.ms": 5, "message.timeout.ms": 60_000})
         self._producer = Producer(settings)
+        self._faults = ExitStack()
 
     # -- members -----------------------------------------------------------------------------
 
@@ -130,13 +134,12 @@ class Play:
         kinds = {**MEMBERS_ERRORS[protocol], **EVERYONES_ERRORS}
         kind = self._dice.choice(list(kinds))
         error = self._dice.choice(kinds[kind])
-        self.counts[f"errors of {kind}"] += 1
         if self._dice.random() < 0.3:
-            self._lasts("errors", self._kafka.failing(kind, error), f"{kind}: {error}")
+            self._lasts("errors ready", self._met.failing(kind, error), f"{kind}: {error}")
         else:
             times = self._dice.randint(1, 5)
-            self._strike("errors", f"{kind}: {error}, {times} times")
-            self._kafka.fail(kind, *[error] * times)
+            self._strike("errors ready", f"{kind}: {error}, {times} times")
+            self._met.fail(kind, error, times)
 
     def retention(self) -> None:
         """The held message is gone, or whatever is next, and some after it."""
@@ -153,7 +156,7 @@ class Play:
         for _ in range(self._dice.randrange(20, 100)):
             value = b"poison" if self._dice.random() < 0.01 else b"work"
             partition = self._dice.randrange(PARTITIONS)
-            self._producer.produce(TOPIC, value, partition=partition)
+            self._producer.produce(TOPIC, value, partition=partition, on_delivery=self._is_there)
         self._producer.poll(0)
 
     # -- the whole ---------------------------------------------------------------------------
@@ -162,6 +165,8 @@ class Play:
         self.produce()
         for _ in range(self._dice.randint(1, 3)):
             self.join()
+        # Until the last is over it is nobody's fault where something stands still.
+        self._faults.enter_context(self._scene.disturbing("faults"))
         for number in range(_STEPS):
             self._end_what_lasted(number)
             self.dependency.down = self._dice.random() < _DOWN
@@ -176,8 +181,9 @@ class Play:
         for _, stack in self._lasting:
             stack.close()
         self._lasting.clear()
-        self._kafka.clear_errors()
+        self._met.clear()
         self.dependency.down = False
+        self._faults.close()
 
     def settle(self) -> None:
         """Everything is done and committed soon."""
@@ -270,6 +276,10 @@ class Play:
         if not names:
             closing = [member for _, member, _ in self._ended if not member.ended.done()]
             self.counts[f"{what} while closing"] += len(closing)
+
+    def _is_there(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._scene.appended(message.partition() or 0, message.offset() or 0)
 
     def _tell(self, what: str) -> None:
         self._told.append((self._now_s(), what))
