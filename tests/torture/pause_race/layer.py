@@ -32,11 +32,14 @@ def play(number: int) -> Counts:
         kafka = EmbeddedKafka(session_timeout_ms=6_000, heartbeat_interval_ms=50)
         stack.enter_context(kafka)
         race = Race(kafka, protocol, dice, stack)
-        race.open()
-        while race.assignments < ASSIGNMENTS:
-            race.share_anew()
-        race.close()
-        race.judge()
+        try:
+            race.open()
+            while race.assignments < ASSIGNMENTS:
+                race.share_anew()
+            race.close()
+            race.judge()
+        except Exception as error:
+            raise AssertionError(f"{type(error).__name__}: {error}\n{race.story()}") from error
         return race.counts()
 
 

@@ -15,13 +15,14 @@ from linear_retry.consumer.assembly import Outside
 from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.kafka.plain import produce
 from linear_retry.scope import Partition, ScopeKind
-from linear_retry.testing import Alive, Begun, Entry, EventLog, Said, all_guarantees, broken
+from linear_retry.testing import Alive, Begun, EventLog, Said, all_guarantees, broken
 from tests.guarantees import done_places
 from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import OutageError
 from tests.scenarios.protocols import PROTOCOLS
 from tests.torture.layer import Counts
 from tests.torture.pause_race.restless import LeapingClock, Restless, visit
+from tests.torture.pause_race.story import told
 
 _OPEN_S = 200.0
 """Longer than a play takes, shorter than `max.poll.interval.ms`: then the clock leaps over it."""
@@ -117,14 +118,14 @@ class Race:
         chosen = all_guarantees(self._visible, strategy_length=1)
         # The clock's leaps are no waiting.
         found = broken(self._log.entries, [one for one in chosen if not isinstance(one, Alive)])
-        assert not found, "\n".join([self._what(), *map(str, found[:5])])
+        assert not found, "\n".join(map(str, found[:5]))
         meanwhile = self._log.entries[self._begin : self._end]
         attempted = [
             one.place for one in meanwhile if isinstance(one, Begun) and self._is_stopped(one)
         ]
-        assert not attempted, f"{self._what()}: attempted while open: {attempted[:10]}"
+        assert not attempted, f"attempted while open: {attempted[:10]}"
         leaks = len(self._said(events.LeakDropped))
-        assert leaks <= self.assignments * _MOST_LEAKS, f"{self._what()}: {leaks} leaks: no pause?"
+        assert leaks <= self.assignments * _MOST_LEAKS, f"{leaks} leaks: no pause?"
 
     # -- what there is to count --------------------------------------------------------------
 
@@ -247,12 +248,13 @@ class Race:
         return {(one.topic, one.partition): one.offset for one in answers if one.offset >= 0}
 
     def _wait(self, is_so: Any, what: str) -> None:
-        wait_until(is_so, what, _WITHIN_S, self._story)
+        wait_until(is_so, what, _WITHIN_S)
 
     def _what(self) -> str:
         return f"{self._protocol}, scope {self._scope}, {len(self._visible)} partitions"
 
-    def _story(self) -> str:
+    def story(self) -> str:
+        """What there was, what is not done, and all that happened."""
         done = done_places(self._log.entries)
         undone = [
             (*key, offset)
@@ -261,16 +263,8 @@ class Race:
             if (*key, offset) not in done
         ]
         owned = f"{len(self._owned)} of {len(self._visible)} owned"
-        last = [_brief(entry) for entry in self._log.entries[-30:]]
-        return "\n".join([self._what(), owned, f"{len(undone)} undone: {undone[:10]}", *last])
-
-
-def _brief(entry: Entry) -> str:
-    """Without the names of hundreds of partitions."""
-    if isinstance(entry, Said) and hasattr(entry.event, "partitions"):
-        kind, count = type(entry.event).__name__, len(entry.event.partitions)
-        return f"{entry.at_s:.3f} {entry.member}: {kind}, {count} partitions"
-    return str(entry)
+        lines = told(tuple(self._log.entries))
+        return "\n".join([self._what(), owned, f"{len(undone)} undone: {undone[:10]}", *lines])
 
 
 class _Progress:
