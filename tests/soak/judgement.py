@@ -9,12 +9,15 @@ from typing import Any
 from linear_retry import events
 from linear_retry.dead_letter import DeadLetter, parse
 from linear_retry.kafka.messages import read
-from linear_retry.testing import Alive, Committed, Ended, Entry, Place, Said, all_guarantees, broken
+from linear_retry.testing import Committed, Ended, Entry, Place, Said, all_guarantees, broken
 from tests.guarantees import done_places
 from tests.soak.lines import Verdict, verdicts
 from tests.soak.soak import STRATEGY, Soak
 
 _SHOWN_POINTS = 200
+
+ALIVE_WITHIN_S = 20.0
+"""The watchdog of a dead partition is patient for 5 s, then for 10; and other work is going on."""
 
 LONGEST_IDLE_S = 60.0
 """Ten sessions: after a rebalance each member has partitions, and each partition has messages."""
@@ -50,12 +53,9 @@ def judged(soak: Soak) -> Judgement:
     """To be asked once the soak has run."""
     log = soak.log()
     log.append(Committed(log[-1].at_s, "", soak.committed))
-    # A member that is killed tells nobody: how long its partitions stand is not ours to judge.
-    guarantees = [
-        one
-        for one in all_guarantees(soak.visible(), strategy_length=len(STRATEGY))
-        if not isinstance(one, Alive)
-    ]
+    guarantees = all_guarantees(
+        soak.visible(), strategy_length=len(STRATEGY), alive_within_s=ALIVE_WITHIN_S
+    )
     found = [str(violation) for violation in broken(log, guarantees)]
     found += _idle(soak, log)
     counts = soak.status.counts | Counter(

@@ -22,11 +22,11 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from linear_retry import events
 from linear_retry.consumer.clock import SystemClock
 from linear_retry.scope import ScopeKind
-from linear_retry.testing import Ended, Entry, Said
+from linear_retry.testing import Ended, Entry, EventLog, Said
 from tests import dying_with_parent
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.scenarios.protocols import PROTOCOLS
-from tests.scenarios.testimony import read_testimony
+from tests.scenarios.testimony import Written, read_testimony
 from tests.soak.course import Course, Happening
 from tests.soak.gauges import gauge
 from tests.soak.lines import Life, Look
@@ -90,6 +90,7 @@ class Soak:
         self._refused: list[KafkaError] = []
         self._poisoned: set[tuple[int, int]] = set()
         self._outage = directory / "outage"
+        self._witness = EventLog(_now_s, Written(directory / "testimony"))
 
     # -- the whole of it ---------------------------------------------------------------------
 
@@ -114,9 +115,10 @@ class Soak:
                 process.popen.wait()
 
     def log(self) -> list[Entry]:
-        """What all members did, in the order of time."""
+        """What all members did, what there was to do, and who died, in the order of time."""
         everybody = [*self._dead, *self._processes]
-        logs = [read_testimony(Path(process.role.testimony)) for process in everybody]
+        theirs = [Path(process.role.testimony) for process in everybody]
+        logs = [read_testimony(file) for file in (self._directory / "testimony", *theirs)]
         return sorted((entry for log in logs for entry in log), key=lambda entry: entry.at_s)
 
     def visible(self) -> dict[tuple[str, int], range]:
@@ -159,6 +161,7 @@ class Soak:
         victim = self._dice.choice(self._processes[1:])
         victim.popen.kill()
         victim.popen.wait()
+        self._witness.died(victim.role.member)
         victim.life.killed = True
         self._processes.remove(victim)
         self._dead.append(victim)
@@ -213,6 +216,7 @@ class Soak:
                 return
             number, offset = message.partition() or 0, message.offset() or 0
             self._sent[number] = max(self._sent[number], offset + 1)
+            self._witness.appended((self.topic, number), [offset])
             if message.value() == POISON:
                 self._poisoned.add((number, offset))
 
