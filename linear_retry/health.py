@@ -72,7 +72,7 @@ def serve(consumer: LinearConsumer, port: int, host: str = "0.0.0.0") -> Served:
 
     try:
         server = _Server((host, port), Handler)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, TypeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigurationError(
             f"port={port!r}: {host} cannot be served there ({reason}); give another port, or 0 for "

@@ -197,11 +197,11 @@ def test_no_other_library_is_there() -> None:
 
 def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
     """A service that only consumes does not pay for the command line, the demo or Spark."""
-    unneeded = ("typer", "rich", "orjson", "httpx", "pyspark", "pytest", "hypothesis")
-    unneeded += ("prometheus_client",)
+    unneeded = {"typer", "rich", "orjson", "httpx", "pyspark", "pytest", "hypothesis"}
+    unneeded |= {"prometheus_client"}
     code = (
         "import sys, linear_retry; "
-        f"print(*sorted({set(unneeded)!r} & sys.modules.keys()), "
+        f"print(*sorted({unneeded!r} & sys.modules.keys()), "
         "*(name for name in sys.modules if name.startswith(('linear_retry.cli', "
         "'linear_retry.demo', 'linear_retry.testing'))))"
     )

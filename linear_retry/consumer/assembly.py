@@ -38,6 +38,7 @@ from linear_retry.journal import Journal
 from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.admin import Admin
 from linear_retry.kafka.client import Client
+from linear_retry.kafka.committed import Committed
 from linear_retry.kafka.dead_letter_producer import DeadLetterProducer
 from linear_retry.kafka.settings import ConsumerSettings
 from linear_retry.kafka.transactional_producer import TransactionalProducer
@@ -91,9 +92,7 @@ class Assembly:
         rebalance = Rebalance(parts, steering, gate, _own_topics(plan))
         parts.client.tell(rebalance)
         self._admin = Admin(_admin_config(plan), plan.outside.admin)
-        # A handle of its own: its questions are asked by other threads.
-        lag_admin = Admin(_admin_config(plan), plan.outside.admin)
-        self.lag = Lag(parts.settings, parts.ownership, parts.offsets, lag_admin)
+        self.lag = _lag(plan, parts)
         self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
         self.letters = self._letters(steering) if plan.dead_letters else None
         self.requests = Requests()
@@ -190,6 +189,14 @@ def _parts(plan: Plan, circuits: Circuits, emit: Callable[[Event], None], tally:
 def _own_topics(plan: Plan) -> frozenset[str]:
     letters = {plan.dead_letters.topic} if plan.dead_letters else set()
     return frozenset(letters | {journal.topic for journal in plan.journals})
+
+
+def _lag(plan: Plan, parts: Parts) -> Lag:
+    """With handles of its own: its questions are asked by other threads."""
+    settings = plan.settings
+    edges = Admin(_admin_config(plan), plan.outside.admin)
+    starts = Committed(settings.connection, settings.group_id, plan.outside.consumer)
+    return Lag(settings, parts.ownership, parts.offsets, edges, starts)
 
 
 def _admin_config(plan: Plan) -> dict[str, Any]:

@@ -22,7 +22,8 @@ class Health:
     """How a consumer is. Times are aware, UTC.
 
     `alive`: nothing has ended it, and it has polled within what the group allows. `ready`: it is in
-    its group, and has not been asked to stop. `state`:
+    its group, and has not been asked to stop (with `group.protocol=consumer`: it has asked to be
+    in it, for librdkafka says nothing to a member that gets no partition). `state`:
 
     - `starting`: not in its group yet, or not any more: it joins;
     - `consuming`: all is well;
@@ -114,8 +115,10 @@ class Vitals:
         match event:
             case events.Assigned():
                 self.joined = True
-            case events.Lost() | events.ClientRenewed() | events.Stopped():
+            case events.Lost() | events.ClientRenewed():
                 self.joined = False
+            case events.Stopped():
+                self.finish()
 
 
 def judge(signs: Signs) -> Health:

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from linear_retry.consumer.offsets import Offsets
 from linear_retry.consumer.ownership import Ownership
 from linear_retry.kafka.settings import ConsumerSettings
 from linear_retry.scope import Partition
 
-_T = TypeVar("_T")
 
-
-class Figures(Protocol):
-    """What is asked of the brokers, without waiting."""
+class Edges(Protocol):
+    """Where partitions begin and end, asked of the brokers without waiting."""
 
     def ask_ends(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]: ...
 
     def ask_beginnings(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]: ...
 
-    def ask_committed(
-        self, group_id: str, partitions: Sequence[Partition]
-    ) -> Future[Mapping[Partition, int]]: ...
+    def close(self) -> None: ...
+
+
+class Starts(Protocol):
+    """What the group has committed; None: no answer in time."""
+
+    def ask(
+        self, partitions: Sequence[Partition], timeout_s: float
+    ) -> dict[Partition, int] | None: ...
 
     def close(self) -> None: ...
 
@@ -34,7 +38,8 @@ class Figures(Protocol):
 class Lag:
     """Asks the brokers: librdkafka's own lag stands still while a partition is paused.
 
-    For any thread but the owner's, which it would keep waiting.
+    For any thread but the owner's, which it would keep waiting. `edges` is used by one thread at a
+    time.
     """
 
     def __init__(
@@ -42,12 +47,14 @@ class Lag:
         settings: ConsumerSettings,
         ownership: Ownership,
         offsets: Offsets,
-        figures: Figures,
+        edges: Edges,
+        starts: Starts,
     ) -> None:
         self._settings = settings
         self._ownership = ownership
         self._offsets = offsets
-        self._figures = figures
+        self._edges = edges
+        self._starts = starts
         self._asking = threading.Lock()
         self._closed = False
 
@@ -55,47 +62,49 @@ class Lag:
         """Of each partition that is ours now; without those that had no answer in time."""
         give_up_at_s = time.monotonic() + timeout_s
         partitions = self._ownership.partitions
-        with self._asking:  # the handle is for one thread at a time, and its answers for any
-            if self._closed or not partitions:
-                return {}
-            # Before the ends: what is committed meanwhile must not make the lag negative.
-            committed = self._figures.ask_committed(self._settings.group_id, partitions)
-            ends = self._figures.ask_ends(partitions)
-        starts = _answer(committed, give_up_at_s)
+        # Before the ends: what is committed meanwhile must not make the lag negative.
+        starts = self._starts.ask(partitions, timeout_s) if partitions else None
         if starts is None:
             return {}
-        starts = {**self._first(set(partitions) - starts.keys(), give_up_at_s), **starts}
+        missing = [key for key in partitions if key not in starts]
+        starts |= self._first(missing, give_up_at_s)
+        ends = _answers(self._ask(self._edges.ask_ends, partitions), give_up_at_s)
         return {
             key: self._offsets.to_read(key, starts[key], end)
-            for key, answer in ends.items()
-            if key in starts and (end := _answer(answer, give_up_at_s)) is not None
+            for key, end in ends.items()
+            if key in starts
         }
 
     def close(self) -> None:
-        """Drop the handle; nothing is asked any more."""
+        """Nothing is asked any more. Does not wait for a question under way."""
         with self._asking:
             self._closed = True
-            self._figures.close()
+            self._edges.close()
+        self._starts.close()
 
-    def _first(self, partitions: set[Partition], give_up_at_s: float) -> dict[Partition, int]:
+    def _first(self, partitions: Sequence[Partition], give_up_at_s: float) -> dict[Partition, int]:
         """Where those begin of which the group has committed nothing yet."""
         known = {key: self._offsets.where(key) for key in partitions}
         found = {key: offset for key, offset in known.items() if offset is not None}
-        unknown = sorted(partitions - found.keys())
+        unknown = [key for key in partitions if key not in found]
+        skips = self._settings.reset == "latest"
+        edge = self._edges.ask_ends if skips else self._edges.ask_beginnings
+        return found | _answers(self._ask(edge, unknown), give_up_at_s)
+
+    def _ask(
+        self,
+        question: Callable[[Sequence[Partition]], dict[Partition, Future[int]]],
+        partitions: Sequence[Partition],
+    ) -> dict[Partition, Future[int]]:
         with self._asking:
-            if self._closed or not unknown:
-                return found
-            edge = self._figures.ask_ends if self._skips else self._figures.ask_beginnings
-            answers = edge(unknown)
-        asked = {key: _answer(answer, give_up_at_s) for key, answer in answers.items()}
-        return found | {key: offset for key, offset in asked.items() if offset is not None}
-
-    @property
-    def _skips(self) -> bool:
-        return self._settings.reset == "latest"
+            return question(partitions) if partitions and not self._closed else {}
 
 
-def _answer(answer: Future[_T], give_up_at_s: float) -> _T | None:
-    """None: it was refused, or has not come in time."""
-    done, _ = wait_for([answer], max(give_up_at_s - time.monotonic(), 0.0))
-    return answer.result() if done and answer.exception() is None else None
+def _answers(asked: Mapping[Partition, Future[int]], give_up_at_s: float) -> dict[Partition, int]:
+    """Without those that are refused, or have not come in time."""
+    done, _ = wait_for(asked.values(), max(give_up_at_s - time.monotonic(), 0.0))
+    return {
+        key: answer.result()
+        for key, answer in asked.items()
+        if answer in done and answer.exception() is None
+    }

@@ -74,12 +74,17 @@ class Owning:
                 limit_s=self._plan.settings.max_poll_interval_s,
                 polled_s=polled_s,
                 handed_out=None if handed_out is None else handed_out[1],
-                joined=self._vitals.joined,
+                joined=self._vitals.joined or (polled_s is not None and self._joins_unheard),
                 stopping=self.stop.asked,
                 end=self._vitals.end,
                 circuits=self._circuits.views,
             )
         )
+
+    @property
+    def _joins_unheard(self) -> bool:
+        """librdkafka tells a KIP-848 member nothing that joins and gets no partition."""
+        return self._plan.settings.config.get("group.protocol") == "consumer"
 
     def lag(self, timeout_s: float) -> dict[Partition, int]:
         """Nothing before the start, and after the end."""

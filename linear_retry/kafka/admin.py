@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -20,8 +19,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by
 )
 
 from linear_retry.scope import Partition
-
-_Read = TypeVar("_Read")
 
 _ANSWER_WITHIN_S = 10.0
 _UNANSWERED = frozenset(
@@ -57,16 +54,6 @@ class Admin:
     def ask_beginnings(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]:
         """The first offset of each that is still there."""
         return self._edges(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # the client has no types for it
-
-    def ask_committed(
-        self, group_id: str, partitions: Sequence[Partition]
-    ) -> Future[Mapping[Partition, int]]:
-        """What the group has committed; partitions where it has committed nothing are left out."""
-        asked = ConsumerGroupTopicPartitions(group_id, [TopicPartition(*key) for key in partitions])
-        answers = self._handle().list_consumer_group_offsets(
-            [asked], request_timeout=_ANSWER_WITHIN_S
-        )
-        return self._answer(answers[group_id], _committed)
 
     def ask_retention_ms(self, topic: str) -> Future[int]:
         """The topic's `retention.ms`; -1: for ever."""
@@ -106,7 +93,7 @@ class Admin:
             self._admin = self._make(self._config)
         return self._admin
 
-    def _answer(self, answer: Future[Any], read: Callable[[Any], _Read]) -> Future[_Read]:
+    def _answer(self, answer: Future[Any], read: Callable[[Any], int]) -> Future[int]:
         answer.add_done_callback(self._note)
         return _then(answer, read)
 
@@ -116,19 +103,9 @@ class Admin:
             self._unanswered = True
 
 
-def _committed(answer: ConsumerGroupTopicPartitions) -> Mapping[Partition, int]:
-    found: dict[Partition, int] = {}
-    for item in answer.topic_partitions or ():
-        if item.error is not None:
-            raise KafkaException(item.error)
-        if item.offset >= 0:
-            found[item.topic, item.partition] = item.offset
-    return found
-
-
-def _then(answer: Future[Any], read: Callable[[Any], _Read]) -> Future[_Read]:
-    """What is read from the answer. An error in it, or in reading it, is the Future's."""
-    number: Future[_Read] = Future()
+def _then(answer: Future[Any], read: Callable[[Any], int]) -> Future[int]:
+    """The answer as a number. An error in the answer, or in reading it, is the Future's."""
+    number: Future[int] = Future()
 
     def pass_on(done: Future[Any]) -> None:
         error = done.exception()
@@ -137,7 +114,7 @@ def _then(answer: Future[Any], read: Callable[[Any], _Read]) -> Future[_Read]:
             return
         try:
             number.set_result(read(done.result()))
-        except (KafkaException, KeyError, TypeError, ValueError) as unreadable:
+        except (KeyError, TypeError, ValueError) as unreadable:
             number.set_exception(unreadable)
 
     answer.add_done_callback(pass_on)

@@ -1,0 +1,177 @@
+"""Does Prometheus see what has happened, and is the page it gets one that it can read?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, Producer
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
+from prometheus_client.parser import text_string_to_metric_families as plain_text
+
+from linear_retry import LinearConsumer, Strategy
+from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.metrics import Metrics, exposition
+from tests.kafka_operations import wait_until
+
+_KEY, _BAD, _DOWN = b"secret-key", b"bad", b"down"
+_LABELS = ("group", "topic", "partition", "reason", "state", "outcome", "event", "le")
+
+
+class Dependency:
+    """Refuses what is bad, and is down for some until it is up."""
+
+    def __init__(self) -> None:
+        self.is_up = False
+
+    def __call__(self, message: Message) -> None:
+        if message.value() == _BAD:
+            raise ValueError("bad")
+        if message.value() == _DOWN and not self.is_up:
+            raise ConnectionError("down")
+
+
+@contextmanager
+def consuming(kafka: EmbeddedKafka, dependency: Dependency, **options: Any) -> Iterator[Any]:
+    consumer = LinearConsumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": "billing", "log_level": 0},
+        ["orders"],
+        strategy=Strategy(["1h"]),
+        transient=ConnectionError,
+        dead_letters="orders.dlq",
+        **options,
+    )
+
+    def live() -> None:
+        with consumer:
+            consumer.run(dependency)
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    try:
+        yield consumer
+    finally:
+        consumer.stop()
+        thread.join(30)
+
+
+@pytest.fixture
+def kafka() -> Iterator[EmbeddedKafka]:
+    """A bad message, two that are well, one for which the dependency is down, and another."""
+    with EmbeddedKafka() as broker:
+        broker.create_topic("orders", 1)
+        broker.create_topic("orders.dlq", 1)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        for value in (_BAD, b"well", b"well", _DOWN, b"well"):
+            producer.produce("orders", value, _KEY)
+        assert 0 == producer.flush(10)
+        yield broker
+
+
+def _figures(metrics: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
+    """Name to labels' values to value, as Prometheus reads them."""
+    body, _ = exposition(metrics, "")
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in plain_text(body.decode()):
+        for sample in family.samples:
+            assert set(_LABELS) >= sample.labels.keys()
+            labels = tuple(sample.labels[name] for name in _LABELS if name in sample.labels)
+            found.setdefault(sample.name, {})[labels] = sample.value
+    return found
+
+
+def test_an_outage(kafka: EmbeddedKafka) -> None:
+    """What is seen while a message is held, and after."""
+    dependency = Dependency()
+    with consuming(kafka, dependency) as consumer:
+        metrics = Metrics(consumer)
+        wait_until(lambda: consumer.health().state == "open", "a circuit is open")
+        wait_until(lambda: consumer.lag() == {("orders", 0): 2}, "the rest is committed")
+        seen = _figures(metrics)
+        one, whole = ("billing", "orders", "0"), ("billing", "", "")
+        assert {("billing",): 1.0} == seen["linear_retry_open_circuits"]
+        assert 1.0 == seen["linear_retry_state"]["billing", "open"]
+        assert 1.0 == sum(seen["linear_retry_state"].values())
+        assert {("billing",): 1.0} == seen["linear_retry_ready"]
+        assert 0.0 <= seen["linear_retry_circuit_open_seconds"][whole] < 3600
+        retry_at = consumer.circuits[next(iter(consumer.circuits))].retry_at.timestamp()
+        assert {whole: retry_at} == seen["linear_retry_circuit_retry_at_seconds"]
+        assert {whole: 1.0} == seen["linear_retry_circuit_failures"]
+        attempts = {("billing", "succeeded"): 2.0, ("billing", "failed"): 2.0}
+        assert attempts == seen["linear_retry_attempts_total"]
+        assert {one: 1.0} == seen["linear_retry_waits_total"]
+        assert {one: 3600.0} == seen["linear_retry_wait_seconds_total"]
+        assert {(*one, "permanent"): 1.0} == seen["linear_retry_dead_letters_total"]
+        assert {one: 2.0} == seen["linear_retry_lag"]
+        assert seen["linear_retry_handling_seconds_bucket"]["billing", "+Inf"] >= 3.0
+        dependency.is_up = True
+        consumer.retry_now("orders", 0, 3).result(10)
+        wait_until(lambda: consumer.lag() == {("orders", 0): 0}, "all is committed")
+        after = _figures(metrics)
+        assert {("billing",): 0.0} == after["linear_retry_open_circuits"]
+        assert "linear_retry_circuit_open_seconds" not in after
+        assert 1.0 == after["linear_retry_circuits_closed_total"]["billing", "recovered"]
+        assert 1.0 == after["linear_retry_events_total"]["billing", "RetriedNow"]
+        assert {one: 0.0} == after["linear_retry_lag"]
+    assert 1.0 == _figures(metrics)["linear_retry_state"]["billing", "stopped"]
+
+
+def test_no_key_and_no_offset_is_shown(kafka: EmbeddedKafka) -> None:
+    """Nor an exception's text: what Prometheus keeps is for many eyes, and for each value apart."""
+    with consuming(kafka, Dependency()) as consumer:
+        wait_until(lambda: consumer.health().state == "open", "a circuit is open")
+        body, _ = exposition(Metrics(consumer), "")
+    text = body.decode()
+    assert [] == [word for word in ("secret", "offset=", "ConnectionError") if word in text]
+
+
+def test_both_forms_can_be_read(kafka: EmbeddedKafka) -> None:
+    """Prometheus's own text, and OpenMetrics for who asks for that."""
+    with consuming(kafka, Dependency()) as consumer:
+        wait_until(lambda: consumer.health().state == "open", "a circuit is open")
+        metrics = Metrics(consumer)
+        plain, plain_type = exposition(metrics, "text/plain")
+        new, new_type = exposition(metrics, "application/openmetrics-text; version=1.0.0")
+    names = {family.name for family in plain_text(plain.decode())}
+    families = open_metrics(new.decode())  # type: ignore[no-untyped-call]  # the client has no types for it
+    assert {name.removesuffix("_total") for name in names} == {one.name for one in families}
+    assert plain_type.startswith("text/plain")
+    assert new_type.startswith("application/openmetrics-text")
+
+
+def test_a_registry_takes_it_once_and_asks_nobody(kafka: EmbeddedKafka) -> None:
+    """Registered before the consumer runs; a second of the same names is refused."""
+    consumer = LinearConsumer(
+        {"bootstrap.servers": "127.0.0.1:9", "group.id": "billing"},
+        ["orders"],
+        strategy=Strategy([1]),
+        transient=ConnectionError,
+        dead_letters="orders.dlq",
+    )
+    registry = CollectorRegistry(auto_describe=True)
+    registry.register(Metrics(consumer))
+    with pytest.raises(ValueError, match="Duplicated"):
+        registry.register(Metrics(consumer))
+    assert 1.0 == registry.get_sample_value(
+        "linear_retry_state", {"group": "billing", "state": "starting"}
+    )
+
+
+def test_several_consumers_share_the_names(kafka: EmbeddedKafka) -> None:
+    """Told apart by their groups: one collector, for a page may name each metric once."""
+    consumers = [
+        LinearConsumer(
+            {"bootstrap.servers": kafka.bootstrap, "group.id": group},
+            ["orders"],
+            strategy=Strategy([1]),
+            transient=ConnectionError,
+            dead_letters="orders.dlq",
+        )
+        for group in ("billing", "shipping")
+    ]
+    seen = _figures(Metrics(*consumers))
+    assert {("billing",): 0.0, ("shipping",): 0.0} == seen["linear_retry_open_circuits"]
