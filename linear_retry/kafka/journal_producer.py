@@ -74,7 +74,8 @@ class JournalProducer:
     def send(self, record: Record) -> None:
         """Hand one record over, and hear what became of others. Never waits, and never raises."""
         self._hear()
-        if self._failing and self._producer and self._now_s() >= self._renew_at_s:
+        is_made = self._producer is not None
+        if self._failing and is_made and self._now_s() >= self._renew_at_s:
             self._renew()
         self._sent += 1
         self._waiting[self._sent] = record
