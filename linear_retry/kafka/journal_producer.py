@@ -86,6 +86,8 @@ class JournalProducer:
         if self._producer is not None:
             self._producer.flush(timeout_s)
             self._let_go().join(timeout_s)
+        if self._waiting and not self.trouble:
+            self.trouble = "they still waited at the end"
         self.dropped += len(self._waiting)
         self._waiting.clear()
 

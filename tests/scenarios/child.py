@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from linear_retry import LinearConsumer, Strategy
+from linear_retry import Journal, LinearConsumer, Strategy
 from linear_retry.consumer.clock import SystemClock
 from linear_retry.testing import EventLog
 from tests.scenarios.handlers import OutageError, Script, Scripted
@@ -26,6 +26,7 @@ class Role:
     strategy: list[float]
     script: Script = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    journals: list[str] = field(default_factory=list)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -39,7 +40,7 @@ def main(role: Role) -> None:
         role.topics,
         strategy=Strategy(role.strategy),
         transient=OutageError,
-        listeners=[witness.listener(role.member)],
+        listeners=[witness.listener(role.member), *map(Journal, role.journals)],
         **role.options,
     ) as consumer:
         consumer.run(witness.handler(role.member, Scripted(role.script)))

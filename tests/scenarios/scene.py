@@ -84,6 +84,7 @@ class Scene:
             topics=options.pop("topics", [self.topic]),
             strategy=self.strategy,
             script=script or {},
+            journals=options.pop("journals", []),
             options={"dead_letters": self.letters, **options},
         )
         process = Process(role, self._directory / f"{name}.stderr", self._dies(name))

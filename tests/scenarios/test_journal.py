@@ -1,0 +1,93 @@
+"""What does the journal's topic say of a member, and of one that said nothing at its end?"""
+
+from __future__ import annotations
+
+import pytest
+
+from linear_retry import Journal, events
+from linear_retry.journal_entry import Entry, read_entry
+from linear_retry.testing import Said
+from tests.conftest import TopicFactory
+from tests.kafka_operations import KafkaOperations, wait_until
+from tests.real_kafka import RealKafka
+from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import Dependency
+
+pytestmark = pytest.mark.broker
+
+
+def _entries(kafka: KafkaOperations, journal: str) -> list[Entry]:
+    """All of them, by partition and offset; every record is one."""
+    read = [read_entry(message.value()) for message in kafka.read(journal)]
+    entries = [entry for entry in read if isinstance(entry, Entry)]
+    assert len(read) == len(entries)
+    return entries
+
+
+def _kinds(entries: list[Entry]) -> list[str]:
+    return [type(entry.event).__name__ for entry in entries]
+
+
+def test_an_outage_is_read_back_in_order(
+    kafka: RealKafka, scene: SceneFactory, topic: TopicFactory
+) -> None:
+    """The journal has what the member said, event for event, to `Stopped`."""
+    group, written = scene(strategy=[0.1] * 100), Journal(topic())
+    group.produce(20)
+    outage = Dependency()
+    outage.refuses = {(0, 7)}
+    outage.down = True
+    member = group.join("first", outage, listeners=[written])
+    group.wait_for(events.ProbeFailed, 3)
+    outage.down = False
+    group.wait_until_done()
+    member.stop()
+    entries = _entries(kafka, written.topic)
+    told = [entry.event for entry in group.log() if isinstance(entry, Said)]
+    assert told == [entry.event for entry in entries]
+    assert list(range(1, len(told) + 1)) == [entry.sequence for entry in entries]
+    assert {group.group} == {entry.group for entry in entries}
+    assert "DeadLettered" in _kinds(entries)
+    assert ("Stopped", 0) == (_kinds(entries)[-1], written.dropped)
+    assert [] == group.violations()
+
+
+def test_a_killed_member_is_seen_as_it_was(
+    kafka: RealKafka, scene: SceneFactory, topic: TopicFactory
+) -> None:
+    """Its last entry says that it is open, until when, and for what; no `Stopped` ever comes."""
+    group, journal = scene(strategy=[60]), topic()
+    group.produce(5)
+    static = {"group.instance.id": "pod-1"}
+    killed = group.spawn("first", {"0@2": ["outage"]}, config=static, journals=[journal])
+    opened = group.wait_for(events.CircuitOpened)
+    wait_until(lambda: "CircuitOpened" in _kinds(_entries(kafka, journal)), "it is written")
+    killed.kill()
+    entries = _entries(kafka, journal)
+    last = entries[-1]
+    assert ["Assigned", "CircuitOpened"] == _kinds(entries)
+    assert (group.group, "pod-1") == (last.group, last.member)
+    assert opened == last.event
+
+
+def test_brokers_that_are_away_for_a_while(own_kafka: RealKafka, own_scene: SceneFactory) -> None:
+    """What was said meanwhile is written when they are back, in order, and nothing is missing."""
+    own_kafka.create_topic("journal")
+    group, written = own_scene(strategy=[0.2] * 1000), Journal("journal")
+    group.produce(5)
+    outage = Dependency()
+    outage.down = True
+    member = group.join("first", outage, listeners=[written])
+    group.wait_for(events.CircuitOpened)
+    own_kafka.kill()
+    heard = len(group.said(events.ProbeFailed))
+    group.wait_for(events.ProbeFailed, heard + 5)
+    own_kafka.start()
+    outage.down = False
+    group.wait_until_done()
+    member.stop()
+    entries = _entries(own_kafka, "journal")
+    numbers = list(dict.fromkeys(entry.sequence for entry in entries))
+    assert sorted(numbers) == numbers
+    assert (len(numbers), 0) == (entries[-1].sequence, written.dropped)
+    assert [] == group.violations()
