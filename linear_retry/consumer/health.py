@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Literal, TypeAlias
@@ -28,7 +28,8 @@ class Health:
     - `starting`: not in its group yet, or not any more: it joins;
     - `consuming`: all is well;
     - `open`: well too, and a circuit waits, since `since`, until `until`, because of `error`: of
-      several that of the one that was opened first. While its attempt is made `until` is past;
+      several that of the one that was opened first. While its attempt is made `until` is past.
+      The error is known also where its message has gone to another member;
     - `stuck`: no poll for longer than `max.poll.interval.ms`, since `since`: a handler hangs, or
       your own loop does not ask for the next attempt;
     - `dead`: `error` has ended it, at `since`;
@@ -73,6 +74,8 @@ class Signs:
     stopping: bool
     end: End | None
     circuits: Mapping[Scope, CircuitView]
+    errors: Mapping[Scope, str] = field(default_factory=dict)
+    """What each circuit was opened for last."""
 
 
 class Vitals:
@@ -87,6 +90,7 @@ class Vitals:
         self._utc_ms = utc_ms
         self.joined = False
         self.end: End | None = None
+        self.errors: dict[Scope, str] = {}
 
     def begin(self) -> None:
         """A use begins: what ended the last one is past."""
@@ -117,6 +121,15 @@ class Vitals:
                 self.joined = True
             case events.Lost() | events.ClientRenewed():
                 self.joined = False
+            case (
+                events.CircuitOpened()
+                | events.ProbeFailed()
+                | events.DeadLetterFailed()
+                | events.LimitReached()
+            ):
+                self.errors[event.scope] = event.error
+            case events.CircuitClosed():
+                self.errors.pop(event.scope, None)
             case events.Stopped():
                 self.finish()
 
@@ -128,7 +141,8 @@ def judge(signs: Signs) -> Health:
     polled_s, ready = signs.polled_s, signs.joined and not signs.stopping
     if polled_s is not None and polled_s > signs.limit_s:
         return _stuck(signs, polled_s)
-    waiting = [(view.since, view) for view in signs.circuits.values() if view.since is not None]
+    views = signs.circuits.items()
+    waiting = [(view.since, scope) for scope, view in views if view.since is not None]
     if waiting:
         return _open(signs, min(waiting, key=lambda pair: pair[0])[1], ready=ready)
     if not signs.joined:
@@ -167,7 +181,8 @@ def _stuck(signs: Signs, polled_s: float) -> Health:
     )
 
 
-def _open(signs: Signs, view: CircuitView, *, ready: bool) -> Health:
+def _open(signs: Signs, scope: Scope, *, ready: bool) -> Health:
+    view = signs.circuits[scope]
     held = (
         "the first message to come is its probe"
         if view.offset is None
@@ -182,7 +197,7 @@ def _open(signs: Signs, view: CircuitView, *, ready: bool) -> Health:
         reason=f"a circuit is open, {when}: {held}{away}",
         since=view.since,
         until=view.retry_at,
-        error=view.error,
+        error=view.error or signs.errors.get(scope),
         polled_s=signs.polled_s,
     )
 

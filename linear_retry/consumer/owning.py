@@ -78,6 +78,7 @@ class Owning:
                 stopping=self.stop.asked,
                 end=self._vitals.end,
                 circuits=self._circuits.views,
+                errors=self._vitals.errors,
             )
         )
 

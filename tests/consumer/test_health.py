@@ -69,10 +69,10 @@ def test_open_outside_the_group_is_not_ready() -> None:
 
 
 def test_a_probe_that_awaits_its_message_is_open() -> None:
-    """After a revoke nothing is held."""
+    """After a revoke nothing is held; what it waits for is still to be told."""
     view = CircuitView("half-open", _NOW, since=_SINCE)
-    health = judge(replace(_WELL, circuits={Scope(): view}))
-    assert ("open", None) == (health.state, health.error)
+    health = judge(replace(_WELL, circuits={Scope(): view}, errors={Scope(): "OSError('down')"}))
+    assert ("open", "OSError('down')") == (health.state, health.error)
     assert "the first message to come is its probe" in health.reason
 
 

@@ -1,0 +1,146 @@
+"""On a real broker: are members that stand still told apart, and is their lag the broker's own?"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from linear_retry import LinearConsumer, PermanentError, events
+from linear_retry.health import serve
+from linear_retry.kafka import Message
+from tests.kafka_operations import wait_until
+from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import Dependency, OutageError, PoisonError
+from tests.scenarios.protocols import each_protocol
+from tests.scenarios.scene import Scene
+
+pytestmark = pytest.mark.broker
+
+_HOUR_S = 3600.0
+_POLL_S = 3.0
+_IMPATIENT = {"max.poll.interval.ms": int(_POLL_S * 1000)}
+_SHORT_SESSION = {"session.timeout.ms": 1000}
+
+
+def _ask(port: int, path: str) -> tuple[int, str]:
+    """Status, and the state that the body tells."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, json.load(answer)["state"]
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)["state"]
+
+
+def _brokers_lag(group: Scene, consumer: LinearConsumer) -> dict[tuple[str, int], int]:
+    """End less committed, as other clients are told; of what the consumer has."""
+    ends, committed = group.kafka.end_offsets(group.topic), group.committed()
+    return {
+        (group.topic, number): end - committed.get((group.topic, number), 0)
+        for number, end in ends.items()
+        if (group.topic, number) in consumer.lag()
+    }
+
+
+def _raise(error: Exception) -> Any:
+    def handle(_: Message) -> None:
+        raise error
+
+    return handle
+
+
+def test_three_that_stand_still(scene: SceneFactory) -> None:
+    """One waits for a dependency, the handler of one hangs, one has ended: each is told so.
+
+    The one that waits is alive and ready over three times max.poll.interval.ms, takes over what the
+    others had, and its lag is what the broker says.
+    """
+    group = scene(3, strategy=[_HOUR_S], config=_IMPATIENT | _SHORT_SESSION)
+    hanging = threading.Event()
+    members = {
+        "open": group.join("open", _raise(OutageError("down"))),
+        "stuck": group.join("stuck", lambda _: hanging.wait(60)),
+        "dead": group.join("dead", _raise(PoisonError("bad")), on_permanent="stop"),
+    }
+    served = {name: serve(member.consumer, 0, "127.0.0.1") for name, member in members.items()}
+    try:
+        for name in members:
+            wait_until(lambda: _has_one(group, members[name].consumer), f"{name} has a partition")  # noqa: B023
+        begun_s = time.monotonic()
+        for number in range(3):
+            group.produce(4, number)
+        for name, member in members.items():
+            wait_until(lambda: member.consumer.health().state == name, name, detail=group.story)  # noqa: B023
+        waiting = members["open"].consumer
+        wait_until(lambda: len(waiting.lag()) == 3, "it has what the others had", 60.0)
+        wait_until(lambda: time.monotonic() - begun_s > 3 * _POLL_S, "three times the interval")
+        told = {
+            name: (_ask(one.port, "/livez"), _ask(one.port, "/readyz"))
+            for name, one in served.items()
+        }
+        assert {
+            "open": ((200, "open"), (200, "open")),
+            "stuck": ((503, "stuck"), (503, "stuck")),
+            "dead": ((503, "dead"), (503, "dead")),
+        } == told
+        assert "OutageError" in (waiting.health().error or "")
+        assert "a handler was given" in members["stuck"].consumer.health().reason
+        assert "PoisonError" in (members["dead"].consumer.health().error or "")
+        assert {(group.topic, number): 4 for number in range(3)} == waiting.lag(10)
+        assert _brokers_lag(group, waiting) == waiting.lag(10)
+    finally:
+        hanging.set()
+        for one in served.values():
+            one.close()
+    with pytest.raises(PermanentError):
+        members["dead"].result()
+
+
+def _has_one(group: Scene, consumer: LinearConsumer) -> bool:
+    return consumer.health().ready and len(consumer.lag()) == 1
+
+
+@each_protocol
+def test_a_member_without_a_partition_is_ready(
+    scene: SceneFactory, protocol: dict[str, Any]
+) -> None:
+    """More members than partitions: the one that has none is a member all the same."""
+    group = scene(1, config=protocol)
+    members = [group.join(name, Dependency()).consumer for name in ("first", "second")]
+    wait_until(lambda: all(one.health().ready for one in members), "both are ready")
+    wait_until(lambda: sum(len(one.lag()) for one in members) == 1, "one has the partition")
+
+
+def test_transaction_markers_at_the_tail(scene: SceneFactory) -> None:
+    """What nobody can read is no lag: done it is 0, where other tools see a marker for ever."""
+    group, dependency = scene(1, strategy=[_HOUR_S]), Dependency()
+    _produce_at_once(group, 5)
+    consumer = group.join("first", dependency).consumer
+    group.wait_for_attempts(5)
+    place = (group.topic, 0)
+    wait_until(lambda: group.committed() == {place: 5}, "all is committed")
+    wait_until(lambda: consumer.lag() == {place: 0}, "no lag")
+    assert {place: 1} == _brokers_lag(group, consumer)
+    dependency.down = True
+    _produce_at_once(group, 7)
+    group.wait_for(events.CircuitOpened)
+    # Offset 5 is the first one's marker: six messages of the second are behind what is held.
+    wait_until(lambda: consumer.lag(10)[place] in (7, 8), "the lag is known", detail=group.story)
+    assert _brokers_lag(group, consumer)[place] - consumer.lag(10)[place] in (1, 2)
+
+
+def _produce_at_once(group: Scene, count: int) -> None:
+    """In one transaction."""
+    producer = Producer(group.kafka.client_settings(**{"transactional.id": f"{group.topic}-tx"}))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for number in range(count):
+        producer.produce(group.topic, b"%d" % number, partition=0)
+    producer.commit_transaction(30)
