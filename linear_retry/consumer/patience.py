@@ -80,3 +80,7 @@ class Patience:
     def is_ours(self, held: Held) -> bool:
         """Whether its partition is still, and without a break, ours."""
         return self._parts.ownership.epoch_of(held.partition) == held.epoch
+
+    def has_come_back(self, held: Held) -> bool:
+        """Whether it is ours, and was not in between: its message comes again."""
+        return self._parts.ownership.epoch_of(held.partition) not in (None, held.epoch)

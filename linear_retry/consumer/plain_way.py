@@ -60,11 +60,12 @@ class PlainWay:
     def _hear_out(self, held: Held, sending: Sending) -> bool:
         """Its message is another's now, or we stop; is the letter there all the same?
 
-        After a revoke the report is on its way, as a rule: a second is enough.
+        After a revoke the report is on its way, as a rule: a second is enough. Where the partition
+        has come back to us, the message comes again too, and it is then that its letter is told.
         """
         if not self._patience.is_ours(held):
             self._producer.poll(STOP_GRACE_S)
-        return sending.succeeded
+        return sending.succeeded and not self._patience.has_come_back(held)
 
 
 def unsent(sending: Sending) -> NotSent | TooLarge:

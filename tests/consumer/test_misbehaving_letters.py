@@ -100,6 +100,23 @@ def test_a_report_comes_right_after_the_revoke(protocol: Protocol) -> None:
 
 
 @all_protocols
+def test_a_report_comes_when_the_partition_is_back(protocol: Protocol) -> None:
+    """It went and came back while its letter was on the way: the message comes again, and is told
+    of once, when its next letter is there. The bug: it was told of twice in one ownership."""
+    group, member = refusing(protocol, transactional=False)
+    group.fake.faults.delivery_s = 1.5
+
+    def goes_and_comes_back() -> None:
+        group.fake.revoke(member.consumer)
+        group.share([0, 0])
+
+    group.fake.clock.at(0.5, goes_and_comes_back)
+    ends_well(group)
+    assert 1 == len(said(member, events.DeadLettered))
+    assert [2] == list(letters(group).values())
+
+
+@all_protocols
 def test_a_report_comes_right_after_the_stop(protocol: Protocol) -> None:
     """It is said before `Stopped`. The bug: nobody was told, and the letter was there."""
     group, member = refusing(protocol, transactional=False)
