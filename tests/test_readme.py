@@ -56,9 +56,9 @@ def test_the_fragments_fit_together(
 ) -> None:
     """All other code runs, in one namespace: what is defined goes into one consumer."""
     monkeypatch.chdir(ROOT)
-    looking = [fragment for fragment in _FRAGMENTS if "consumer." in fragment]
+    looking = [fragment for fragment in _FRAGMENTS if "consumer.circuits" in fragment]
     defining = [fragment for fragment in _FRAGMENTS if fragment not in (*looking, *_LOOPS)]
-    assert (4, 1, 1) == (len(defining), len(looking), len(_LOOPS))
+    assert (5, 1, 1) == (len(defining), len(looking), len(_LOOPS))
     names: dict[str, Any] = {}
     for fragment in defining:
         exec(fragment, names)
@@ -85,7 +85,7 @@ def test_the_fragments_fit_together(
         ) as consumer,
     ):
         names["consumer"] = consumer
-        consumer.run(handle)
+        names["live"](consumer, handle, port=0)
         assert [(b"1", "permanent")] == reasons(broker)
     page_line, state_line, time_line = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"dead letter billing/orders/0/0/\d+: ValueError\('no order'\)", page_line)

@@ -153,5 +153,6 @@ class Tenure:
         if self.elsewhere:
             raise UsageError(
                 f"this LinearConsumer belongs to the thread {self._owner!r}; only stop, close, "
-                "retry_now, give_up, circuits and breaker are for other threads"
+                "retry_now, give_up, circuits, breaker, health, counts and lag are for other "
+                "threads"
             )

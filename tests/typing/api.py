@@ -18,6 +18,7 @@ from linear_retry import (
     DeadLetters,
     Event,
     ExhaustedError,
+    Health,
     LinearConsumer,
     Listener,
     PermanentError,
@@ -171,6 +172,11 @@ def looking(consumer: LinearConsumer) -> None:
     assert_type(view.retry_at, datetime | None)
     assert_type(view.failures, int | None)
     assert_type(view.error, str | None)
+    assert_type(view.since, datetime | None)
+    assert_type(consumer.health(), Health)
+    assert_type(consumer.health().until, datetime | None)
+    assert_type(consumer.lag(), dict[tuple[str, int], int])
+    assert_type(consumer.counts.succeeded, int)
     if view.state == "half-open":
         consumer.breaker().name = "mine"
     consumer.breaker(Scope("orders")).add_listeners()
