@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -15,7 +16,7 @@ from linear_retry.consumer.ownership import Ownership
 from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.settings import consumer_settings
 from linear_retry.scope import Partition
-from tests.consumer.group import TOPIC, OutageError, consumer_on
+from tests.consumer.group import TOPIC, OutageError, PoisonError, consumer_on
 from tests.consumer.joined_parts import LEAST
 from tests.fake.cluster import FakeKafka
 
@@ -197,3 +198,33 @@ def test_a_transaction_marker_at_the_end(fake: FakeKafka) -> None:
     with consumer:
         consumer.run(handle)
     assert [0] == seen
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_an_end_that_comes_while_a_letter_is_awaited(fake: FakeKafka, answered: bool) -> None:
+    """Its message is in nobody's memory meanwhile, and what is behind what is done is that message.
+
+    So it counts until the letter is acknowledged and its offset committed.
+    """
+    fake.faults.delivery_s = 5.0
+    if not answered:
+        fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
+    seen: list[int] = []
+    calls: list[Message] = []
+    consumer = consumer_on(fake)
+
+    def handle(message: Message) -> None:
+        calls.append(message)
+        if len(calls) == 6:
+            for log in fake.topics[TOPIC].partitions:
+                fake.clock.at(1, partial(log.mark, 1))
+            fake.clock.at(3, lambda: seen.append(_lag_of(consumer)))
+            fake.clock.at(7.5, lambda: seen.append(_lag_of(consumer)))
+            fake.clock.at(30, lambda: seen.append(_lag_of(consumer)))
+            fake.clock.at(31, consumer.stop)
+            raise PoisonError
+
+    with consumer:
+        consumer.run(handle)
+    # The message, and a marker in each partition of which nothing is known yet.
+    assert [3, 0 if answered else 3, 0] == seen
