@@ -7,8 +7,9 @@ from typing import Any
 
 _CONTAINERS = (dict, list, set, frozenset, tuple)
 _OURS = "linear_retry."
-_LEFT_OUT = "ahead"
-"""What has been read and is not handled yet: a batch, which comes and goes."""
+_LEFT_OUT = ("ahead", "tally")
+"""What has been read and is not handled yet: a batch, which comes and goes. And the counts, one for
+each partition and kind of event: what there can be is there after hours, and then no more."""
 
 
 def entries(root: object) -> int:
@@ -37,4 +38,4 @@ def _attributes(one: Any) -> list[Any]:
     slots = [name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ())]
     named = {name: getattr(one, name) for name in slots if hasattr(one, name)}
     named |= getattr(one, "__dict__", {})
-    return [value for name, value in named.items() if name != _LEFT_OUT]
+    return [value for name, value in named.items() if name not in _LEFT_OUT]
