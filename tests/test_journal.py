@@ -278,8 +278,10 @@ def test_nor_one_that_is_assigned_all_the_same(fake: FakeKafka) -> None:
         _outside=Outside(fake.consumer, fake.producer, fake.admin, fake.clock),
     )
 
-    def handle(_: Message) -> None:
+    def handle(message: Message) -> None:
         fake.assign(fake.consumers[-1], [(_JOURNAL, 0)])
+        if message.topic() == _JOURNAL:
+            consumer.stop()
 
     with pytest.raises(ConfigurationError, match="its journal"), consumer:
         consumer.run(handle)
