@@ -18,6 +18,7 @@ from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import EventLog, NothingLate, broken
 from tests.fake.cluster import FakeKafka
+from tests.fake.consumer import FakeConsumer
 from tests.guarantees import others_go_on, violations
 
 TOPIC = "orders"
@@ -73,7 +74,13 @@ class Member:
 
     def __init__(self, group: FakeGroup, name: str, protocol: Protocol) -> None:
         fake = group.fake
-        outside = Outside(fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.5)
+        self.handles: list[FakeConsumer] = []
+
+        def made(config: dict[str, Any]) -> FakeConsumer:
+            self.handles.append(fake.consumer(config))
+            return self.handles[-1]
+
+        outside = Outside(made, fake.producer, fake.admin, fake.clock, lambda: 0.5)
         wanted = plan(
             {"bootstrap.servers": "fake:9092", "group.id": GROUP, **PROTOCOL_KEYS[protocol]}
             | group.config,
@@ -100,10 +107,14 @@ class Member:
 
         self.assembly = Assembly(wanted, self.circuits, emit, self.stop)
         self.handler = group.witness.handler(name, group.dependency)
-        self.consumer = fake.consumers[-1]
         self._witness = group.witness
         self._rests_since_s = fake.clock.now_s()
         self.assembly.start()
+
+    @property
+    def consumer(self) -> FakeConsumer:
+        """Its newest handle: a client that sees no broker any more is replaced."""
+        return self.handles[-1]
 
     def turn(self) -> None:
         """One turn of the loop."""

@@ -149,9 +149,8 @@ def _goes_blind(group: FakeGroup, member: Member) -> None:
     """The group hears of it when its session has ended; the member is told, or it is not."""
     old = member.consumer
     group.fake.blind(old)
-    while group.fake.consumers[-1] is old:
+    while member.consumer is old:
         member.turn()
-    member.consumer = group.fake.consumers[-1]
 
 
 @all_protocols

@@ -53,7 +53,7 @@ CHOSEN: Names = {
 REFERENCES: Names = {
     "small_world.World": ("armed", "committed", "guarantees", "member"),
     "group.FakeGroup": ("members", "witness"),
-    "group.Member": ("circuits", "consumer", "_witness", "stop"),
+    "group.Member": ("circuits", "handles", "_witness", "stop"),
     "assembly.Assembly": ("_admin", "_retention", "_stop"),
     "parts.Parts": ("clock",),
     "client.Client": ("_consumer",),
@@ -77,9 +77,12 @@ step changes (the steering, the operator's requests, the admin client, a produce
 
 TOLD: Names = {
     "group.Member": ("events",),
-    "circuits.Circuit": ("opened_at_s", "retry_at"),
+    "assembly.Assembly": ("lag",),
+    "circuits.Circuit": ("opened_at", "opened_at_s", "retry_at"),
     "circuits.Held": ("error", "first_failure_ms", "last_failure_ms", "message"),
     "loop.Loop": ("_gate", "_sight"),
+    "parts.Parts": ("tally",),
+    "offsets._Position": ("tail",),
     "cluster.FakeKafka": ("log", "topics"),
     "commits.CommittedOnlyDone": ("_last",),
     "order.InOrder": ("_last",),
@@ -91,7 +94,7 @@ TOLD: Names = {
 """What only goes into events, letters and stories. Of the gate that is how often the client has
 complained (where partitions begin is answered at once in a small world); of the client's sight
 nothing, which is never lost there; of topics, the letters, which nobody reads; of a held message,
-its content."""
+its content. Nobody asks for the health and the lag."""
 
 FOLLOWS: Names = {
     "small_world.World": ("_committed_before", "fed", "seen_within", "turns"),
