@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from linear_retry import BrokerError, ExhaustedError, FencedError, HandlerTooSlowError, RetryAfter
@@ -14,10 +14,18 @@ from tests.torture.schedules.players import Player
 from tests.torture.schedules.schedule import Setting
 
 _HOPELESS_AFTER = 3
+_SHOWN_VIOLATIONS = 3
 
 
 class BrokenError(AssertionError):
     """A guarantee is broken; its text says which, and where."""
+
+
+def hold(violations: Iterable[str]) -> None:
+    """Raises `BrokenError` with the first few, where there are any."""
+    found = list(violations)
+    if found:
+        raise BrokenError("\n".join(found[:_SHOWN_VIOLATIONS]))
 
 
 class Ends:
@@ -52,7 +60,7 @@ class Ends:
     def _is_explained(self, player: Player, error: Exception, log: list[Entry]) -> bool:
         match error:
             case FencedError():
-                return self._fake.was_fenced(player.consumer)
+                return any(map(self._fake.was_fenced, player.handles))
             case ExhaustedError():
                 wanted = self._setting.on_exhausted == "stop"
                 due = error.failures > len(self._setting.strategy)
@@ -63,7 +71,7 @@ class Ends:
                 permanent = isinstance(error.__cause__, PoisonError)
                 return wanted and permanent and _has_just_failed(player, error, log)
             case HandlerTooSlowError():
-                overruns = self._fake.overruns(player.consumer)
+                overruns = sum(map(self._fake.overruns, player.handles))
                 return min(_attempts(player, error, log), overruns) >= _HOPELESS_AFTER
             case _:
                 return False

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from linear_retry.events import (
     CircuitOpened,
+    ClientRenewed,
     DeadLettered,
     Event,
     Lost,
@@ -22,6 +23,7 @@ _TOLD: dict[type[Event], str] = {
     Revoked: "revokes",
     Lost: "losses",
     PartitionRevived: "revivals",
+    ClientRenewed: "clients renewed",
     RetriedNow: "probes that operators wanted",
 }
 

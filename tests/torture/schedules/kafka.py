@@ -35,13 +35,15 @@ class Strike(Protocol):
 class PlayedKafka(FakeKafka):
     """The fake Kafka, which says when something may strike; it keeps no log of the calls."""
 
-    def __init__(self, strike: Strike) -> None:
+    def __init__(self, strike: Strike, share: Callable[[], None]) -> None:
         """`strike` is called before each call of a client, and where a consumer's poll returns.
 
-        With None where nothing is special, and whether it is in the midst of a turn.
+        With None where nothing is special, and whether it is in the midst of a turn. `share` is
+        called where somebody has joined, who has nothing yet.
         """
         super().__init__()
         self._strike = strike
+        self._share = share
         self._inside: list[State] = []
         self._called_back: list[FakeConsumer] = []
         self._later: list[Callable[[], None]] = []
@@ -108,13 +110,19 @@ class PlayedKafka(FakeKafka):
     def assign(
         self, consumer: FakeConsumer, partitions: Iterable[Partition], *, after: int = 0
     ) -> None:
-        self._in_turn(consumer, partial(super().assign, consumer, list(partitions), after=after))
+        if not consumer.blind:  # or nobody could tell it
+            act = partial(super().assign, consumer, list(partitions), after=after)
+            self._in_turn(consumer, act)
 
     def revoke(self, consumer: FakeConsumer, *, after: int = 0) -> None:
         self._in_turn(consumer, partial(super().revoke, consumer, after=after))
 
     def lose(self, consumer: FakeConsumer, *, after: int = 0) -> None:
         self._in_turn(consumer, partial(super().lose, consumer, after=after))
+
+    def joined(self, consumer: FakeConsumer, topics: Iterable[str]) -> None:
+        super().joined(consumer, topics)
+        self._share()
 
     def fence(self, consumer: FakeConsumer, *, rejoins: bool = False) -> None:
         """It hears of that in its next poll."""

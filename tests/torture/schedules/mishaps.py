@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 
 from tests.consumer.group import GROUP
 from tests.torture.schedules.kinds import Kinds
-from tests.torture.schedules.moves import FEW, MEMBERS, PARTITIONS
+from tests.torture.schedules.moves import FEW, MEMBERS, OWNERS, PARTITIONS
 
 if TYPE_CHECKING:
     from tests.torture.schedules.world import World
@@ -127,6 +127,19 @@ def client_error(world: World, member: int) -> None:
     error = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
     world.member(member).consumer.fail(error)
     world.member(member).consumer.report(error)
+
+
+@MISHAPS.add(member=MEMBERS, out=(False, True), owners=OWNERS)
+def forgotten_brokers(world: World, member: int, out: bool, owners: tuple[int, ...]) -> None:
+    """Its client has forgotten them all, and says nothing of it (librdkafka #5301).
+
+    `out`: its session has ended, and others have its partitions.
+    """
+    blind = world.member(member).consumer
+    world.fake.blind(blind)
+    if out:
+        world.fake.lose(blind)
+    world.group.deal(owners)
 
 
 @MISHAPS.add(down=(True, False))

@@ -10,7 +10,8 @@ from linear_retry import BrokerError, FencedError
 from linear_retry.errors import LinearRetryError
 from linear_retry.scope import Partition
 from tests.torture.schedules.any_time import AnyTime
-from tests.torture.schedules.ends import BrokenError, Ends, Raised
+from tests.torture.schedules.blind import let_the_blind_see
+from tests.torture.schedules.ends import Ends, Raised, hold
 from tests.torture.schedules.group import PlayedGroup
 from tests.torture.schedules.happened import happened
 from tests.torture.schedules.kafka import PlayedKafka
@@ -24,7 +25,6 @@ from tests.torture.schedules.schedule import Schedule, Setting, State, Step
 from tests.torture.schedules.strikes import Strikes
 
 _END_WITHIN_S = 200.0
-_SHOWN_VIOLATIONS = 3
 _START_S = 1.0
 
 
@@ -38,7 +38,7 @@ class World:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.counts: Counter[str] = Counter()
-        self.fake = PlayedKafka(self._strike)
+        self.fake = PlayedKafka(self._strike, self._share_anew)
         self.group = PlayedGroup(setting, self.fake)
         self.faults = self.fake.faults
         self.operators = Operators()
@@ -69,7 +69,7 @@ class World:
         for step in schedule.steps:
             self._apply(step)
             self._any_time.look()
-            self._hold(self._any_time.violations())
+            hold(self._any_time.violations())
         if self.setting.last_chance:
             give_a_last_chance(self)
         self._end()
@@ -110,15 +110,10 @@ class World:
         self.turn_all()
 
     def _judge(self) -> None:
-        self._hold(self._any_time.violations())
-        self._hold(self.group.violations())
+        hold(self._any_time.violations())
+        hold(self.group.violations())
         self.counts.update(happened(self.group.witness.entries))
-        self._hold(self.operators.violations([*self.group.players, *self._ended]))
-
-    def _hold(self, violations: Iterable[str]) -> None:
-        found = list(violations)
-        if found:
-            raise BrokenError("\n".join(found[:_SHOWN_VIOLATIONS]))
+        hold(self.operators.violations([*self.group.players, *self._ended]))
 
     # -- what steps ask for ------------------------------------------------------------------
 
@@ -219,7 +214,7 @@ class World:
         if found:  # what has just been let go needs some turns
             self._turn_for(for_s / 2)
             found = sorted({*found} & {*self.group.standing_still(failing)})
-        self._hold(f"StandsStill: {each}" for each in found)
+        hold(f"StandsStill: {each}" for each in found)
 
     def _turn_for(self, seconds: float) -> None:
         until_s = self.fake.clock.now_s() + seconds
@@ -275,9 +270,15 @@ class World:
         self.group.dependency.raises_once.clear()
         self.group.dependency.takes_s = 0.0
         self.faults.clear()
-        self._all_is_calm()
         for player in self.group.players:
             player.patience = 100
+        let_the_blind_see(self)
+        self._all_is_calm()
+
+    def _share_anew(self) -> None:
+        """With a client in the place of a blind one; whoever starts is given its share then."""
+        if not self._starting:
+            self.group.deal((0, 1, 2))
 
     def _in_handler(self, takes_s: float) -> None:
         if self._acting:
