@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from linear_retry.consumer.health import HealthState
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.tally import HANDLED_WITHIN_S, Counts
+from linear_retry.events import Event
 from linear_retry.scope import Scope
 
 _PLACE = ("group", "topic", "partition")
@@ -155,10 +156,11 @@ def _of_events(counts: list[tuple[str, Counts]]) -> Iterator[Metric]:
     closed = _counter("linear_retry_circuits_closed", "By what it came to", ("group", "outcome"))
     happened = _counter("linear_retry_events", "What happened, by event", ("group", "event"))
     for group, one in counts:
-        names: dict[str, int] = {}
+        # All from the start: Prometheus's `increase` does not see a series begin with a 1.
+        names = {event.__name__: 0 for event in get_args(Event)}
         outcomes: dict[str, int] = {}
         for key, times in one.events.items():
-            names[key.event] = names.get(key.event, 0) + times
+            names[key.event] += times
             if key.event == "DeadLettered":
                 letters.add_metric([group, *_of(key.topic, key.partition), key.reason], times)
             elif key.event == "CircuitClosed":

@@ -174,4 +174,5 @@ def test_several_consumers_share_the_names(kafka: EmbeddedKafka) -> None:
         for group in ("billing", "shipping")
     ]
     seen = _figures(Metrics(*consumers))
+    assert 0.0 == seen["linear_retry_events_total"]["billing", "DeadLettered"]
     assert {("billing",): 0.0, ("shipping",): 0.0} == seen["linear_retry_open_circuits"]
