@@ -125,3 +125,24 @@ def test_it_comes_back_after_deliveries_have_timed_out(
     assert entries[-1].sequence == len(told)
     missing = len(told) - len({entry.event_id for entry in entries})
     assert 0 < missing == journal.dropped
+
+
+def test_a_topic_that_is_made_later_is_written_to(
+    kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Said at the start, counted while it is missing, and found once it is there."""
+    journal = Journal(config={"topic.metadata.propagation.max.ms": 500, "log_level": 0})
+    made: list[str] = []
+
+    def fails() -> bool:
+        if journal.dropped and not made:
+            kafka.create_topic(_JOURNAL)
+            made.append(_JOURNAL)
+        return not (made and kafka.offsets(_JOURNAL)[_JOURNAL, 0])
+
+    with caplog.at_level(logging.WARNING, logger="linear_retry"):
+        told = _told(kafka, journal, fails)
+    assert f"journal: no such topic: {_JOURNAL}" in caplog.text
+    entries = _entries(kafka)
+    assert 0 < journal.dropped == len(told) - len({entry.event_id for entry in entries})
+    assert isinstance(entries[-1].event, events.Stopped)
