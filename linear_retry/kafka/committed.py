@@ -51,7 +51,7 @@ class Committed:
             return None if self._closed else self._ask(partitions, timeout_s)
         finally:
             if self._closed:  # by somebody who did not wait for us
-                self._drop()
+                self._drop(_CLOSE_WITHIN_S)
             self._using.release()
 
     def close(self) -> None:
@@ -59,12 +59,10 @@ class Committed:
         self._closed = True
         # Closed under a call that uses it, librdkafka would go on in memory that is freed.
         if self._using.acquire(blocking=False):
-            self._drop()
+            self._drop(_CLOSE_WITHIN_S)
             self._using.release()
 
-    def _ask(
-        self, partitions: Iterable[Partition], timeout_s: float
-    ) -> dict[Partition, int] | None:
+    def _ask(self, partitions: Iterable[Partition], timeout_s: float) -> _Found:
         if self._handle is None:
             self._handle = self._make(self._config)
         self._handle.poll(0)  # errors pile up otherwise
@@ -73,14 +71,16 @@ class Committed:
                 [TopicPartition(*key) for key in partitions], timeout=timeout_s
             )
         except KafkaException:
+            # It may have lost sight of all brokers, for good (librdkafka #5301).
+            self._drop(within_s=0.0)
             return None
         if any(item.error is not None for item in answers):
             return None
         return {(item.topic, item.partition): item.offset for item in answers if item.offset >= 0}
 
-    def _drop(self) -> None:
+    def _drop(self, within_s: float) -> None:
         handle, self._handle = self._handle, None
         if handle is not None:
             ender = threading.Thread(target=handle.close, name="linear_retry lag", daemon=True)
             ender.start()
-            ender.join(_CLOSE_WITHIN_S)
+            ender.join(within_s)

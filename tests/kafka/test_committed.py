@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from linear_retry.kafka.committed import Committed
+from tests.kafka_operations import wait_until
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
 
@@ -85,6 +86,18 @@ def test_a_refusal_is_no_answer() -> None:
     scene.ask()
     scene.made[0].problem = KafkaException(KafkaError(KafkaError._TIMED_OUT))
     assert None is scene.ask()
+
+
+def test_after_no_answer_a_new_handle_is_asked() -> None:
+    """The old one may have lost sight of all brokers for good (librdkafka #5301)."""
+    scene = _Scene()
+    scene.ask()
+    scene.made[0].problem = KafkaException(KafkaError(KafkaError._TRANSPORT))
+    scene.ask()
+    assert {} == scene.ask()
+    first, second = scene.made
+    wait_until(lambda: first.closed == 1, "the old one is closed, by a thread of its own")
+    assert 0 == second.closed
 
 
 def test_closed_it_makes_no_handle() -> None:
