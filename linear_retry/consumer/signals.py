@@ -81,6 +81,11 @@ def deferring_interrupts(hurry: Callable[[], None], cut: Callable[[], None]) -> 
                 before[number] = handler
                 signal.signal(number, hear)
         yield
+    except GeneratorExit:
+        # Cut short before its `with` was entered, or left: the second has been raised already, and
+        # what is raised as this is collected only stands on stderr, as ignored.
+        raised.clear()
+        raise
     finally:
         # From here on a handler that raises does so at once, and may cut short what follows: what
         # is left installed then changes nothing.

@@ -217,7 +217,8 @@ def test_two_ctrl_cs_in_one_turn() -> None:
     """The second cuts it short wherever it is: nothing goes on from there, and nothing is lost.
 
     The bug: another loop went on. A circuit that was known to hold a message, and not yet to stop
-    its partition, let the next ones through, and the message was never attempted again.
+    its partition, let the next ones through, and the message was never attempted again. Another: it
+    came before the turn's own `with` was entered, and the first was raised as that was collected.
     """
     refusals: list[str] = []
     for at in count(1, 3 * _STEP):
