@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from linear_retry.consumer.tally import Tally
+
 _CONTAINERS = (dict, list, set, frozenset, tuple)
 _OURS = "linear_retry."
-_LEFT_OUT = ("ahead", "tally")
-"""What has been read and is not handled yet: a batch, which comes and goes. And the counts, one for
-each partition and kind of event: what there can be is there after hours, and then no more."""
+_LEFT_OUT = "ahead"
+"""What has been read and is not handled yet: a batch, which comes and goes."""
 
 
 def entries(root: object) -> int:
     """The entries of all containers that it and what it consists of keep, however deep.
 
-    Whatever is forgotten in one of them is seen, without knowing its name. To be called by the
-    thread that owns it.
+    Whatever is forgotten in one of them is seen, without knowing its name. But for the counts, one
+    for each partition and kind of event: after hours there are all that there can be, and no more.
+    To be called by the thread that owns it.
     """
     seen: set[int] = set()
     waiting: list[Any] = [root]
@@ -26,6 +28,8 @@ def entries(root: object) -> int:
         if id(one) in seen:
             continue
         seen.add(id(one))
+        if isinstance(one, Tally):
+            continue
         if isinstance(one, _CONTAINERS):
             total += len(one)
             waiting += [*one.keys(), *one.values()] if isinstance(one, Mapping) else one
@@ -38,4 +42,4 @@ def _attributes(one: Any) -> list[Any]:
     slots = [name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ())]
     named = {name: getattr(one, name) for name in slots if hasattr(one, name)}
     named |= getattr(one, "__dict__", {})
-    return [value for name, value in named.items() if name not in _LEFT_OUT]
+    return [value for name, value in named.items() if name != _LEFT_OUT]
