@@ -101,6 +101,8 @@ class Tenure:
             "this LinearConsumer was cut short in the midst of its work, by a second interrupt; "
             "close it, and make a new one: what is not done comes again"
         )
+        # `use` may be cut short on its way out as well, and `close` would wait for it for ever.
+        self.running = False
 
     @contextmanager
     def lent(self) -> Iterator[None]:

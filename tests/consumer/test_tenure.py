@@ -77,3 +77,12 @@ def test_who_closes_from_elsewhere() -> None:
         thread.start()
         thread.join()
     assert (["another's"], False) == (told, tenure.closing)
+
+
+def test_what_was_cut_short_can_be_closed() -> None:
+    """By its owner, at once. The bug: a second Ctrl-C on the last instruction of a use left the
+    consumer in use for ever: `close` did nothing, and the member stayed in its group."""
+    tenure = Tenure()
+    with tenure.use():
+        tenure.cut_short()
+        assert "ours" == tenure.whose_close()
