@@ -109,6 +109,8 @@ class BatchTransactions:
         self._failure = None
         step = self._producer.begin()
         if not isinstance(step, Completed):
+            if isinstance(step, Broken):
+                self._producer.leave_behind()
             return step
         with ExitStack() as unless_done:
             unless_done.callback(self._producer.abort, _ABORT_S)
@@ -119,6 +121,8 @@ class BatchTransactions:
                 if not handed_over:
                     raise AssertionError("librdkafka has committed a transaction that had failed")
                 unless_done.pop_all()
+            elif isinstance(step, Broken):
+                self._producer.leave_behind()
             return step
 
     def _hand_over(self, records: Iterable[Addressed], until_s: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
@@ -154,6 +155,17 @@ class TransactionalProducer:
             self._left_behind.append(self._offset_sent)
         self._producer = self._offset_sent = None
         self.ready = self.in_transaction = False
+
+    def leave_behind(self) -> None:
+        """Forget the present producer as it is, and never free it.
+
+        librdkafka 2.16 may corrupt the heap as it frees one that was fenced amid its sending: of
+        some 60 processes one was aborted by that. For those that make few: its threads stay.
+        """
+        if self._producer is not None:
+            # Beyond the interpreter's end as well, which frees what any list still holds.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._producer))
+        self.renew()
 
     def _handle(self) -> Any:
         if self._producer is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -110,6 +112,21 @@ def test_a_fenced_one_says_so_and_makes_no_other(call: str) -> None:
     with pytest.raises(FencedError, match="fenced"):
         scene.transactions.commit(_RECORDS, 60)
     assert 1 == len(scene.made)
+
+
+@pytest.mark.parametrize("call", ["begin_transaction", "commit_transaction"])
+def test_a_fenced_one_is_never_freed(call: str) -> None:
+    """Bug: librdkafka ended the process as it freed one that was fenced amid its sending, with
+    "double free or corruption", in place of the exit code that says that it was fenced."""
+    scene = _Scene()
+    handle = weakref.ref(scene.handle)
+    scene.handle.answers[call] = [_FENCED]
+    with pytest.raises(FencedError):
+        scene.transactions.commit(_RECORDS, 60)
+    assert "abort_transaction" not in scene.handle.calls
+    del scene
+    gc.collect()
+    assert handle() is not None
 
 
 def test_a_transaction_that_breaks_off_is_never_committed_in_part() -> None:
