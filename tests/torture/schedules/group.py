@@ -64,7 +64,7 @@ class PlayedGroup(FakeGroup):
 
     def _says_no_more(self, sender: str, place: Place) -> bool:
         """Whether its sender is gone, or goes on though the letter's offset is committed."""
-        there = [player for player in self.players if player.name == sender and not player.silent]
+        there = [player for player in self.players if player.name == sender]
         committed = self.fake.group(GROUP).get(place[:2], 0) > place[2]
         # Below the last are those in the midst of a turn, who may be about to say it; and whoever
         # holds the message will find out.

@@ -196,7 +196,6 @@ class World:
         """Where something strikes inside: there. A second one ends the program at the latest."""
         if self._acting:
             self._acting[-1].silent = True
-            self.group.untold.tell()
             raise KeyboardInterrupt
         self.group.dependency.raises_once.append(KeyboardInterrupt())
 
