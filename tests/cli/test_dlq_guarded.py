@@ -14,6 +14,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
+from linear_retry.errors import BrokerError
+from linear_retry.kafka.whole_topics import WholeTopics
 from tests.dlq.guarded_kafka import GuardedKafka
 from tests.dlq.letters import our_record
 
@@ -45,7 +47,7 @@ def _list(topic: str, keys: dict[str, str], directory: Path) -> tuple[int, str, 
 
 
 def test_a_login_from_a_file(guarded: GuardedKafka, tmp_path: Path) -> None:
-    """SASL's keys in the file of `--config` are all that is needed; no group's permission is.
+    """SASL's and TLS' keys in the file of `--config` are all it takes; no group's permission is.
 
     librdkafka looks for a coordinator all the same, and its refusal was taken for the topic's.
     """
@@ -71,6 +73,14 @@ def test_a_wrong_password(guarded: GuardedKafka, tmp_path: Path) -> None:
     assert (3, "") == (code, out)
     assert "the login is refused" in err
     assert "guessed" not in err
+
+
+def test_an_unknown_certificate(guarded: GuardedKafka) -> None:
+    """A broker that cannot prove who it is gets no login, and the key to correct is named."""
+    keys = guarded.keys("reader")
+    del keys["ssl.ca.location"]
+    with pytest.raises(BrokerError, match=r"certificate verify failed.*ssl\.ca\.location"):
+        list(WholeTopics(keys, patience_s=1.0).read("allowed.dlq"))
 
 
 def _deal(command: str, topic: str, guarded: GuardedKafka, directory: Path) -> tuple[int, str, str]:

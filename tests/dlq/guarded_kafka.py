@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +16,38 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by
     ResourceType,
 )
 
+from tests import kafka_jars
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 
 _PASSWORDS = {"admin": "admin-secret", "reader": "reader-secret"}
+_STORE_PASSWORD = "store-secret"
 
 
 class GuardedKafka(RealKafka):
-    """A real broker with SASL: `admin` may everything, `reader` what is not denied."""
+    """A real broker with SASL and TLS: `admin` may everything, `reader` what is not denied."""
 
     def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        self.certificate = directory / "broker.pem"
+        store = _certified(self.certificate)
         users = " ".join(f'user_{name}="{word}"' for name, word in _PASSWORDS.items())
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         login = f'username="admin" password="{_PASSWORDS["admin"]}"'
         settings = {
-            "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT",
             # Named, or the broker would come to itself without a login: transactions need that.
             "inter.broker.listener.name": "PLAINTEXT",
             "sasl.enabled.mechanisms": "PLAIN",
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "listener.name.plaintext.plain.sasl.jaas.config": f"{module} required {login} {users};",
+            "listener.name.plaintext.ssl.keystore.location": str(store),
+            "listener.name.plaintext.ssl.keystore.type": "PKCS12",
+            "listener.name.plaintext.ssl.keystore.password": _STORE_PASSWORD,
+            # The broker is its own client too, for transactions.
+            "listener.name.plaintext.ssl.truststore.location": str(store),
+            "listener.name.plaintext.ssl.truststore.type": "PKCS12",
+            "listener.name.plaintext.ssl.truststore.password": _STORE_PASSWORD,
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:admin;User:ANONYMOUS",  # the controller's listener has no login
             "allow.everyone.if.no.acl.found": "true",
@@ -49,7 +62,8 @@ class GuardedKafka(RealKafka):
         """What a client of this user needs."""
         return {
             "bootstrap.servers": self.bootstrap,
-            "security.protocol": "SASL_PLAINTEXT",
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self.certificate),
             "sasl.mechanism": "PLAIN",
             "sasl.username": user,
             "sasl.password": _PASSWORDS[user],
@@ -77,3 +91,18 @@ class GuardedKafka(RealKafka):
             kind, name, ResourcePatternType.LITERAL, "User:reader", "*", operation, permission
         )
         wait_until(lambda: admin.describe_acls(asked).result(20), "the broker knows the rule")
+
+
+def _certified(certificate: Path) -> Path:
+    """A store with a key of its own, and at `certificate` what clients know it by."""
+    store = certificate.with_suffix(".p12")
+    common = ["-alias", "broker", "-keystore", str(store), "-storepass", _STORE_PASSWORD]
+    name = ["-dname", "CN=broker", "-ext", "san=ip:127.0.0.1", "-validity", "2"]
+    _keytool("-genkeypair", "-keyalg", "EC", "-storetype", "PKCS12", *name, *common)
+    _keytool("-exportcert", "-rfc", "-file", str(certificate), *common)
+    return store
+
+
+def _keytool(*arguments: str) -> None:
+    keytool = str(Path(kafka_jars.java()).with_name("keytool"))
+    subprocess.run([keytool, *arguments], check=True, capture_output=True)
