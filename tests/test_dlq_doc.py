@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.cli.dlq.config_file import read
+from linear_retry.cli.config_file import read
 from linear_retry.cli.dlq.options import Selection
 from linear_retry.dead_letter import Death, Record, dead_letter
 from linear_retry.dlq.counting import TRAITS

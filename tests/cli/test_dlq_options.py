@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.cli.dlq.config_file import read
-from linear_retry.cli.dlq.options import Connection, Selection, moment_ms
+from linear_retry.cli.config_file import read
+from linear_retry.cli.dlq.options import Connection, Selection
+from linear_retry.cli.moments import moment_ms
 from linear_retry.dlq import Filter, State
 
 runner = CliRunner()

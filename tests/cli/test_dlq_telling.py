@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from linear_retry.cli import printable
 from linear_retry.cli.dlq import telling
 from linear_retry.dlq.letter import Letter, State, read_letter
 from tests.dlq.letters import RECORDS, our_letter, our_records
@@ -34,9 +35,9 @@ def test_an_object_says_the_same_of_each(letter: Letter, state: State, payload: 
 @given(st.text(st.characters(codec="utf-8")))
 def test_what_is_safe_is_printable(text: str) -> None:
     """Escape sequences, and marks that write from right to left, end here."""
-    assert telling.safe(text).isprintable()
-    assert all(line.isprintable() for line in telling.lines(text))
-    assert "\u202e" not in telling.one_line(f"{text}\u202e\x1b[2J")
+    assert printable.safe(text).isprintable()
+    assert all(line.isprintable() for line in printable.lines(text))
+    assert "\u202e" not in printable.one_line(f"{text}\u202e\x1b[2J")
 
 
 def test_an_id_is_never_cut() -> None:
@@ -48,7 +49,7 @@ def test_an_id_is_never_cut() -> None:
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_any_time_can_be_told(timestamp_ms: int) -> None:
     """Kafka takes any number of 64 bits, and calendars do not."""
-    assert telling.moment(timestamp_ms).isprintable()
+    assert printable.moment(timestamp_ms).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -62,4 +63,4 @@ def test_any_time_can_be_told(timestamp_ms: int) -> None:
 )
 def test_times(timestamp_ms: int, expected: str) -> None:
     """UTC, to the second; a dash where the message has none."""
-    assert expected == telling.moment(timestamp_ms)
+    assert expected == printable.moment(timestamp_ms)

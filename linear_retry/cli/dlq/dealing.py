@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.dlq.ending import told
-from linear_retry.cli.dlq.options import TOPIC, Connection, Selection, expanded
+from linear_retry.cli.connecting import expanded
+from linear_retry.cli.dlq.options import TOPIC, Connection, Selection
+from linear_retry.cli.ending import told
 from linear_retry.delays import shown
 
 YES = Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would be.")]

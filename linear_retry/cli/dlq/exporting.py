@@ -6,9 +6,10 @@ from pathlib import Path
 
 import typer
 
-from linear_retry.cli.dlq.ending import NOT_THERE, fail, nothing
-from linear_retry.cli.dlq.progress import Bar
-from linear_retry.cli.dlq.rows import write_json
+from linear_retry.cli.dlq import telling
+from linear_retry.cli.ending import NOT_THERE, fail
+from linear_retry.cli.progress import Bar
+from linear_retry.cli.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Filter
 from linear_retry.small_file import named
 
@@ -34,4 +35,4 @@ def export(
     else:
         typer.echo(f"{named(to)}: {count} letter{'' if count == 1 else 's'}")
     if not count:
-        typer.echo(nothing(topic.topic, letter_filter), err=True)
+        typer.echo(telling.nothing(topic.topic, letter_filter), err=True)

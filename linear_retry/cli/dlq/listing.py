@@ -9,10 +9,10 @@ from typing import Any, Generic, TypeVar
 
 import typer
 
+from linear_retry.cli import printable
 from linear_retry.cli.dlq import telling
-from linear_retry.cli.dlq.ending import nothing
-from linear_retry.cli.dlq.progress import Bar
-from linear_retry.cli.dlq.rows import Lines, json_line, on_a_terminal, write_json, write_table
+from linear_retry.cli.progress import Bar
+from linear_retry.cli.rows import Lines, json_line, on_a_terminal, write_json, write_table
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
 from linear_retry.dlq.counting import count
 
@@ -42,7 +42,7 @@ def list_letters(
         rows, is_all = _sorted_rows(found, writer.tell)
         bar.hide()
         if not rows:
-            typer.echo(nothing(topic.topic, letter_filter), err=True)
+            typer.echo(telling.nothing(topic.topic, letter_filter), err=True)
             return
         writer.write(rows)
         while not is_all and (rows := list(starmap(writer.tell, islice(found, _CHUNK)))):
@@ -92,7 +92,7 @@ def count_letters(
     with Bar(f"reading {topic.topic}") as bar:
         counts = count(topic.letters(letter_filter, bar), traits)
     if not counts:
-        typer.echo(nothing(topic.topic, letter_filter), err=True)
+        typer.echo(telling.nothing(topic.topic, letter_filter), err=True)
         return
     if as_json:
         write_json(
@@ -101,7 +101,7 @@ def count_letters(
         )
     else:
         rows = [
-            (*("-" if part is None else telling.one_line(part) for part in group), str(number))
+            (*("-" if part is None else printable.one_line(part) for part in group), str(number))
             for group, number in counts.most()
         ]
         write_table((*traits, "letters"), rows, numbers=("letters",))

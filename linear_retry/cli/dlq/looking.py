@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.dlq.ending import told
+from linear_retry.cli.connecting import expanded
 from linear_retry.cli.dlq.options import (
     PAYLOAD,
     TOPIC,
     Connection,
     Selection,
     chosen,
-    expanded,
 )
+from linear_retry.cli.ending import told
 
 _TRAITS = (
     *("exception", "message", "origin", "partition", "reason", "group", "state", "format"),

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import re
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import wraps
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from linear_retry.delays import duration_ms, shown
+from linear_retry.cli import connecting
+from linear_retry.cli.moments import moment_ms
+from linear_retry.delays import shown
 
 if TYPE_CHECKING:
     from linear_retry.dlq import DeadLetterTopic, Filter, State
@@ -23,44 +20,12 @@ if TYPE_CHECKING:
 TOPIC = Annotated[str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.")]
 
 _STATES = ("open", "replayed", "resolved")
-_DAYS = re.compile(r"([0-9]{1,5})d")
 _ORIGIN = re.compile(r"(?P<topic>[^:\[\]]+)(?::(?P<partition>[0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
-    """Which cluster, and how the answer is to be written."""
-
-    bootstrap: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="A broker of the cluster.")
-    ] = None
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="librdkafka's keys, such as security.protocol and sasl.*: lines of key=value, or "
-            "a JSON object.",
-        ),
-    ] = None
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on each line.")] = False
-
-    def keys(self) -> dict[str, Any]:
-        """librdkafka's keys. Raises `typer.BadParameter`."""
-        from linear_retry.cli.dlq.config_file import read
-
-        try:
-            found = {} if self.config is None else read(self.config)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--config") from None
-        if self.bootstrap is not None:
-            found = {k: v for k, v in found.items() if k != "metadata.broker.list"}
-            found["bootstrap.servers"] = _address(self.bootstrap)
-        if not (found.get("bootstrap.servers") or found.get("metadata.broker.list")):
-            raise typer.BadParameter(
-                "no broker is named; write --bootstrap HOST:PORT, or bootstrap.servers into the "
-                "file of --config"
-            )
-        return found
+class Connection(connecting.Connection):
+    """Which cluster, what lies in it, and how the answer is to be written."""
 
     def topic(self, name: str) -> DeadLetterTopic:
         """The dead-letter topic of this name. Raises `typer.BadParameter`."""
@@ -138,58 +103,6 @@ PAYLOAD = Annotated[
 ]
 
 
-def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """`command`, where each parameter that is one of the classes above stands for its options.
-
-    Typer reads a command's options from its signature: so those of all commands are written once.
-    """
-    hints = get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if hint in (Connection, Selection)}
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        for name, group in groups.items():
-            fields = get_type_hints(group, include_extras=True)
-            given[name] = group(**{field: given.pop(field) for field in fields})
-        command(**given)
-
-    parameters = list(_parameters(command, hints, groups))
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # looked for by inspect
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    del run.__wrapped__  # Typer would read the signature of that
-    return run
-
-
-def _parameters(
-    command: Callable[..., None], hints: dict[str, Any], groups: dict[str, Any]
-) -> Iterator[inspect.Parameter]:
-    for name, parameter in inspect.signature(command).parameters.items():
-        if name not in groups:
-            yield parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY)
-            continue
-        inner = get_type_hints(groups[name], include_extras=True)
-        for field, each in inspect.signature(groups[name]).parameters.items():
-            yield each.replace(annotation=inner[field])
-
-
-def moment_ms(text: str, now_ms: int, option: str) -> int:
-    """A time, or how long ago, in milliseconds of UTC. Raises `typer.BadParameter`."""
-    days = _DAYS.fullmatch(text)
-    ago_ms = duration_ms(text) if days is None else int(days[1]) * 86_400_000
-    if ago_ms is not None:
-        return round(now_ms - ago_ms)
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise typer.BadParameter(
-            f"{shown(text)} is no time; write 2026-11-21, 2026-11-21T10:00 (UTC, unless it says "
-            f'+02:00), or how long ago, such as "2h", "1h30m" or "7d"',
-            param_hint=option,
-        ) from None
-    aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    return round(aware.timestamp() * 1000)
-
-
 def chosen(text: str, choices: tuple[str, ...], option: str, at_most: int = 99) -> list[str]:
     """The names in `text`, between commas, each one of `choices`. Raises `typer.BadParameter`."""
     names = list(dict.fromkeys(text.split(",")))
@@ -201,16 +114,6 @@ def chosen(text: str, choices: tuple[str, ...], option: str, at_most: int = 99) 
                 param_hint=option,
             )
     return names
-
-
-def _address(text: str) -> str:
-    for address in text.split(","):
-        host, _, port = address.strip().rpartition(":")
-        if not (host and port.isdecimal() and 0 < int(port) < 65536):
-            raise typer.BadParameter(
-                f"{address!r} is not HOST:PORT, such as localhost:9092", param_hint="--bootstrap"
-            )
-    return text
 
 
 def _origin(text: str) -> tuple[str, int | None]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from linear_retry.cli.dlq.progress import Bar
 from linear_retry.cli.dlq.resolving import plural
-from linear_retry.cli.dlq.rows import write_json, write_table
+from linear_retry.cli.progress import Bar
+from linear_retry.cli.rows import write_json, write_table
 from linear_retry.dlq import DeadLetterTopic, Purge
 
 

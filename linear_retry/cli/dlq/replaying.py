@@ -9,11 +9,12 @@ from typing import Any
 
 import typer
 
+from linear_retry.cli import printable
 from linear_retry.cli.dlq import telling
-from linear_retry.cli.dlq.ending import FENCED, INTERRUPTED, NOT_THERE, fail, nothing
-from linear_retry.cli.dlq.progress import Bar
 from linear_retry.cli.dlq.resolving import plural, whoami
-from linear_retry.cli.dlq.rows import write_json, write_table
+from linear_retry.cli.ending import FENCED, INTERRUPTED, NOT_THERE, fail
+from linear_retry.cli.progress import Bar
+from linear_retry.cli.rows import write_json, write_table
 from linear_retry.dlq import NO_LETTER, DeadLetterTopic, Filter, Lane, Newer, Plan
 from linear_retry.errors import BrokerError, FencedError
 
@@ -93,7 +94,7 @@ def _tell_plan(topic: DeadLetterTopic, meant: Filter, plan: Plan, order: Order) 
     if lanes:
         write_table(_HEAD, (_cells(lane) for lane in lanes), ["letters"])
     else:
-        open_ones = nothing(topic.topic, meant).replace("no letters", "no open letters", 1)
+        open_ones = telling.nothing(topic.topic, meant).replace("no letters", "no open letters", 1)
         typer.echo(f"nothing to do: {open_ones}", err=True)
     for why, count in plan.left.most_common():
         typer.echo(f"{plural(count)} left open: {why}", err=True)
@@ -134,7 +135,7 @@ def _newer_cells(found: Iterable[Newer]) -> Iterable[tuple[str, ...]]:
     for each in found:
         place = f"{each.topic}[{each.partition}]"
         numbers = (each.letter, each.messages, each.newest)
-        yield (telling.one_line(telling.shown(each.key)), place, *map(str, numbers))
+        yield (printable.one_line(telling.shown(each.key)), place, *map(str, numbers))
 
 
 def _newer_as_json(each: Newer) -> dict[str, Any]:
@@ -160,11 +161,11 @@ def _cells(lane: Lane) -> tuple[str, ...]:
     topic, partition, _ = lane.source
     offsets = "as they arrived" if lane.first is None else f"{lane.first} to {lane.last}"
     return (
-        "-" if topic is None else telling.one_line(_place(topic, partition)),
+        "-" if topic is None else printable.one_line(_place(topic, partition)),
         _place(lane.to_topic, lane.to_partition),
         str(lane.letters),
         offsets,
-        *("-" if at is None else telling.moment(at) for at in (lane.oldest_ms, lane.newest_ms)),
+        *("-" if at is None else printable.moment(at) for at in (lane.oldest_ms, lane.newest_ms)),
     )
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import typer
 
-from linear_retry.cli.dlq.ending import nothing
-from linear_retry.cli.dlq.progress import Bar
-from linear_retry.cli.dlq.rows import write_json
+from linear_retry.cli.dlq import telling
+from linear_retry.cli.progress import Bar
+from linear_retry.cli.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Filter, State
 
 
@@ -62,7 +62,7 @@ def _tell(
     if as_json:
         write_json([{"topic": topic.topic, what: count, "dry_run": not yes}])
     elif not count:
-        typer.echo(f"nothing to do: {nothing(topic.topic, meant)}", err=True)
+        typer.echo(f"nothing to do: {telling.nothing(topic.topic, meant)}", err=True)
     elif yes:
         typer.echo(f"{plural(count)} {what} in {topic.topic}")
     else:

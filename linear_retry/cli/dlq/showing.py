@@ -8,10 +8,11 @@ from typing import Any
 
 import typer
 
+from linear_retry.cli import printable
 from linear_retry.cli.dlq import telling
-from linear_retry.cli.dlq.ending import fail
-from linear_retry.cli.dlq.progress import Bar
-from linear_retry.cli.dlq.rows import write_json
+from linear_retry.cli.ending import fail
+from linear_retry.cli.progress import Bar
+from linear_retry.cli.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Letter, Resolution, State
 
 FORMS = ("auto", "text", "json", "hex")
@@ -29,7 +30,7 @@ def show(
     with Bar(f"reading {topic.topic}") as bar:
         found = topic.get(letter_id, bar)
     if not found:
-        fail(f"no letter {telling.one_line(letter_id)} in {topic.topic}; list has their ids", 1)
+        fail(f"no letter {printable.one_line(letter_id)} in {topic.topic}; list has their ids", 1)
     for number, (letter, state) in enumerate(found):
         resolution = topic.resolution(letter)
         if as_json:
@@ -61,11 +62,11 @@ def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
         "id": letter.id,
         "generation": str(letter.generation),
         "state": "open" if resolution is None else _resolved(resolution),
-        "written": telling.moment(letter.timestamp_ms),
+        "written": printable.moment(letter.timestamp_ms),
         "lies at": f"{letter.topic}[{letter.partition}]@{letter.offset}",
         "written by": "nobody known: no dead letter" if letter.format == "none" else letter.format,
         "problem": letter.problem,
-        "origin": None if origin is None else f"{origin} of {telling.moment(origin.timestamp_ms)}",
+        "origin": origin and f"{origin} of {printable.moment(origin.timestamp_ms)}",
         "group": letter.group_id,
         "reason": letter.reason,
         "failures": None if letter.failures is None else str(letter.failures),
@@ -77,15 +78,15 @@ def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
             yield from _named(name, text)
     if letter.exception_stack is not None:
         yield "stack"
-        yield from (f"  {line}" for line in telling.lines(letter.exception_stack.rstrip("\n")))
+        yield from (f"  {line}" for line in printable.lines(letter.exception_stack.rstrip("\n")))
     yield "headers" if letter.headers else "headers     none"
     for name, value in letter.headers:
         if name not in _TOLD_ABOVE:
-            yield f"  {telling.safe(name)} = {telling.safe(telling.shown(value))}"
+            yield f"  {printable.safe(name)} = {printable.safe(telling.shown(value))}"
 
 
 def _named(name: str, text: str) -> Iterator[str]:
-    first, *others = telling.lines(text) or [""]
+    first, *others = printable.lines(text) or [""]
     yield f"{name:<11} {first}".rstrip()
     yield from (f"{'':<11} {line}" for line in others)
 
@@ -94,7 +95,7 @@ def _resolved(resolution: Resolution) -> str:
     why = f": {resolution.why}" if resolution.why else ""
     replay = f" ({resolution.replay_id})" if resolution.replay_id else ""
     by = f"{resolution.state} by {resolution.by}"
-    return f"{by} at {telling.moment(resolution.at_ms)}{replay}{why}"
+    return f"{by} at {printable.moment(resolution.at_ms)}{replay}{why}"
 
 
 def _contents(letter: Letter, *, payload: bool, form: str) -> Iterator[str]:
@@ -114,12 +115,12 @@ def _in_form(content: bytes, form: str) -> list[str]:
         return _hex(content)
     if form == "json":
         try:
-            return telling.lines(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+            return printable.lines(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
         except (ValueError, RecursionError):
-            return ["no JSON; as text:", *telling.lines(text)]
+            return ["no JSON; as text:", *printable.lines(text)]
     if form == "auto" and not all(line.isprintable() for line in text.split("\n")):
         return _hex(content)
-    return telling.lines(text)
+    return printable.lines(text)
 
 
 def _text(content: bytes) -> str | None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import typer
 
+from linear_retry.cli import printable
 from linear_retry.cli.dlq import telling
-from linear_retry.cli.dlq.ending import nothing
-from linear_retry.cli.dlq.progress import Bar
-from linear_retry.cli.dlq.rows import write_bars, write_json
+from linear_retry.cli.progress import Bar
+from linear_retry.cli.rows import write_bars, write_json
 from linear_retry.dlq import DeadLetterTopic, Filter, State, Stats, Top
 
 _TITLES = {
@@ -30,7 +30,7 @@ def show_stats(topic: DeadLetterTopic, letter_filter: Filter, *, as_json: bool) 
     elif stats.letters:
         _say(stats)
     else:
-        typer.echo(nothing(topic.topic, letter_filter), err=True)
+        typer.echo(telling.nothing(topic.topic, letter_filter), err=True)
 
 
 def _as_json(stats: Stats) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def _say(stats: Stats) -> None:
         typer.echo(f"{name:<11} {text}")
     write_bars(
         f"written, in spans of {_length(stats.span_ms)}",
-        [(telling.moment(from_ms), count) for from_ms, count in stats.spans],
+        [(printable.moment(from_ms), count) for from_ms, count in stats.spans],
     )
     for name, top in stats.tops.items():
         write_bars(_title(name, top), [(_shown(text), count) for text, count in top.most])
@@ -71,8 +71,8 @@ def _facts(stats: Stats) -> Iterator[tuple[str, str]]:
         f"{states[State.RESOLVED]} resolved",
     )
     if stats.oldest_ms is not None and stats.newest_ms is not None:
-        yield "oldest", telling.moment(stats.oldest_ms)
-        yield "newest", telling.moment(stats.newest_ms)
+        yield "oldest", printable.moment(stats.oldest_ms)
+        yield "newest", printable.moment(stats.newest_ms)
     if stats.formats.keys() != {"linear-retry"}:
         yield "written by", ", ".join(f"{name}: {count}" for name, count in stats.formats.items())
 
@@ -85,7 +85,7 @@ def _title(name: str, top: Top) -> str:
 
 
 def _shown(text: str | None) -> str:
-    return "(not said)" if text is None else telling.one_line(text) or "(empty)"
+    return "(not said)" if text is None else printable.one_line(text) or "(empty)"
 
 
 def _length(span_ms: int) -> str:

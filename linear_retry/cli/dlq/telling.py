@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
-from linear_retry.dlq import Letter, State
+from linear_retry.cli import printable
+from linear_retry.dlq import Filter, Letter, State
 from linear_retry.dlq.letter import NONE
 
 HEAD = ("when", "id", "origin", "reason", "failures", "exception", "state")
 PAYLOAD_HEAD = ("key", "value")
 
-_CHARACTERS = 200
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
+_HEX_BYTES = 200
 
 
 def cells(letter: Letter, state: State) -> tuple[str, ...]:
     """What `HEAD` names, each in one line without control characters."""
     place, why = letter.origin, letter.reason
     row = (
-        moment(letter.timestamp_ms),
+        printable.moment(letter.timestamp_ms),
         name(letter),
         "-" if place is None else str(place),
         why or ("no dead letter" if letter.format == NONE else "-"),
@@ -30,12 +28,12 @@ def cells(letter: Letter, state: State) -> tuple[str, ...]:
         state.value,
     )
     # One look for all: a million letters are listed at the speed of this function.
-    return row if "".join(row).isprintable() else tuple(map(_in_one_line, row))
+    return row if "".join(row).isprintable() else tuple(map(printable.in_one_line, row))
 
 
 def payload_cells(letter: Letter) -> tuple[str, ...]:
     """What `PAYLOAD_HEAD` names, cut: `--json` has all of it."""
-    return one_line(shown(letter.key)), one_line(shown(letter.value))
+    return printable.one_line(shown(letter.key)), printable.one_line(shown(letter.value))
 
 
 def shown(found: bytes | None) -> str:
@@ -45,7 +43,7 @@ def shown(found: bytes | None) -> str:
     try:
         return found.decode()
     except UnicodeDecodeError:
-        return f"0x{found[:_CHARACTERS].hex()}"
+        return f"0x{found[:_HEX_BYTES].hex()}"
 
 
 def name(letter: Letter) -> str:
@@ -57,8 +55,8 @@ def _exception(letter: Letter) -> str:
     """Type and message, at most 200 characters; what is wrong, where it is no letter."""
     kind, message = letter.exception_type, letter.exception_message
     if letter.problem is not None:
-        return _cut(letter.problem)
-    return _cut(f"{kind}: {message}" if kind and message else kind or message or "-")
+        return printable.cut(letter.problem)
+    return printable.cut(f"{kind}: {message}" if kind and message else kind or message or "-")
 
 
 def as_json(letter: Letter, state: State, *, payload: bool) -> dict[str, Any]:
@@ -103,44 +101,6 @@ def content(what: str, found: bytes | None) -> dict[str, str | None]:
         return {f"{what}_base64": base64.b64encode(found).decode()}
 
 
-def lines(text: str) -> list[str]:
-    """`text` in lines, each safe to print."""
-    return [safe(line) for line in text.split("\n")]
-
-
-def safe(text: str) -> str:
-    """`text` without what moves a cursor, or changes a terminal: a message may hold anything."""
-    return text if text.isprintable() else "".join(map(_printable, text.replace("\t", "    ")))
-
-
-def moment(timestamp_ms: int) -> str:
-    """A time of Kafka's in UTC, to the second."""
-    if timestamp_ms == -1:
-        return "-"
-    if not _FIRST_MS <= timestamp_ms <= _LAST_MS:
-        return f"{timestamp_ms} ms"
-    return _second(timestamp_ms // 1000)
-
-
-@lru_cache(maxsize=4096)
-def _second(at_s: int) -> str:
-    return f"{datetime.fromtimestamp(at_s, UTC).isoformat(' ')[:19]}Z"
-
-
-def one_line(text: str) -> str:
-    """`text` as it can stand in a table: short, without anything that moves a cursor."""
-    return _in_one_line(_cut(text))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 1] + "…"
-
-
-def _in_one_line(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
-
-
-def _printable(character: str) -> str:
-    if character.isprintable():
-        return character
-    return " " if character.isspace() else "\ufffd"
+def nothing(topic: str, letter_filter: Filter) -> str:
+    """What to say where no letter is meant."""
+    return f"no letters in {topic}{'' if letter_filter == Filter() else ' that match'}"

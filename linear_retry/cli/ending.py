@@ -1,17 +1,14 @@
-"""How does a command of `dlq` end, and what does it say where it cannot go on?"""
+"""How does a command end, and what does it say where it cannot go on?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import typer
 
 from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError
-
-if TYPE_CHECKING:
-    from linear_retry.dlq import Filter
 
 WRONG_USAGE, NOT_THERE, FENCED, INTERRUPTED = 2, 3, 4, 130
 
@@ -29,11 +26,6 @@ def told() -> Iterator[None]:
         fail(str(error), NOT_THERE)
     except KeyboardInterrupt:
         fail("interrupted", INTERRUPTED)
-
-
-def nothing(topic: str, letter_filter: Filter) -> str:
-    """What to say where no letter is meant."""
-    return f"no letters in {topic}{'' if letter_filter == type(letter_filter)() else ' that match'}"
 
 
 def fail(text: str, code: int) -> NoReturn:

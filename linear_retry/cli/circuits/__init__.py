@@ -1,0 +1,12 @@
+"""What can be done with open circuits from a shell? `linear-retry circuits`.
+
+As everywhere in `cli`, what does the work is imported when it is called.
+"""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(
+    help="See which circuits of a group are open.", no_args_is_help=True, rich_markup_mode=None
+)

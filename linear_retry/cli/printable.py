@@ -1,0 +1,54 @@
+"""How is a text that anybody may have written shown, and a time of Kafka's?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+_CHARACTERS = 200
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
+
+
+def lines(text: str) -> list[str]:
+    """`text` in lines, each safe to print."""
+    return [safe(line) for line in text.split("\n")]
+
+
+def safe(text: str) -> str:
+    """`text` without what moves a cursor, or changes a terminal: a message may hold anything."""
+    return text if text.isprintable() else "".join(map(_printable, text.replace("\t", "    ")))
+
+
+def moment(timestamp_ms: int) -> str:
+    """A time of Kafka's in UTC, to the second."""
+    if timestamp_ms == -1:
+        return "-"
+    if not _FIRST_MS <= timestamp_ms <= _LAST_MS:
+        return f"{timestamp_ms} ms"
+    return _second(timestamp_ms // 1000)
+
+
+@lru_cache(maxsize=4096)
+def _second(at_s: int) -> str:
+    return f"{datetime.fromtimestamp(at_s, UTC).isoformat(' ')[:19]}Z"
+
+
+def one_line(text: str) -> str:
+    """`text` as it can stand in a table: short, without anything that moves a cursor."""
+    return in_one_line(cut(text))
+
+
+def cut(text: str) -> str:
+    """As much of it as is read in a table."""
+    return text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 1] + "…"
+
+
+def in_one_line(text: str) -> str:
+    """`text` with a space for each character that moves a cursor."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    return " " if character.isspace() else "\ufffd"
