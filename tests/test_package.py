@@ -91,6 +91,7 @@ _MAY_IMPORT = {
     "journal": {"kafka", "log"} | _PURE | _EVERYONES,
     "consumer": {"consumer", "journal", "kafka", "log"} | _PURE | _EVERYONES,
     "metrics": {"metrics", "consumer"} | _EVERYONES,
+    "otel": {"consumer", "kafka"} | _PURE | _EVERYONES,
     "health": {"health", "metrics", "consumer"} | _EVERYONES,
     "testing": {"testing", "consumer", "kafka"} | _PURE | _EVERYONES,
     # The root is what a user imports: demos show that, so they import it too.
@@ -171,6 +172,7 @@ _DOORS = {
     "rich": ["cli", "demo"],
     "orjson": ["cli", "demo", "dlq"],
     "httpx": ["demo"],
+    "opentelemetry": ["otel"],
     "prometheus_client": ["metrics"],
     "pytest": ["testing.pytest_plugin"],
 }
@@ -198,7 +200,7 @@ def test_no_other_library_is_there() -> None:
 def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
     """A service that only consumes does not pay for the command line, the demo or Spark."""
     unneeded = {"typer", "rich", "orjson", "httpx", "pyspark", "pytest", "hypothesis"}
-    unneeded |= {"prometheus_client"}
+    unneeded |= {"prometheus_client", "opentelemetry"}
     code = (
         "import sys, linear_retry; "
         f"print(*sorted({unneeded!r} & sys.modules.keys()), "

@@ -15,7 +15,7 @@ from linear_retry.consumer.checks import Transient, check_async_handler, check_h
 from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.health import Health, Vitals
-from linear_retry.consumer.listeners import Listeners, breaker_listener_failed
+from linear_retry.consumer.listeners import BoundListener, Listeners, breaker_listener_failed
 from linear_retry.consumer.owning import Owning
 from linear_retry.consumer.tally import Counts, Tally
 from linear_retry.decision import OnExhausted, OnPermanent
@@ -35,7 +35,8 @@ class LinearConsumer:
 
     One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
     `close`, `retry_now`, `give_up`, `circuits`, `breaker`, `health`, `counts` and `lag` are for any
-    thread. A context manager: leaving it closes. `group_id` is its group's name.
+    thread. A context manager: leaving it closes. `group_id` is its group's name;
+    `journals` are those among its listeners.
     """
 
     def __init__(
@@ -83,8 +84,12 @@ class LinearConsumer:
         )
         for journal in journals:
             journal.bind(_speaker(wanted))
+        for listener in listeners:
+            if isinstance(listener, BoundListener):
+                listener.bind(wanted.settings.group_id)
         self._circuits = Circuits(wanted.settings.group_id, breaker_listener_failed)
         self.group_id = wanted.settings.group_id
+        self.journals = tuple(journals)
         self._tally, vitals = Tally(), Vitals(wanted.outside.clock.utc_ms)
         told = Listeners((self._tally.hear, vitals.hear, *listeners))
         self._owning = Owning(wanted, self._circuits, told.tell, vitals, self._tally)

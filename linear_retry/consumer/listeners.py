@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from linear_retry.events import Event, Listener
 from linear_retry.log import log, log_listener_failure
+
+
+class BoundListener(ABC):
+    """A listener of one consumer, which is told its group as it is made."""
+
+    @abstractmethod
+    def bind(self, group_id: str) -> None:
+        """Raises `ConfigurationError` where it is another's."""
+
+    @abstractmethod
+    def __call__(self, event: Event) -> object:
+        """As any listener's."""
 
 
 class Listeners:
