@@ -124,9 +124,13 @@ class Seeded:
         play = partial(play_all, self.play, at_once=self.at_once)
         starts = range(first, first + amount, self.chunk)
         chunks = (range(start, min(start + self.chunk, first + amount)) for start in starts)
-        # Spawned: librdkafka's threads do not survive a fork.
-        pool = ProcessPoolExecutor(_PROCESSES, get_context("spawn"), _end_when_interrupted)
-        yield from _as_they_come(pool, play, chunks, 2 * _PROCESSES)
+        # Those that wait have real clients. One that cannot be closed in time spins inside
+        # librdkafka for ever, and takes its processor from all that follow: so none follows it.
+        for_each_pool = None if self.at_once == 1 else _PROCESSES
+        while parts := list(islice(chunks, for_each_pool)):
+            # Spawned: librdkafka's threads do not survive a fork.
+            pool = ProcessPoolExecutor(_PROCESSES, get_context("spawn"), _end_when_interrupted)
+            yield from _as_they_come(pool, play, iter(parts), 2 * _PROCESSES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,4 @@ def _happened(scene: Scene) -> Counts:
     )
 
 
-# Few of them in one process: a client that could not be closed in time spins in librdkafka, for
-# ever, and what comes after it would be short of processors.
-EMBEDDED_RUNS = Seeded("embedded", "runs", 40, 1_000, play, chunk=4, at_once=4)
+EMBEDDED_RUNS = Seeded("embedded", "runs", 40, 1_000, play, chunk=8, at_once=4)
