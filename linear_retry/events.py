@@ -78,6 +78,23 @@ class RetriedNow:
 
 
 @dataclass(frozen=True, slots=True)
+class Commanded:
+    """What became of a command from the control topic, `command` being `retry` or `give-up`.
+
+    `answer` is what was told to whoever sent it: `done`, `not-held`, `no-dead-letters`, `expired`;
+    `pending`, where another `Commanded` follows. `by` is who they say they are.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    command: str
+    by: str
+    answer: str
+    command_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class CircuitClosed:
     """The scope reads on. `dropped`: it was revoked or lost, and `retry_at` has passed."""
 
@@ -256,6 +273,7 @@ Event: TypeAlias = (
     | CircuitOpened
     | ProbeFailed
     | RetriedNow
+    | Commanded
     | CircuitClosed
     | DeadLettered
     | DeadLetterFailed

@@ -60,6 +60,11 @@ class Journal:
         """How many events are not in the topic, as far as is known. For any thread."""
         return 0 if self._writing is None else self._writing.dropped
 
+    @property
+    def member(self) -> str:
+        """Whom its entries name: the consumer's `group.instance.id`, else the instance."""
+        return self._bound().member
+
     def bind(self, speaker: Speaker) -> None:
         """Called by the consumer that has it among its listeners, as that is made.
 
@@ -103,6 +108,7 @@ class _Writing:
         self._topic = topic
         self._speaker = speaker
         self._instance = str(uuid4())
+        self.member = speaker.static_member or self._instance
         self._sequence = 0
         self._said = 0
         self._say_at_s = speaker.now_s()
@@ -133,7 +139,7 @@ class _Writing:
             sequence=self._sequence,
             at_ms=speaker.utc_ms(),
             group=speaker.group,
-            member=speaker.static_member or self._instance,
+            member=self.member,
             event=event,
         )
         return Record(entry.key, encode(entry), entry.at_ms)

@@ -16,7 +16,7 @@ def log(event: e.Event) -> None:
 
     Keys and payloads are never in it. A wait is announced before it begins.
     """
-    level, text = _line(event)
+    level, text = line(event)
     logger.log(level, text)
 
 
@@ -40,10 +40,30 @@ def log_journal_topic_missing(topic: str) -> None:
     logger.warning("journal: no such topic: %s; create it. The consumer goes on", topic)
 
 
-def _line(event: e.Event) -> tuple[int, str]:
+def log_control_silent(topic: str, error: str) -> None:
+    """No operator is heard. At most once a minute."""
+    logger.warning(
+        "control: no commands are heard from %s (%s); the consumer goes on", topic, error
+    )
+
+
+def log_control_garbled(place: str, count: int, reason: str) -> None:
+    """Neither command nor answer. At most once a minute."""
+    logger.warning(
+        "control: %s is no command (%s), and is passed over; so far: %d", place, reason, count
+    )
+
+
+def line(event: e.Event) -> tuple[int, str]:
+    """How grave it is, as `logging` counts, and one line without keys or payloads."""
     match event:
         case e.CircuitOpened() | e.ProbeFailed() | e.RetriedNow() | e.CircuitClosed():
             return _circuit_line(event)
+        case e.Commanded():
+            return logging.WARNING, (
+                f"commanded by {event.by}: {event.command} {_place(event)}: {event.answer} "
+                f"(command {event.command_id})"
+            )
         case (
             e.DeadLettered()
             | e.DeadLetterFailed()
@@ -202,6 +222,7 @@ _Placed = (
     e.CircuitOpened
     | e.ProbeFailed
     | e.RetriedNow
+    | e.Commanded
     | e.DeadLettered
     | e.DeadLetterFailed
     | e.LimitReached

@@ -69,13 +69,16 @@ def _within(name: str, package: str) -> bool:
 
 _EVERYONES = {"errors", "events", "scope"}
 _PURE = {
+    "control",
     "decision",
     "dead_letter",
     "delays",
     "error_text",
+    "group_view",
     "header_reader",
     "header_text",
     "journal_entry",
+    "journal_fold",
     "oversized",
     "small_file",
     "schedule",
@@ -89,6 +92,7 @@ _MAY_IMPORT = {
     "log": _EVERYONES,
     "kafka": {"kafka"} | _PURE | _EVERYONES,
     "journal": {"kafka", "log"} | _PURE | _EVERYONES,
+    "journal_reading": {"kafka"} | _PURE | _EVERYONES,
     "consumer": {"consumer", "journal", "kafka", "log"} | _PURE | _EVERYONES,
     "metrics": {"metrics", "consumer"} | _EVERYONES,
     "otel": {"consumer", "kafka"} | _PURE | _EVERYONES,
@@ -98,7 +102,7 @@ _MAY_IMPORT = {
     "": {"consumer", "journal", "strategy"} | _EVERYONES,
     "demo": {"", "demo", "consumer", "kafka", "log"} | _PURE | _EVERYONES,
     "dlq": {"dlq", "kafka"} | _PURE | _EVERYONES,
-    "cli": {"", "cli", "demo", "dlq", "consumer", "kafka", "log"} | _PURE | _EVERYONES,
+    "cli": {"", "cli", "demo", "dlq", "consumer", "journal_reading", "kafka", "log"} | _PURE | _EVERYONES,
 }
 
 

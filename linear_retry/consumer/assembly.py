@@ -12,7 +12,9 @@ from linear_retry.consumer.applying import Applying, Choices
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.clock import Clock, SystemClock
 from linear_retry.consumer.closing import close
+from linear_retry.consumer.commands import Commands
 from linear_retry.consumer.dead_letters import DeadLetters
+from linear_retry.consumer.following import Follower
 from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.lag import Lag
 from linear_retry.consumer.letters import Letters, Way
@@ -39,9 +41,15 @@ from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.admin import Admin
 from linear_retry.kafka.client import Client
 from linear_retry.kafka.committed import Committed
+from linear_retry.kafka.control_reader import ControlReader
 from linear_retry.kafka.dead_letter_producer import DeadLetterProducer
+from linear_retry.kafka.journal_producer import JournalProducer
+from linear_retry.kafka.journal_settings import journal_config
 from linear_retry.kafka.settings import ConsumerSettings
 from linear_retry.kafka.transactional_producer import TransactionalProducer
+
+_LAST_ANSWERS_S = 1.0
+_CONTROL_PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,7 @@ class Plan:
     choices: Choices
     dead_letters: DeadLetters | None
     journals: Sequence[Journal]
+    control: str | None
     strategy_total_s: float
     answer_within_s: float
     start_timeout_s: float
@@ -97,11 +106,14 @@ class Assembly:
         self.letters = self._letters(steering) if plan.dead_letters else None
         self.requests = Requests()
         operating = Operating(parts, self.requests, plan.choices.policy.strategy.label)
+        gives_up = self.letters is not None
+        self.commands = Commands(parts, self.requests, _member(plan), gives_up=gives_up)
+        self._follower = _follower(plan, self.commands)
         applying = Applying(parts, plan.choices, steering, self.letters, operating)
         revival = Revival(parts, steering, self._admin)
         sight = Sight(parts, self._admin, gate.report, rebalance.leave, plan.topics)
         looks = (revival, sight, self._retention)
-        self.loop = Loop(parts, steering, gate, *looks, applying, operating, stop)
+        self.loop = Loop(parts, steering, gate, *looks, applying, self.commands, operating, stop)
 
     def start(self) -> None:
         """Look whether every topic is there, then join the group.
@@ -120,6 +132,8 @@ class Assembly:
             journal.prepare(counts)
         self._retention.ask(plan.topics)
         parts.client.subscribe(list(plan.topics))
+        if self._follower is not None:
+            self._follower.start()
 
     def close(self, *, commit: bool, timeout_s: float) -> None:
         """Bounded; see `closing`. The letters come first: they may have something to say yet."""
@@ -133,6 +147,9 @@ class Assembly:
             try:
                 close(self.parts, commit=commit, timeout_s=left_s)
             finally:
+                if self._follower is not None:
+                    left_s = give_up_at_s - self.parts.clock.now_s()
+                    self._follower.close(min(max(left_s, 0.1), _LAST_ANSWERS_S))
                 self._admin.close()
                 self.lag.close()
 
@@ -188,7 +205,31 @@ def _parts(plan: Plan, circuits: Circuits, emit: Callable[[Event], None], tally:
 
 def _own_topics(plan: Plan) -> frozenset[str]:
     letters = {plan.dead_letters.topic} if plan.dead_letters else set()
-    return frozenset(letters | {journal.topic for journal in plan.journals})
+    control = {plan.control} if plan.control else set()
+    return frozenset(letters | control | {journal.topic for journal in plan.journals})
+
+
+def _member(plan: Plan) -> str:
+    """Who answers commands: as the journal calls it, where there is one."""
+    named = [journal.member for journal in plan.journals]
+    return plan.settings.static_member or next(iter(named), str(uuid4()))
+
+
+def _follower(plan: Plan, commands: Commands) -> Follower | None:
+    """Clients are made by its thread."""
+    topic, clock = plan.control, plan.outside.clock
+    if topic is None:
+        return None
+    keys = {"log_level": 0, **plan.settings.connection}
+    return Follower(
+        topic,
+        plan.settings.group_id,
+        commands,
+        clock,
+        lambda: ControlReader(keys, topic, _CONTROL_PATIENCE_S),
+        # What it is for journals it is for answers: nobody waits for it, and it mends itself.
+        JournalProducer(topic, journal_config(keys, {}), clock.now_s, plan.outside.producer),
+    )
 
 
 def _lag(plan: Plan, parts: Parts) -> Lag:

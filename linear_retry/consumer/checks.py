@@ -18,6 +18,7 @@ from linear_retry.consumer.startup import refuse_own_topics
 from linear_retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.journal import Journal
+from linear_retry.kafka.journal_settings import check_topic_name
 from linear_retry.kafka.producer_settings import (
     delivery_timeout_ms,
     producer_config,
@@ -49,6 +50,7 @@ def plan(
     close_timeout_s: float,
     outside: Outside,
     journals: Sequence[Journal] = (),
+    control: str | None = None,
 ) -> Plan:
     """Everything that a consumer is made of, checked. Raises `ConfigurationError`."""
     policy = _policy(strategy, on_exhausted, on_permanent)
@@ -57,6 +59,7 @@ def plan(
     _check_topics(topics)
     _check_letters(letters, policy, topics)
     _check_journals(journals, letters, topics)
+    _check_control(control, journals, letters, topics)
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
     settings = consumer_settings(config)
@@ -75,6 +78,7 @@ def plan(
         ),
         dead_letters=letters,
         journals=tuple(journals),
+        control=control,
         strategy_total_s=strategy.total_s,
         start_timeout_s=start_timeout_s,
         close_timeout_s=close_timeout_s,
@@ -187,6 +191,23 @@ def _check_journals(
                 f"Journal topic={journal.topic!r}: it is where the dead letters go, and whoever "
                 "replays those would find no letters; choose another topic"
             )
+
+
+def _check_control(
+    control: str | None,
+    journals: Sequence[Journal],
+    letters: DeadLetters | None,
+    topics: Sequence[str],
+) -> None:
+    if control is None:
+        return
+    check_topic_name(control, "control")
+    refuse_own_topics(topics, [control])
+    if control in {journal.topic for journal in journals} | ({letters.topic} if letters else set()):
+        raise ConfigurationError(
+            f"control={control!r}: dead letters or a journal go there, and would be read as "
+            "commands; choose another topic"
+        )
 
 
 def _check_types(types: tuple[Any, ...]) -> None:

@@ -51,6 +51,7 @@ class LinearConsumer:
         on_exhausted: OnExhausted = "dead-letter",
         on_permanent: OnPermanent = "dead-letter",
         listeners: Sequence[Listener] = (),
+        control: str | None = None,
         start_timeout_s: float = 30.0,
         close_timeout_s: float = 10.0,
         _outside: Outside | None = None,
@@ -61,8 +62,10 @@ class LinearConsumer:
         with ^. `transient` says which exceptions may go away: types, or a predicate on the
         exception. `scope` says what an open circuit stops: all that is assigned, the message's
         topic, or its partition. `listeners` are called with each event on the owner thread, after
-        the state is safe; one that raises is logged. `start_timeout_s` bounds the wait for a first
-        broker, `close_timeout_s` that of `close`.
+        the state is safe; one that raises is logged. `control` names the topic over which operators
+        may retry a held message or give it up (`linear-retry circuits`); nobody may unless it is
+        given. `start_timeout_s` bounds the wait for a first broker, `close_timeout_s` that of
+        `close`.
 
         Raises `ConfigurationError` with key, value, rule and remedy.
         """
@@ -81,6 +84,7 @@ class LinearConsumer:
             close_timeout_s=close_timeout_s,
             outside=_outside or Outside(),
             journals=journals,
+            control=control,
         )
         for journal in journals:
             journal.bind(_speaker(wanted))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from linear_retry import events
 from linear_retry.consumer.applying import Applying
 from linear_retry.consumer.circuits import Held
+from linear_retry.consumer.commands import Commands
 from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.operating import Operating
 from linear_retry.consumer.overruns import Overruns
@@ -35,6 +36,7 @@ class Loop:
         sight: Sight,
         retention: RetentionCheck,
         applying: Applying,
+        commands: Commands,
         operating: Operating,
         stop: StopFlag,
     ) -> None:
@@ -45,6 +47,7 @@ class Loop:
         self._sight = sight
         self._retention = retention
         self._applying = applying
+        self._commands = commands
         self._operating = operating
         self._overruns = Overruns()
         self._stop = stop
@@ -252,6 +255,7 @@ class Loop:
             self._revival.look()
         self._sight.look()
         self._retention.look()
+        self._commands.look()
 
     def _timeout_s(self) -> float:
         """To the next deadline: no busy loop, no timer thread. The client bounds it to 1 s."""

@@ -36,7 +36,8 @@ class Rebalance:
         if matched:
             raise ConfigurationError(
                 f"the subscription matches {', '.join(matched)}, to which this consumer writes its "
-                "dead letters or its journal: it would consume them; narrow the pattern"
+                "dead letters, its journal or its answers: it would consume them; narrow the "
+                "pattern"
             )
         parts = self._parts
         self._asked_before |= {key for key in partitions if parts.client.awaits_commit(key)}

@@ -91,6 +91,13 @@ class GrouplessConsumer:
         """The offset after the last that is committed, of these partitions."""
         return self._edges(topic, numbers, OFFSET_END)
 
+    def first_since(self, topic: str, numbers: Iterable[int], at_ms: int) -> dict[int, int]:
+        """The offset of the first record that is as young, of these partitions; -1: there is none.
+
+        librdkafka's mock brokers do not look, and say that there is none.
+        """
+        return self._edges(topic, numbers, at_ms)
+
     def refused(self, what: str, error: KafkaError) -> BrokerError:
         """What to raise for an error that waiting does not mend."""
         if error.code() in _MISSING:

@@ -30,11 +30,11 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-def check_topic_name(topic: object) -> None:
-    """Raises `ConfigurationError`."""
+def check_topic_name(topic: object, what: str = "Journal topic") -> None:
+    """Raises `ConfigurationError`. `what` is how the caller names it."""
     if not isinstance(topic, str) or not _TOPIC_NAME.fullmatch(topic):
         raise ConfigurationError(
-            f"Journal topic={topic!r}: the name of a topic, of at most 249 letters, digits, dots, "
+            f"{what}={topic!r}: the name of a topic, of at most 249 letters, digits, dots, "
             "underscores and hyphens"
         )
 
