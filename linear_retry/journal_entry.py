@@ -50,13 +50,18 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that is no entry, or one of a version that is not known here."""
+    """A record that is no entry, or one that a later release has written (`is_newer`)."""
 
     reason: str
+    is_newer: bool = False
 
 
 class _WrongError(ValueError):
     """Why it is no entry."""
+
+
+class _NewerError(ValueError):
+    """Why it is none that is known here."""
 
 
 def encode(entry: Entry) -> bytes:
@@ -89,6 +94,8 @@ def read_entry(value: bytes | None) -> Entry | Unreadable:
         return _entry(found) if isinstance(found, dict) else Unreadable("no JSON object")
     except _WrongError as error:
         return Unreadable(str(error))
+    except _NewerError as error:
+        return Unreadable(str(error), is_newer=True)
     except RecursionError:
         return Unreadable("nested too deeply")
     except ValueError as error:
@@ -124,11 +131,14 @@ _Found: TypeAlias = Mapping[str, Any]
 
 
 def _entry(found: _Found) -> Entry:
-    if found.get("v") != VERSION:
-        raise _WrongError(f"v is {found.get('v')!r:.40}, and {VERSION} is known here")
+    version = found.get("v")
+    if version != VERSION:
+        is_newer = type(version) is int and version > VERSION
+        wrong = _NewerError if is_newer else _WrongError
+        raise wrong(f"v is {version!r:.40}, and {VERSION} is known here")
     kind = _KINDS.get(_text("event", found.get("event")))
     if kind is None:
-        raise _WrongError(f"event is {found['event']!r:.80}, which is not known here")
+        raise _NewerError(f"event is {found['event']!r:.80}, which is not known here")
     instance, _, sequence = _text("event_id", found.get("event_id")).rpartition("/")
     if not (instance and sequence.isascii() and sequence.isdigit() and len(sequence) < 20):
         raise _WrongError(f"event_id is {found['event_id']!r:.80}: an instance, / and a number")
