@@ -102,7 +102,9 @@ _MAY_IMPORT = {
     "": {"consumer", "journal", "strategy"} | _EVERYONES,
     "demo": {"", "demo", "consumer", "kafka", "log"} | _PURE | _EVERYONES,
     "dlq": {"dlq", "kafka"} | _PURE | _EVERYONES,
-    "cli": {"", "cli", "demo", "dlq", "consumer", "journal_reading", "kafka", "log"} | _PURE | _EVERYONES,
+    "cli": {"", "cli", "demo", "dlq", "consumer", "journal_reading", "kafka", "log"}
+    | _PURE
+    | _EVERYONES,
 }
 
 
