@@ -24,7 +24,7 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli import dlq, simulate, strategy
+from linear_retry.cli import circuits, dlq, simulate, strategy
 
 app = typer.Typer(
     help="Consume a Kafka topic in order while the thing behind it is down.",
@@ -37,6 +37,7 @@ app = typer.Typer(
 strategy.app.command()(simulate.simulate)
 app.add_typer(strategy.app, name="strategy")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(circuits.app, name="circuits")
 
 
 def main() -> None:

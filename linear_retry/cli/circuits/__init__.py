@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import typer
 
+from linear_retry.cli.circuits import looking
+
 app = typer.Typer(
     help="See which circuits of a group are open.", no_args_is_help=True, rich_markup_mode=None
 )
+app.command("list")(looking.list_)

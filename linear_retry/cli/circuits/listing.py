@@ -1,0 +1,63 @@
+"""Which circuits are open? `circuits list`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import typer
+
+from linear_retry.cli.circuits import telling
+from linear_retry.cli.ending import fail
+from linear_retry.cli.journal_options import now_ms
+from linear_retry.cli.printable import one_line
+from linear_retry.cli.progress import Bar
+from linear_retry.cli.rows import Lines, on_a_terminal, write_json
+from linear_retry.group_view import OpenCircuit
+from linear_retry.journal_fold import JournalFold
+from linear_retry.journal_reading import JournalReading
+
+NO_SUCH_GROUP = 1
+
+_Row: TypeAlias = tuple[str, OpenCircuit]
+"""A group, and a circuit of it."""
+
+
+def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) -> None:
+    """Print those of one group, or of all."""
+    fold = JournalFold()
+    with Bar(f"reading {reading.topic}") as bar:
+        for found in reading.so_far(bar):
+            fold.take(found)
+    for trouble in telling.troubles(fold):
+        typer.echo(trouble, err=True)
+    if group is not None and group not in fold.groups:
+        fail(unknown(group, fold, reading), NO_SUCH_GROUP)
+    groups = fold.groups if group is None else (group,)
+    rows = [(name, circuit) for name in groups for circuit in fold.view(name).circuits]
+    _write(rows, as_json=as_json)
+    if not rows:
+        where = f"in {len(groups)} groups" if group is None else f"in {one_line(group)}"
+        typer.echo(f"no circuit is open {where}, as far as {reading.topic} tells", err=True)
+
+
+def unknown(group: str, fold: JournalFold, reading: JournalReading) -> str:
+    """What to say of a group that has said nothing."""
+    there = ", ".join(map(one_line, fold.groups))
+    return f"group {one_line(group)!r} has said nothing in {reading.topic} in this time; " + (
+        f"there are: {there}" if there else "nor has any other"
+    )
+
+
+def _write(rows: Sequence[_Row], *, as_json: bool) -> None:
+    at_ms = now_ms()
+    if as_json:
+        write_json(telling.circuit_json(*row, at_ms) for row in rows)
+    elif not rows:
+        return
+    elif on_a_terminal():
+        from linear_retry.cli.circuits.drawn import draw
+
+        draw(rows, at_ms)
+    else:
+        Lines(telling.HEAD).write(telling.cells(*row, at_ms) for row in rows)
