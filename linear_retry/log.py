@@ -47,7 +47,7 @@ def log_control_silent(topic: str, error: str) -> None:
     )
 
 
-def log_control_garbled(place: str, count: int, reason: str) -> None:
+def log_control_garbled(place: str, reason: str, count: int) -> None:
     """Neither command nor answer. At most once a minute."""
     logger.warning(
         "control: %s is no command (%s), and is passed over; so far: %d", place, reason, count

@@ -41,11 +41,11 @@ from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.admin import Admin
 from linear_retry.kafka.client import Client
 from linear_retry.kafka.committed import Committed
-from linear_retry.kafka.control_reader import ControlReader
 from linear_retry.kafka.dead_letter_producer import DeadLetterProducer
 from linear_retry.kafka.journal_producer import JournalProducer
 from linear_retry.kafka.journal_settings import journal_config
 from linear_retry.kafka.settings import ConsumerSettings
+from linear_retry.kafka.topic_since import TopicSince
 from linear_retry.kafka.transactional_producer import TransactionalProducer
 
 _LAST_ANSWERS_S = 1.0
@@ -226,7 +226,7 @@ def _follower(plan: Plan, commands: Commands) -> Follower | None:
         plan.settings.group_id,
         commands,
         clock,
-        lambda: ControlReader(keys, topic, _CONTROL_PATIENCE_S),
+        lambda since_ms: TopicSince(keys, topic, since_ms, _CONTROL_PATIENCE_S),
         # What it is for journals it is for answers: nobody waits for it, and it mends itself.
         JournalProducer(topic, journal_config(keys, {}), clock.now_s, plan.outside.producer),
     )

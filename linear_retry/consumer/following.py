@@ -5,39 +5,42 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from linear_retry.consumer.clock import Clock
 from linear_retry.consumer.commands import Commands
 from linear_retry.control import LIVES_MS, Answer, Command, Garbled, encode, read_control
 from linear_retry.dead_letter import Record as Read
-from linear_retry.errors import LinearRetryError
+from linear_retry.errors import BrokerError, LinearRetryError
 from linear_retry.kafka.journal_producer import Record
 from linear_retry.log import log_control_garbled, log_control_silent
 
 _WAIT_S = 0.25
 _AGAIN_AFTER_S = 5.0
-_CHECK_EVERY_S = 30.0
+_RENEW_AFTER_S = 30.0
 _SAY_EVERY_S = 60.0
 _FLUSH_S = 1.0
-# A command is at most this long in the topic before it is too late for it, clocks included.
+# What was sent before that is not for anybody any more.
 _LOOK_BACK_MS = LIVES_MS + 5_000
 _KNOWN = 10_000
 
 
-class Reader(Protocol):
-    """The control topic, from a moment on."""
+class Stream(Protocol):
+    """What comes to the topic; `trouble` says why nothing does, if that is so."""
 
     @property
-    def is_caught_up(self) -> bool: ...
+    def trouble(self) -> str | None: ...
 
-    def begin(self, since_ms: int | None) -> None: ...
+    def read(self, wait_s: float) -> list[Read]: ...
 
-    def take(self, wait_s: float) -> list[Read]: ...
 
-    def check(self) -> None: ...
+class Since(Protocol):
+    """The topic from a moment on. Its calls raise `LinearRetryError`."""
 
-    def close(self) -> None: ...
+    def so_far(self) -> Iterable[list[Read]]: ...
+
+    def following(self) -> AbstractContextManager[Stream]: ...
 
 
 class Writer(Protocol):
@@ -49,7 +52,7 @@ class Writer(Protocol):
 
 
 class Follower:
-    """A thread of its own, which the consumer never waits for, but shortly at its end.
+    """A thread of its own, for which the consumer never waits, but shortly at its end.
 
     Whatever is wrong with the topic is said in the log, at most once a minute, and tried again.
     """
@@ -60,78 +63,75 @@ class Follower:
         group: str,
         commands: Commands,
         clock: Clock,
-        reader: Callable[[], Reader],
+        since: Callable[[int], Since],
         writer: Writer,
     ) -> None:
-        """`reader` makes one; that may raise `LinearRetryError`, as all that it does."""
+        """`since` begins to read the topic at a moment, in milliseconds of UTC."""
         self._topic = topic
         self._group = group
         self._commands = commands
         self._clock = clock
-        self._make = reader
+        self._since = since
         self._writer = writer
-        self._reader: Reader | None = None
-        self._follows = False
-        self._check_at_s = math.inf
         self._unposted: list[Command] = []
         self._known: dict[str, None] = {}
         self._garbled = 0
         self._say_at_s = {"garbled": -math.inf, "silent": -math.inf}
+        self._hears = False
         self._ending = threading.Event()
         self._ended = threading.Event()
 
     # -- for the owner ---------------------------------------------------------------------------
 
     def start(self) -> None:
-        threading.Thread(target=self._follow, name="linear_retry control", daemon=True).start()
+        threading.Thread(target=self.follow, name="linear_retry control", daemon=True).start()
 
     def close(self, timeout_s: float) -> None:
         """What is answered by now is sent, if that takes no longer."""
         self._ending.set()
-        if self._follows:  # else it waits for brokers, and nobody would hear it
+        if self._hears:  # else the thread may wait for brokers, and nobody would hear it
             self._ended.wait(timeout_s)
 
     # -- for the thread --------------------------------------------------------------------------
 
-    def step(self) -> bool:
-        """Hand over what has come, and send what is answered. False: the topic is out of reach."""
-        try:
-            reader = self._reader or self._begun()
-            self._hear(reader.take(_WAIT_S))
-            if reader.is_caught_up:
-                self._post()
-            if self._clock.now_s() >= self._check_at_s:
-                self._check_at_s = self._clock.now_s() + _CHECK_EVERY_S
-                reader.check()
-        except LinearRetryError as error:
-            self._leave()
-            if self._may_say("silent"):
-                log_control_silent(self._topic, str(error))
-        self._send()
-        return self._follows
-
-    def _follow(self) -> None:
+    def follow(self) -> None:
+        """Until the end."""
         while not self._ending.is_set():
-            if not self.step():
+            try:
+                self._live()
+            except LinearRetryError as error:
+                self._hears = False
+                if self._may_say("silent"):
+                    log_control_silent(self._topic, str(error))
                 self._ending.wait(_AGAIN_AFTER_S)
-        self._send()
-        self._writer.flush(_FLUSH_S)
         self._ended.set()
-        self._leave()
 
-    def _begun(self) -> Reader:
-        """Commands of the last minute are for us still: what is answered must be known first."""
-        reader = self._reader = self._make()
-        reader.begin(self._clock.utc_ms() - _LOOK_BACK_MS)
-        self._check_at_s = self._clock.now_s() + _CHECK_EVERY_S
-        self._follows = True
-        return reader
+    def _live(self) -> None:
+        """One reading of the topic, until the end, or trouble that lasts.
 
-    def _leave(self) -> None:
-        reader, self._reader, self._follows = self._reader, None, False
-        self._unposted.clear()  # they are read again
-        if reader is not None:
-            reader.close()
+        Commands of the last minute are for us still. Which of them are answered must be known
+        before any is carried out: so all is read that is there.
+        """
+        topic = self._since(self._clock.utc_ms() - _LOOK_BACK_MS)
+        self._unposted.clear()
+        for records in topic.so_far():
+            self._hear(records)
+        self._post()
+        with topic.following() as stream:
+            self._hears = True
+            well_at_s = self._clock.now_s()
+            while not self._ending.is_set():
+                self._hear(stream.read(_WAIT_S))
+                self._post()
+                self._send()
+                if stream.trouble is None:
+                    well_at_s = self._clock.now_s()
+                elif self._clock.now_s() - well_at_s > _RENEW_AFTER_S:
+                    # A client may lose sight of all brokers for good (librdkafka #5301).
+                    raise BrokerError(stream.trouble)
+            self._send()
+            self._writer.flush(_FLUSH_S)
+            self._ended.set()
 
     def _hear(self, records: Iterable[Read]) -> None:
         for record in records:
@@ -146,7 +146,7 @@ class Follower:
                     self._garbled += 1
                     if self._may_say("garbled"):
                         place = f"{self._topic}[{record.partition}]@{record.offset}"
-                        log_control_garbled(place, self._garbled, reason)
+                        log_control_garbled(place, reason, self._garbled)
 
     def _post(self) -> None:
         for command in self._unposted:
