@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import typer
 
-from linear_retry.cli.circuits import looking
+from linear_retry.cli.circuits import commanding, looking
 
 app = typer.Typer(
-    help="See which circuits of a group are open.", no_args_is_help=True, rich_markup_mode=None
+    help="See which circuits of a group are open, and end their waits.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.command("list")(looking.list_)
+app.command()(commanding.retry)
+app.command("give-up")(commanding.give_up)

@@ -10,13 +10,10 @@ import typer
 from linear_retry.cli.connecting import expanded
 from linear_retry.cli.dlq.options import TOPIC, Connection, Selection
 from linear_retry.cli.ending import told
+from linear_retry.cli.person import BY
 from linear_retry.delays import shown
 
 YES = Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would be.")]
-BY = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Who does it, for the record: USER@HOST unless given."),
-]
 WHY = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")

@@ -11,8 +11,9 @@ import typer
 
 from linear_retry.cli import printable
 from linear_retry.cli.dlq import telling
-from linear_retry.cli.dlq.resolving import plural, whoami
+from linear_retry.cli.dlq.resolving import plural
 from linear_retry.cli.ending import FENCED, INTERRUPTED, NOT_THERE, fail
+from linear_retry.cli.person import whoami
 from linear_retry.cli.progress import Bar
 from linear_retry.cli.rows import write_json, write_table
 from linear_retry.dlq import NO_LETTER, DeadLetterTopic, Filter, Lane, Newer, Plan

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 from collections.abc import Callable
 from dataclasses import replace
 
 import typer
 
 from linear_retry.cli.dlq import telling
+from linear_retry.cli.person import whoami
 from linear_retry.cli.progress import Bar
 from linear_retry.cli.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Filter, State
@@ -36,15 +35,6 @@ def reopen_letters(topic: DeadLetterTopic, meant: Filter, *, yes: bool, as_json:
             states = meant.states or (State.REPLAYED, State.RESOLVED)
             count = _count(topic, replace(meant, states=states), bar)
     _tell(topic, meant, count, "reopened", yes=yes, as_json=as_json)
-
-
-def whoami() -> str:
-    """The user and the machine, for the record."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # a container's user may have no name
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
 
 
 def plural(count: int, what: str = "letter") -> str:
