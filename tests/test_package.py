@@ -85,6 +85,7 @@ _PURE = {
     "simulation",
     "strategy",
     "strategy_file",
+    "strategy_solver",
 }
 _MAY_IMPORT = {
     **dict.fromkeys(_EVERYONES, _EVERYONES),
