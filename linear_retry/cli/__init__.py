@@ -25,6 +25,8 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli import circuits, dlq, simulate, strategy
+from linear_retry.cli.connecting import Connection, expanded
+from linear_retry.cli.journal_options import Span
 
 app = typer.Typer(
     help="Consume a Kafka topic in order while the thing behind it is down.",
@@ -105,3 +107,27 @@ def demo(
     from linear_retry.cli.demo import demo as run
 
     run(bootstrap, as_json)
+
+
+@app.command()
+@expanded
+def watch(
+    group: Annotated[str, typer.Option(metavar="GROUP", help="The consumer group.")],
+    connection: Connection,
+    span: Span,
+) -> None:
+    """Watch a group's members and circuits, as its journal tells, until Ctrl-C.
+
+    On a terminal a live picture; in a pipe a line for each event, from the last ten on; with --json
+    an object for each event, and one for how the group stands whenever that changes. A member to
+    which nothing happens says nothing: "closed" and a last word of long ago are well. "silent" is
+    one whose partitions others have, without a word of its own: killed, stuck or cut off.
+
+    Example: linear-retry watch --group billing --bootstrap localhost:9092
+
+    Exit codes: 2, wrong usage; 3, no broker answers, there is no such journal, or no permission
+    for it; 130, Ctrl-C.
+    """
+    from linear_retry.cli.watch import watch as run
+
+    run(connection, span, group)

@@ -32,7 +32,7 @@ def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) 
     for trouble in telling.troubles(fold):
         typer.echo(trouble, err=True)
     if group is not None and group not in fold.groups:
-        fail(unknown(group, fold, reading), NO_SUCH_GROUP)
+        fail(unknown(group, fold, reading.topic), NO_SUCH_GROUP)
     groups = fold.groups if group is None else (group,)
     rows = [(name, circuit) for name in groups for circuit in fold.view(name).circuits]
     _write(rows, as_json=as_json)
@@ -41,10 +41,10 @@ def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) 
         typer.echo(f"no circuit is open {where}, as far as {reading.topic} tells", err=True)
 
 
-def unknown(group: str, fold: JournalFold, reading: JournalReading) -> str:
+def unknown(group: str, fold: JournalFold, topic: str) -> str:
     """What to say of a group that has said nothing."""
     there = ", ".join(map(one_line, fold.groups))
-    return f"group {one_line(group)!r} has said nothing in {reading.topic} in this time; " + (
+    return f"group {one_line(group)!r} has said nothing in {topic} in this time; " + (
         f"there are: {there}" if there else "nor has any other"
     )
 
