@@ -67,6 +67,7 @@ class Metrics(Collector):
         yield from _of_attempts(counts)
         yield from _of_waits(counts)
         yield from _of_events(counts)
+        yield self._of_journals()
         lag = _gauge("linear_retry_lag", "Offsets that the group has still to read", _PLACE)
         for consumer in self._consumers if lag_timeout_s > 0 else ():
             for (topic, number), offsets in consumer.lag(lag_timeout_s).items():
@@ -108,6 +109,20 @@ class Metrics(Collector):
                     retry_at.add_metric(labels, view.retry_at.timestamp())
                     failures.add_metric(labels, view.failures or 0)
         yield from (count, open_s, retry_at, failures)
+
+    def _of_journals(self) -> Metric:
+        dropped = _counter(
+            "linear_retry_journal_dropped",
+            "Events that are not in this topic of a journal",
+            ("group", "topic"),
+        )
+        for consumer in self._consumers:
+            topics: dict[str, int] = {}
+            for journal in consumer.journals:
+                topics[journal.topic] = topics.get(journal.topic, 0) + journal.dropped
+            for topic, times in topics.items():
+                dropped.add_metric([consumer.group_id, topic], times)
+        return dropped
 
 
 def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:

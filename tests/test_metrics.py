@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 
-from linear_retry import LinearConsumer, Strategy
+from linear_retry import Journal, LinearConsumer, Strategy
 from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.metrics import Metrics, exposition
 from tests.kafka_operations import wait_until
@@ -118,6 +118,23 @@ def test_an_outage(kafka: EmbeddedKafka) -> None:
         assert 1.0 == after["linear_retry_events_total"]["billing", "RetriedNow"]
         assert {one: 0.0} == after["linear_retry_lag"]
     assert 1.0 == _figures(metrics)["linear_retry_state"]["billing", "stopped"]
+
+
+def test_what_a_journal_has_dropped(kafka: EmbeddedKafka) -> None:
+    """By topic, from 0 on; two journals of one topic, on two clusters, are one figure."""
+    unreachable = {"bootstrap.servers": "127.0.0.1:9"}
+    journals = [Journal("one", unreachable), Journal("one", unreachable), Journal("other")]
+    kafka.create_topic("other")
+    with consuming(kafka, Dependency(), listeners=journals) as consumer:
+        wait_until(lambda: consumer.health().state == "open", "a circuit is open")
+        metrics = Metrics(consumer)
+        dropped = _figures(metrics)["linear_retry_journal_dropped_total"]
+        assert {("billing", "one"): 0.0, ("billing", "other"): 0.0} == dropped
+    first, second, other = [journal.dropped for journal in journals]
+    assert first == second > 3
+    assert 0 == other
+    dropped = _figures(metrics)["linear_retry_journal_dropped_total"]
+    assert {("billing", "one"): 2.0 * first, ("billing", "other"): 0.0} == dropped
 
 
 def test_no_key_and_no_offset_is_shown(kafka: EmbeddedKafka) -> None:
