@@ -17,7 +17,6 @@ from linear_retry.kafka.journal_producer import Record
 from linear_retry.log import log_control_garbled, log_control_silent
 
 _WAIT_S = 0.25
-_AGAIN_AFTER_S = 5.0
 _RENEW_AFTER_S = 30.0
 _SAY_EVERY_S = 60.0
 _FLUSH_S = 1.0
@@ -65,14 +64,20 @@ class Follower:
         clock: Clock,
         since: Callable[[int], Since],
         writer: Writer,
+        *,
+        again_after_s: float = 5.0,
     ) -> None:
-        """`since` begins to read the topic at a moment, in milliseconds of UTC."""
+        """`since` begins to read the topic at a moment, in milliseconds of UTC.
+
+        `again_after_s`: how long it waits after trouble.
+        """
         self._topic = topic
         self._group = group
         self._commands = commands
         self._clock = clock
         self._since = since
         self._writer = writer
+        self._again_after_s = again_after_s
         self._unposted: list[Command] = []
         self._known: dict[str, None] = {}
         self._garbled = 0
@@ -103,7 +108,7 @@ class Follower:
                 self._hears = False
                 if self._may_say("silent"):
                     log_control_silent(self._topic, str(error))
-                self._ending.wait(_AGAIN_AFTER_S)
+                self._ending.wait(self._again_after_s)
         self._ended.set()
 
     def _live(self) -> None:
