@@ -13,14 +13,12 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from opentelemetry import context, propagate, trace
-from opentelemetry.propagators.textmap import Getter
 
 from linear_retry import events
 from linear_retry.consumer.attempts import Attempt
 from linear_retry.consumer.listeners import BoundListener
 from linear_retry.error_text import brief, describe
 from linear_retry.errors import ConfigurationError, UsageError
-from linear_retry.header_text import Header
 from linear_retry.kafka import Message
 from linear_retry.kafka.messages import make_safe
 from linear_retry.scope import Partition
@@ -122,8 +120,8 @@ class Tracing(BoundListener):
 
     def _begin(self, message: Message) -> _Attempted:
         self._end_failed()  # nobody has told what became of it
-        headers = make_safe(message)
-        found = propagate.extract(headers, getter=_HEADERS) if headers else context.get_current()
+        carrier = _carrier(message)
+        found = propagate.extract(carrier) if carrier else context.get_current()
         sent = trace.get_current_span(found).get_span_context()
         around = trace.get_current_span()
         found = trace.set_span_in_context(around, found)
@@ -219,18 +217,13 @@ async def _awaited(attempted: _Attempted, returned: Awaitable[object]) -> object
     return result
 
 
-class _HeadersGetter(Getter[list[Header]]):
-    """How a propagator reads a message's headers: whatever they hold, it gets text."""
-
-    def get(self, carrier: list[Header], key: str) -> list[str] | None:
-        found = [value for name, value in carrier if name.lower() == key.lower()]
-        return [value.decode(errors="replace") for value in found if value is not None] or None
-
-    def keys(self, carrier: list[Header]) -> list[str]:
-        return [name for name, _ in carrier]
-
-
-_HEADERS = _HeadersGetter()
+def _carrier(message: Message) -> dict[str, str]:
+    """What a propagator reads: the headers as text, whatever they hold."""
+    return {
+        name.lower(): value.decode(errors="replace")
+        for name, value in make_safe(message)
+        if value is not None
+    }
 
 
 def _at(message: Message) -> tuple[str, int, int]:
