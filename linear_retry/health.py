@@ -49,16 +49,19 @@ class Served:
         self.close()
 
 
-def serve(consumer: LinearConsumer, port: int, host: str = "0.0.0.0") -> Served:
+def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> Served:
     """Answer HTTP requests about `consumer` in threads of their own, until the `with` is left.
 
     `/livez`: 200 while it is alive, also while a circuit is open, else 503; `/readyz`: 200 while it
     is in its group and not asked to stop, else 503; both with its `Health` as JSON. `/circuits`:
     every circuit that is not closed, as JSON. `/metrics`: for Prometheus; 503 without the extra
-    `prometheus`. Whoever reaches the port reads exceptions' texts: there is no login. Port 0 takes
-    a free one.
+    `prometheus`. Port 0 takes a free one.
 
-    Raises `ConfigurationError` where the port cannot be had.
+    There is no login, and whoever reaches the port reads exceptions' texts: so only this machine
+    does, unless `host` says otherwise. "0.0.0.0" is every network that the machine is in, which
+    probes and scrapes from outside a container need.
+
+    Raises `ConfigurationError` where the port, or the host, cannot be had.
     """
 
     class Handler(_Handler):
@@ -70,7 +73,7 @@ def serve(consumer: LinearConsumer, port: int, host: str = "0.0.0.0") -> Served:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigurationError(
             f"port={port!r}: {host} cannot be served there ({reason}); give another port, or 0 for "
-            "a free one"
+            "a free one, and an address of this machine"
         ) from error
     return Served(server)
 

@@ -151,7 +151,7 @@ def test_a_port_in_use_is_said_in_a_sentence(consumer: LinearConsumer) -> None:
     with serve(consumer, 0, "127.0.0.1") as served:
         expected = (
             rf"^port={served.port}: 127\.0\.0\.1 cannot be served there \(Address already in use\);"
-            r" give another port, or 0 for a free one$"
+            r" give another port, or 0 for a free one, and an address of this machine$"
         )
         with pytest.raises(ConfigurationError, match=expected):
             serve(consumer, served.port, "127.0.0.1")
@@ -162,6 +162,30 @@ def test_what_is_no_port_is_refused(consumer: LinearConsumer, port: Any) -> None
     """Before anything is bound."""
     with pytest.raises(ConfigurationError, match=r"^port="):
         serve(consumer, port)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "\0"])
+def test_what_is_no_host_of_this_machine_is_refused(consumer: LinearConsumer, host: str) -> None:
+    """An address of others, and what is no name."""
+    with pytest.raises(ConfigurationError, match=r"^port=0: .* an address of this machine$"):
+        serve(consumer, 0, host)
+
+
+def test_only_this_machine_is_answered_unless_it_is_said(consumer: LinearConsumer) -> None:
+    """There is no login: who is to be let in from elsewhere is the service's word."""
+    for options, expected in (((), "127.0.0.1"), (("0.0.0.0",), "0.0.0.0")):
+        with serve(consumer, 0, *options) as served:
+            assert [expected] == _listening_on(served.port)
+
+
+def _listening_on(port: int) -> list[str]:
+    """127.0.0.2 is this machine too, and only answered where every address is."""
+    found = []
+    for address in ("127.0.0.1", "127.0.0.2"):
+        with socket.socket() as other:
+            if other.connect_ex((address, port)) == 0:
+                found.append(address)
+    return ["0.0.0.0"] if len(found) == 2 else found
 
 
 def test_whoever_goes_away_is_no_error(
