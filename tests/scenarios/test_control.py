@@ -1,0 +1,185 @@
+"""Does an operator's word from outside take effect on a real broker, once, in the right member?"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+import pytest
+from typer.testing import CliRunner
+
+from linear_retry import DeadLetters, Journal, events
+from linear_retry.cli import app
+from linear_retry.control import Answer, Command, CommandName, encode, read_control
+from linear_retry.journal_entry import Entry, read_entry
+from tests.conftest import TopicFactory
+from tests.kafka_operations import KafkaOperations, wait_until
+from tests.real_kafka import RealKafka
+from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import Dependency
+from tests.scenarios.scene import Member, Scene
+
+pytestmark = pytest.mark.broker
+
+_HOUR_S = 3600.0
+_Typed: TypeAlias = Callable[..., tuple[int, str]]
+"""`typed("retry", place, ...)`: exit code, and what was printed."""
+
+
+def _typing(group: Scene, control: str) -> _Typed:
+    def typed(command: CommandName, place: str, *more: str, of: str = "") -> tuple[int, str]:
+        options = ["--group", of or group.group, "--control", control, "--by", "ops@desk"]
+        given = ["circuits", command, place, *options, "--bootstrap", group.kafka.bootstrap, *more]
+        done = CliRunner().invoke(app, given)
+        return done.exit_code, done.output
+
+    return typed
+
+
+def _holding(group: Scene, control: str, dependency: Dependency, **options: Any) -> Member:
+    """A member that would hold its first message for an hour."""
+    dependency.down = True
+    member = group.join("first", dependency, control=control, **options)
+    group.wait_for(events.CircuitOpened)
+    return member
+
+
+def _command(group: Scene, command: CommandName, partition: int, offset: int) -> Command:
+    now_ms = time.time_ns() // 1_000_000
+    place = group.topic, partition, offset
+    return Command(str(uuid4()), command, group.group, *place, "ops@desk", now_ms)
+
+
+def _say(kafka: KafkaOperations, control: str, *values: bytes) -> None:
+    kafka.produce(control, [(0, None, value, ()) for value in values])
+
+
+def _answers(kafka: KafkaOperations, control: str, command: Command) -> list[Answer]:
+    """What is in the topic for it."""
+    said = [read_control(message.value()) for message in kafka.read(control)]
+    return [one for one in said if isinstance(one, Answer) and one.command_id == command.command_id]
+
+
+def test_waits_are_ended_from_a_shell(
+    kafka: RealKafka, scene: SceneFactory, topic: TopicFactory
+) -> None:
+    """A give-up, a retry, and what is refused: told to the sender, and on record in the journal."""
+    group, dependency, control = scene(strategy=[_HOUR_S]), Dependency(), topic()
+    journal, typed = Journal(topic()), _typing(group, control)
+    group.produce(3)
+    member = _holding(group, control, dependency, listeners=[journal])
+    first, second = f"{group.topic}[0]@0", f"{group.topic}:0@1"
+    code, said = typed("retry", f"{group.topic}[0]@77")
+    assert (1, True) == (code, "not held, or not any more" in said)
+    code, said = typed("retry", first, "--timeout", "1", of="shipping")
+    assert (3, True) == (code, "nobody in group 'shipping' has answered within 1 s" in said)
+    assert [] == group.said(events.RetriedNow)
+    assert (0, True) == ((done := typed("give-up", first, "--yes"))[0], "dead letters" in done[1])
+    group.wait_for(events.CircuitOpened, 2)
+    dependency.down = False
+    code, said = typed("retry", second, "--json")
+    assert (0, "done") == (code, json.loads(said)["answer"])
+    group.wait_until_done()
+    member.stop()
+    (retried,) = group.said(events.RetriedNow)
+    assert _HOUR_S - 120 < retried.early_s
+    assert [("given-up", 0)] == [(one.reason, one.original_offset) for one in group.dead_letters()]
+    entries = [read_entry(message.value()) for message in kafka.read(journal.topic)]
+    written = [entry for entry in entries if isinstance(entry, Entry)]
+    record = [entry.event for entry in written if isinstance(entry.event, events.Commanded)]
+    assert [("retry", 77, "not-held"), ("give-up", 0, "done"), ("retry", 1, "done")] == [
+        (one.command, one.offset, one.answer) for one in record
+    ]
+    assert {"ops@desk"} == {one.by for one in record}
+    assert json.loads(said)["member"] == written[0].member
+    assert json.loads(said)["command_id"] == record[-1].command_id
+    assert [] == group.violations()
+
+
+def test_a_letter_that_cannot_be_sent_is_pending(scene: SceneFactory, topic: TopicFactory) -> None:
+    """The sender is told, and by whom; the message is not skipped."""
+    group, control = scene(strategy=[_HOUR_S]), topic()
+    group.produce(1)
+    letters = DeadLetters(group.letters, config={"message.timeout.ms": 500})
+    member = _holding(group, control, Dependency(), dead_letters=letters)
+    group.kafka.delete_topic(group.letters)
+    place = f"{group.topic}[0]@0"
+    code, said = _typing(group, control)("give-up", place, "--yes", "--timeout", "5")
+    assert (4, True) == (code, "has not done it yet: its letter cannot be sent" in said)
+    member.stop()
+    assert ["pending", "not-held"] == [one.answer for one in group.said(events.Commanded)]
+    assert [] == group.violations(finished=False)
+
+
+def test_only_the_owner_of_the_partition_answers(
+    kafka: RealKafka, scene: SceneFactory, topic: TopicFactory
+) -> None:
+    """Two members hold a message each; each command has one answer, from the one that holds it."""
+    group, dependency, control = scene(2, strategy=[_HOUR_S]), Dependency(), topic()
+    dependency.down = True
+    static = [{"config": {"group.instance.id": name}} for name in ("first", "second")]
+    for name, options in zip(("first", "second"), static, strict=True):
+        group.join(name, dependency, control=control, **options)
+    wait_until(
+        lambda: len({one.member for one in _assignments(group)}) == 2, "each has a partition"
+    )
+    for partition in range(2):
+        group.produce(1, partition)
+    group.wait_for(events.CircuitOpened, 2)
+    holder = {
+        event.partition: name
+        for name in ("first", "second")
+        for event in group.said(events.CircuitOpened, name)
+    }
+    assert {"first", "second"} == set(holder.values())
+    dependency.down = False
+    commands = [_command(group, "retry", partition, 0) for partition in range(2)]
+    _say(kafka, control, *map(encode, commands))
+    group.wait_until_done()
+    for command in commands:
+        (answer,) = wait_until(partial(_answers, kafka, control, command), "it is answered")
+        assert (holder[command.partition], "done") == (answer.member, answer.answer)
+    assert 2 == len(group.said(events.Commanded))
+
+
+def test_a_restarted_member_repeats_nothing(
+    kafka: RealKafka, scene: SceneFactory, topic: TopicFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It reads the last minute: what is answered, expired or garbled there changes nothing."""
+    group, dependency, control = scene(strategy=[_HOUR_S] * 5), Dependency(), topic()
+    group.produce(2)
+    _holding(group, control, dependency)
+    retry, unknown = _command(group, "retry", 0, 0), _command(group, "retry", 0, 99)
+    _say(kafka, control, encode(retry))
+    group.wait_for(events.ProbeFailed)
+    wait_until(lambda: _answers(kafka, control, retry), "it is answered")
+    group.end()
+    late = replace(_command(group, "give-up", 0, 0), at_ms=retry.at_ms - 61_000)
+    _say(kafka, control, b"\xff", b"{}", encode(late))
+    second = group.join("second", dependency, control=control)
+    group.wait_for(events.CircuitOpened, 2)
+    _say(kafka, control, encode(unknown))
+    wait_until(lambda: _answers(kafka, control, unknown), "the second hears")
+    wait_until(lambda: _answers(kafka, control, late), "the late one is refused")
+    second.stop()
+    assert ["expired"] == [one.answer for one in _answers(kafka, control, late)]
+    assert 1 == len(_answers(kafka, control, retry))
+    assert 1 == len(group.said(events.RetriedNow))
+    assert 3 == len(group.attempts())
+    assert [] == group.dead_letters()
+    assert f"control: {control}[0]@" in caplog.text
+    assert [] == group.violations(finished=False)
+
+
+def _assignments(group: Scene) -> list[Any]:
+    """Who said that a partition is theirs."""
+    return [
+        entry
+        for entry in group.log()
+        if isinstance(event := getattr(entry, "event", None), events.Assigned) and event.partitions
+    ]
