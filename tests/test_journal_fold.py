@@ -6,7 +6,6 @@ import itertools
 import random
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -17,39 +16,9 @@ from linear_retry.group_view import GroupView, Place
 from linear_retry.journal_entry import Entry, encode, read_entry
 from linear_retry.journal_fold import EVENTS_KEPT, JournalFold
 from linear_retry.scope import Partition, Scope
+from tests.journal_story import GROUP, Life, at, failed, opened
 
 _P0, _P1, _P2 = (("orders", number) for number in range(3))
-_GROUP = "billing"
-
-
-def _at(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
-
-
-class _Life:
-    """Says events, numbered, at times that the test sets."""
-
-    def __init__(self, member: str, instance: str | None = None) -> None:
-        self.member, self.instance = member, instance or member
-        self._numbers = itertools.count(1)
-
-    def says(self, at_ms: int, event: e.Event) -> Entry:
-        number = next(self._numbers)
-        return Entry(self.instance, number, at_ms, _GROUP, self.member, event)
-
-
-def _opened(
-    partition: Partition, offset: int, retry_at_ms: int, scope: Scope | None = None
-) -> e.CircuitOpened:
-    at = _at(retry_at_ms)
-    return e.CircuitOpened(scope or Scope(), *partition, offset, "OutageError('down')", 1, 5.0, at)
-
-
-def _failed(
-    partition: Partition, offset: int, failures: int, retry_at_ms: int, scope: Scope | None = None
-) -> e.ProbeFailed:
-    at = _at(retry_at_ms)
-    return e.ProbeFailed(scope or Scope(), *partition, offset, "again", failures, 5.0, at)
 
 
 def _fold(entries: Iterable[Entry]) -> JournalFold:
@@ -60,7 +29,7 @@ def _fold(entries: Iterable[Entry]) -> JournalFold:
 
 
 def _view(*entries: Entry) -> GroupView:
-    return _fold(entries).view(_GROUP)
+    return _fold(entries).view(GROUP)
 
 
 def _states(view: GroupView) -> dict[str, str]:
@@ -72,18 +41,18 @@ def _states(view: GroupView) -> dict[str, str]:
 
 def test_an_outage_from_its_beginning_to_its_end() -> None:
     """Open since its first failure, half-open from `retry_at` on, and gone once it has closed."""
-    life, fold = _Life("pod-1"), JournalFold()
+    life, fold = Life("pod-1"), JournalFold()
     fold.take(life.says(1000, e.Assigned((_P0, _P1))))
     assert ("closed", (_P0, _P1)) == _member(fold)
-    fold.take(life.says(2000, _opened(_P0, 7, 7000)))
-    fold.take(life.says(7100, _failed(_P0, 7, 2, 12_000)))
-    (circuit,) = fold.view(_GROUP).circuits
+    fold.take(life.says(2000, opened(_P0, 7, 7000)))
+    fold.take(life.says(7100, failed(_P0, 7, 2, 12_000)))
+    (circuit,) = fold.view(GROUP).circuits
     assert (Place("orders", 0, 7), 2, "again") == (circuit.held, circuit.failures, circuit.error)
     assert (2000, 12_000, 7100) == (circuit.since_ms, circuit.retry_at_ms, circuit.last_word_ms)
     assert ["open", "half-open"] == [circuit.state(now_ms) for now_ms in (11_999, 12_000)]
     assert "open" == _member(fold)[0]
     fold.take(life.says(12_100, e.CircuitClosed(Scope(), "recovered", 10.1)))
-    view = fold.view(_GROUP)
+    view = fold.view(GROUP)
     assert ((), 1, 4) == (view.circuits, view.counts.recoveries, view.counts.entries)
     assert "closed" == _member(fold)[0]
     fold.take(life.says(13_000, e.Revoked((_P0, _P1))))
@@ -93,18 +62,17 @@ def test_an_outage_from_its_beginning_to_its_end() -> None:
 
 
 def _member(fold: JournalFold) -> tuple[str, tuple[Partition, ...]]:
-    (member,) = fold.view(_GROUP).members
+    (member,) = fold.view(GROUP).members
     return member.state, member.partitions
 
 
 def test_what_a_circuit_waits_for() -> None:
     """An attempt, its letter's sending, or both; its failures stay known while the letter waits."""
-    life, held = _Life("pod-1"), (Scope(), *_P0, 7)
-    at = _at(9000)
+    life, held = Life("pod-1"), (Scope(), *_P0, 7)
     told = [
-        life.says(1, _opened(_P0, 7, 5000)),
-        life.says(2, e.DeadLetterFailed(*held, "orders.dlq", "no such topic", 3, 2.0, at)),
-        life.says(3, e.LimitReached(*held, "bad", 4, 10, 5.0, at)),
+        life.says(1, opened(_P0, 7, 5000)),
+        life.says(2, e.DeadLetterFailed(*held, "orders.dlq", "no such topic", 3, 2.0, at(9000))),
+        life.says(3, e.LimitReached(*held, "bad", 4, 10, 5.0, at(9000))),
         life.says(4, e.RetriedNow(*held, 4, 3.0)),
     ]
     circuits = [_view(*told[:count]).circuits[0] for count in range(1, 5)]
@@ -117,17 +85,17 @@ def test_what_a_circuit_waits_for() -> None:
 
 def test_a_message_of_which_only_the_letter_failed() -> None:
     """Nobody has said how often the handler failed: that is not known, and not 0."""
-    failed = e.DeadLetterFailed(Scope(), *_P0, 7, "orders.dlq", "away", 1, 1.0, _at(9))
-    (circuit,) = _view(_Life("pod-1").says(1, failed)).circuits
+    failed = e.DeadLetterFailed(Scope(), *_P0, 7, "orders.dlq", "away", 1, 1.0, at(9))
+    (circuit,) = _view(Life("pod-1").says(1, failed)).circuits
     assert (None, 1) == (circuit.failures, circuit.sends)
 
 
 def test_a_killed_member_is_silent_once_others_have_what_it_had() -> None:
     """No word of its own: until then its circuit is open, as it said; never is it called dead."""
-    killed, other = _Life("killed"), _Life("other")
+    killed, other = Life("killed"), Life("other")
     told = [
         killed.says(1000, e.Assigned((_P0, _P1))),
-        killed.says(2000, _opened(_P0, 7, 7000)),
+        killed.says(2000, opened(_P0, 7, 7000)),
         other.says(1000, e.Assigned((_P2,))),
     ]
     before = _view(*told)
@@ -143,7 +111,7 @@ def test_a_killed_member_is_silent_once_others_have_what_it_had() -> None:
 
 def test_who_took_it_need_not_keep_it() -> None:
     """What went to another, and on from there, does not come back to one that said nothing."""
-    killed, other = _Life("killed"), _Life("other")
+    killed, other = Life("killed"), Life("other")
     view = _view(
         killed.says(1000, e.Assigned((_P0,))),
         other.says(46_000, e.Assigned((_P0,))),
@@ -155,7 +123,7 @@ def test_who_took_it_need_not_keep_it() -> None:
 
 def test_a_member_that_has_it_again_is_not_silent() -> None:
     """Its own word is the newer one."""
-    back, other = _Life("back"), _Life("other")
+    back, other = Life("back"), Life("other")
     told = [back.says(1000, e.Assigned((_P0,))), other.says(46_000, e.Assigned((_P0,)))]
     told.append(back.says(50_000, e.Lost((_P0,), "session timeout")))
     assert {"back": "idle", "other": "closed"} == _states(_view(*told))
@@ -166,10 +134,10 @@ def test_a_member_that_has_it_again_is_not_silent() -> None:
 
 def test_a_static_member_is_its_newest_life() -> None:
     """The one that ended without a word is not seen beside the one that took its name."""
-    old, new = _Life("pod-1", "a"), _Life("pod-1", "b")
+    old, new = Life("pod-1", "a"), Life("pod-1", "b")
     told = [
         old.says(1000, e.Assigned((_P0,))),
-        old.says(2000, _opened(_P0, 7, 9000)),
+        old.says(2000, opened(_P0, 7, 9000)),
         new.says(3000, e.Assigned((_P0,))),
     ]
     for order in itertools.permutations(told):
@@ -181,10 +149,10 @@ def test_a_static_member_is_its_newest_life() -> None:
 
 def test_a_static_member_that_stopped_keeps_its_partitions() -> None:
     """They wait for its return: it is told, and its circuit is not open any more."""
-    life = _Life("pod-1")
+    life = Life("pod-1")
     view = _view(
         life.says(1, e.Assigned((_P0,))),
-        life.says(2, _opened(_P0, 7, 9000)),
+        life.says(2, opened(_P0, 7, 9000)),
         life.says(3, e.Stopped(left_group=False)),
     )
     (member,) = view.members
@@ -193,8 +161,8 @@ def test_a_static_member_that_stopped_keeps_its_partitions() -> None:
 
 def test_a_held_message_goes_with_its_partition() -> None:
     """The circuit stays over what else it stops, also where the partition comes back at once."""
-    life = _Life("pod-1")
-    told = [life.says(1, e.Assigned((_P0, _P1))), life.says(2, _opened(_P0, 7, 9000))]
+    life = Life("pod-1")
+    told = [life.says(1, e.Assigned((_P0, _P1))), life.says(2, opened(_P0, 7, 9000))]
     told.append(life.says(3, e.Revoked((_P0,))))
     assert [None] == [one.held for one in _view(*told).circuits]
     told.append(life.says(4, e.Assigned((_P0,))))
@@ -205,11 +173,11 @@ def test_a_held_message_goes_with_its_partition() -> None:
 
 def test_narrow_scopes_are_circuits_of_their_own() -> None:
     """One closes, the other stays."""
-    life = _Life("pod-1")
+    life = Life("pod-1")
     view = _view(
         life.says(1, e.Assigned((_P0, _P1))),
-        life.says(2, _opened(_P0, 7, 9000, Scope(*_P0))),
-        life.says(3, _opened(_P1, 8, 9000, Scope(*_P1))),
+        life.says(2, opened(_P0, 7, 9000, Scope(*_P0))),
+        life.says(3, opened(_P1, 8, 9000, Scope(*_P1))),
         life.says(4, e.CircuitClosed(Scope(*_P0), "dead-lettered", 1.0)),
     )
     assert [Scope(*_P1)] == [one.scope for one in view.circuits]
@@ -218,7 +186,7 @@ def test_narrow_scopes_are_circuits_of_their_own() -> None:
 
 def test_what_is_missing_is_told() -> None:
     """Numbers between the first and the last that were not seen; not what was before the first."""
-    life = _Life("pod-1")
+    life = Life("pod-1")
     told = [life.says(at_ms, e.LeakDropped(*_P0, at_ms)) for at_ms in range(10)]
     assert 0 == _view(*told[3:]).missing
     seen = [told[3], told[6], told[9]]
@@ -230,7 +198,7 @@ def test_what_is_missing_is_told() -> None:
 def test_records_that_are_no_entries_are_counted() -> None:
     """Those of a later release by themselves: they are a reason to take that."""
     fold = JournalFold()
-    entry = _Life("pod-1").says(1, e.Stopped(left_group=True))
+    entry = Life("pod-1").says(1, e.Stopped(left_group=True))
     later = encode(entry).replace(b'"v":1', b'"v":2'), encode(entry).replace(b"Stopped", b"Slept")
     assert [False] * 4 == [fold.take(read_entry(value)) for value in (None, b"{}", *later)]
     assert (2, 2, ()) == (fold.unreadable, fold.newer, fold.groups)
@@ -239,16 +207,16 @@ def test_records_that_are_no_entries_are_counted() -> None:
 
 def test_groups_are_apart() -> None:
     """Each has its own members, and one that said nothing has none."""
-    entry = _Life("pod-1").says(1, e.Assigned((_P0,)))
+    entry = Life("pod-1").says(1, e.Assigned((_P0,)))
     fold = _fold([entry, replace(entry, group="parcels", instance="x", member="pod-2")])
-    assert (_GROUP, "parcels") == fold.groups
+    assert (GROUP, "parcels") == fold.groups
     assert ["pod-2"] == [one.member for one in fold.view("parcels").members]
     assert () == fold.view("nobody").members
 
 
 def test_the_last_events_are_bounded() -> None:
     """However many there were, the latest are kept, by time."""
-    life = _Life("pod-1")
+    life = Life("pod-1")
     told = [life.says(at_ms, e.LeakDropped(*_P0, 1)) for at_ms in range(5 * EVENTS_KEPT)]
     for entries in (told, told[::-1]):
         assert tuple(told[-EVENTS_KEPT:]) == _view(*entries).last_events
@@ -267,12 +235,12 @@ def _histories(draw: st.DrawFn) -> list[Entry]:
         partitions.map(e.Assigned),
         partitions.map(e.Revoked),
         partitions.map(lambda some: e.Lost(some, "why")),
-        st.builds(_opened, place, times, times, scopes),
-        st.builds(_failed, place, times, times, times, scopes),
+        st.builds(opened, place, times, times, scopes),
+        st.builds(failed, place, times, times, times, scopes),
         st.builds(e.CircuitClosed, scopes, st.sampled_from(["recovered", "dropped"]), st.just(1.0)),
         st.just(e.Stopped(left_group=True)),
     )
-    lives = [_Life("a"), _Life("b"), _Life("static", "x"), _Life("static", "y")]
+    lives = [Life("a"), Life("b"), Life("static", "x"), Life("static", "y")]
     talk = st.lists(st.tuples(st.sampled_from(lives), times, said), max_size=30)
     return [life.says(at_ms, event) for life, at_ms, event in draw(talk)]
 
@@ -324,5 +292,5 @@ def test_any_part_of_it_is_a_whole_picture(entries: list[Entry], dice: random.Ra
 @pytest.mark.parametrize("now_ms", [0, 2**62])
 def test_any_time_will_do(now_ms: int) -> None:
     """Clocks of others may be anywhere."""
-    (circuit,) = _view(_Life("a").says(1, _opened(_P0, 1, 9000))).circuits
+    (circuit,) = _view(Life("a").says(1, opened(_P0, 1, 9000))).circuits
     assert circuit.state(now_ms) in ("open", "half-open")

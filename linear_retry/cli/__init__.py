@@ -24,7 +24,7 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli import circuits, dlq, simulate, strategy
+from linear_retry.cli import circuits, dlq, simulate, spark, strategy
 from linear_retry.cli.connecting import Connection, expanded
 from linear_retry.cli.journal_options import Span
 
@@ -40,6 +40,7 @@ strategy.app.command()(simulate.simulate)
 app.add_typer(strategy.app, name="strategy")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(circuits.app, name="circuits")
+app.add_typer(spark.app, name="spark")
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -36,6 +37,7 @@ _STYLES = {
 }
 _GONE_MS = 600_000
 _NAME_CELLS = 24
+_EVENTS_AT_LEAST = 3
 
 
 class Screen:
@@ -80,12 +82,10 @@ class Screen:
         top = Group(*self._head(view, now_ms), Text())
         room -= self._lines(top)
         members = sorted(_present(view, now_ms), key=lambda one: _ORDER.index(one.state))
-        who = self._fitting(lambda n: _members(members[:n], now_ms), len(members), room // 3)
+        who = self._fitting(lambda n: _members(members[:n], now_ms), len(members), room // 2)
         room -= self._lines(who)
-        circuits = view.circuits
-        what = self._fitting(
-            lambda n: _circuits(circuits[:n], now_ms), len(circuits), room * 2 // 3
-        )
+        all_open, limit = view.circuits, room - _EVENTS_AT_LEAST
+        what = self._fitting(lambda n: _circuits(all_open[:n], now_ms), len(all_open), limit)
         room -= self._lines(what)
         return Group(top, who, what, *map(_event, view.last_events[-max(room, 1) :]))
 
@@ -106,13 +106,15 @@ class Screen:
         self, drawn: Callable[[int], RenderableType], count: int, room: int
     ) -> RenderableType:
         """As many as there is room for, at least one, how many more there are, and a free line."""
-        shown = min(count, max(room, 1))
-        while True:
+
+        def whole(shown: int) -> RenderableType:
             more = [Text(f"and {count - shown} more", "dim")] if shown < count else []
-            whole = Group(drawn(shown), *more, Text())
-            if shown <= 1 or self._lines(whole) <= room:
-                return whole
-            shown -= 1
+            return Group(drawn(shown), *more, Text())
+
+        # One more is never fewer lines, and drawing takes long: not one by one.
+        choices = range(1, min(count, room) + 1)
+        fit = bisect_right(choices, room, key=lambda shown: self._lines(whole(shown)))
+        return whole(min(max(fit, 1), count))
 
     def _lines(self, shown: RenderableType) -> int:
         return len(self._console.render_lines(shown, pad=False))

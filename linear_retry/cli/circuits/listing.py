@@ -36,9 +36,11 @@ def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) 
     groups = fold.groups if group is None else (group,)
     rows = [(name, circuit) for name in groups for circuit in fold.view(name).circuits]
     _write(rows, as_json=as_json)
-    if not rows:
-        where = f"in {len(groups)} groups" if group is None else f"in {one_line(group)}"
-        typer.echo(f"no circuit is open {where}, as far as {reading.topic} tells", err=True)
+    if not groups:
+        typer.echo(f"no group has said anything in {reading.topic} in this time", err=True)
+    elif not rows:
+        where = ", ".join(map(one_line, groups))
+        typer.echo(f"no circuit is open in {where}, as far as {reading.topic} tells", err=True)
 
 
 def unknown(group: str, fold: JournalFold, topic: str) -> str:

@@ -85,14 +85,19 @@ def _runs(numbers: Iterable[int]) -> Iterable[str]:
 def troubles(fold: JournalFold, view: GroupView | None = None) -> Iterable[str]:
     """What keeps the picture from being whole, in sentences."""
     if view is not None and view.missing:
-        yield f"{view.missing} events are not in the journal: they were dropped"
+        yield f"{_many(view.missing, 'event is', 'events are')} not in the journal: dropped"
     if fold.newer:
         yield (
-            f"{fold.newer} records are of a later release of linear-retry than this one "
-            f"({one_line(fold.trouble)}): take that one"
+            f"{_many(fold.newer, 'record is', 'records are')} of a later release of linear-retry "
+            f"({one_line(fold.trouble)}); read the journal with that"
         )
     if fold.unreadable:
-        yield f"{fold.unreadable} records are no entries of a journal ({one_line(fold.trouble)})"
+        many = _many(fold.unreadable, "record is no entry", "records are no entries")
+        yield f"{many} of a journal ({one_line(fold.trouble)})"
+
+
+def _many(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
 
 
 def circuit_json(group: str, circuit: OpenCircuit, now_ms: int) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""How is ingesting told? `spark ingest`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+from linear_retry.cli.progress import Bar
+from linear_retry.cli.rows import write_json
+from linear_retry.spark import Ingested
+from linear_retry.spark import ingest as run
+from linear_retry.spark.session import session
+from linear_retry.spark.sources import found, wanted
+
+
+def ingest(
+    config: Mapping[str, Any],
+    lake: str,
+    dead_letters: list[str],
+    journal: str | None,
+    *,
+    every: float | None,
+    max_offsets: int,
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """Ingest, and say what came of it."""
+    # Asked before Spark is begun: a wrong address is told in seconds.
+    found(config, wanted(dead_letters, journal))
+    with Bar("ingesting") as bar, session(master) as spark:
+        done = run(
+            spark,
+            config,
+            lake,
+            dead_letters=dead_letters,
+            journal=journal,
+            every_s=every,
+            max_offsets=max_offsets,
+            progress=bar,
+        )
+    if as_json:
+        write_json([asdict(each) for each in done])
+    else:
+        _say(done)
+
+
+def _say(done: Iterable[Ingested]) -> None:
+    for each in done:
+        typer.echo(f"{each.table}: {_count(each.rows)} of {each.topic}{_but(each)}")
+
+
+def _but(each: Ingested) -> str:
+    parts = []
+    if each.unreadable:
+        parts.append(f"{each.unreadable} with problems (column `problems`)")
+    if each.gone:
+        parts.append(f"{each.gone} offsets were removed before they could be read")
+    return "".join(f"; {part}" for part in parts)
+
+
+def _count(rows: int) -> str:
+    return f"{rows} row{'' if rows == 1 else 's'}"

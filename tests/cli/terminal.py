@@ -1,0 +1,82 @@
+"""What does a command write on a terminal?"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+from tests.kafka_operations import wait_until
+
+_MAIN = "from linear_retry.cli import main; main()"
+
+
+def command(*arguments: str) -> list[str]:
+    """`linear-retry` with these arguments."""
+    return [sys.executable, "-c", _MAIN, *arguments]
+
+
+class Terminal:
+    """A process, and all that it has written on its terminal so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+        self._process, self._master = process, master
+        self._written = b""
+        self._reader = Thread(target=self._read, name="terminal", daemon=True)
+        self._reader.start()
+
+    @property
+    def text(self) -> str:
+        return self._written.decode(errors="replace")
+
+    def wait_for(self, words: str) -> None:
+        wait_until(lambda: words in self.text, f"{words!r} on the terminal", detail=lambda: self)
+
+    def end(self, number: int = signal.SIGINT) -> int:
+        """Send the signal; its exit code, once all it wrote is read."""
+        self._process.send_signal(number)
+        code = self._process.wait(30)
+        self._reader.join(30)
+        return code
+
+    def __str__(self) -> str:
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.text)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                chunk = os.read(self._master, 1 << 16)
+            except OSError:  # EIO: the other side has gone
+                return
+            if not chunk:
+                return
+            self._written += chunk
+
+
+@contextmanager
+def terminal(*arguments: str, width: int = 80, height: int = 24) -> Iterator[Terminal]:
+    """`linear-retry` with these arguments on a terminal of this size; killed at the end."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    unset = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    environment |= {"TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+    process = subprocess.Popen(
+        command(*arguments), stdin=slave, stdout=slave, stderr=slave, env=environment
+    )
+    os.close(slave)
+    try:
+        yield Terminal(process, master)
+    finally:
+        process.kill()
+        process.wait(30)
+        os.close(master)
