@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from confluent_kafka import Message, Producer
+from typer.testing import CliRunner
 
 from linear_retry import LinearConsumer, Strategy
+from linear_retry.cli import app
+from linear_retry.control import AnswerName, Command, encode, read_control
 from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.kafka.plain import read_all
 from tests.kafka_operations import wait_until
-from tests.markdown import blocks, page
+from tests.markdown import blocks, code, page, table
 
-_CODE = "\n".join(blocks(page("docs/operating.md"), "python"))
+_PAGE = page("docs/operating.md")
+_CODE = "\n".join(blocks(_PAGE, "python"))
+_COMMANDS = [line for block in blocks(_PAGE, "sh") for line in block.splitlines()]
 
 
 class Dependency:
@@ -42,6 +49,13 @@ def consuming(broker: EmbeddedKafka, handler: Dependency, **page_says: Any) -> I
         transient=ConnectionError,
         **page_says,
     )
+    with running(consumer, handler):
+        yield consumer
+
+
+@contextmanager
+def running(consumer: LinearConsumer, handler: Dependency) -> Iterator[None]:
+    """In a thread of its own."""
 
     def live() -> None:
         with consumer:
@@ -50,7 +64,7 @@ def consuming(broker: EmbeddedKafka, handler: Dependency, **page_says: Any) -> I
     thread = threading.Thread(target=live)
     thread.start()
     try:
-        yield consumer
+        yield
     finally:
         consumer.stop()
         thread.join(30)
@@ -59,8 +73,8 @@ def consuming(broker: EmbeddedKafka, handler: Dependency, **page_says: Any) -> I
 @pytest.fixture
 def broker() -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka() as kafka:
-        kafka.create_topic("orders", 1)
-        kafka.create_topic("orders.dlq", 1)
+        for topic in ("orders", "orders.dlq", "linear-retry.control", "linear-retry.journal"):
+            kafka.create_topic(topic, 1)
         producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
         for value in (b"first", b"second"):
             producer.produce("orders", value)
@@ -86,3 +100,46 @@ def test_the_code_operates_a_consumer(broker: EmbeddedKafka) -> None:
         wait_until(lambda: {} == names["held"](consumer), "nothing is held")
     (letter,) = read_all(broker.bootstrap, "orders.dlq", 1)
     assert (b"first", b"given-up") == (letter.value, letter.headers["retry-reason"])
+
+
+def test_what_is_typed_takes_effect(broker: EmbeddedKafka) -> None:
+    """The page's consumer, and each of the page's commands, in their order."""
+    names: dict[str, Any] = {}
+    exec(compile(_CODE, "operating.md", "exec"), names)
+    handler = Dependency()
+    consumer = names["operated"]({"bootstrap.servers": broker.bootstrap, "group.id": "billing"})
+    list_, give_up, retry = _COMMANDS
+    with running(consumer, handler):
+        wait_until(lambda: ("orders", 0, 0) in names["held"](consumer), "the first is held")
+        wait_until(lambda: "orders[0]@0" in _typed(list_, broker), "it is in the journal")
+        assert "orders[0]@0: it is in the dead letters" in _typed(give_up, broker)
+        wait_until(lambda: ("orders", 0, 1) in names["held"](consumer), "the second is held")
+        handler.is_up = True
+        assert "done" == json.loads(_typed(retry, broker))["answer"]
+        wait_until(lambda: [b"second"] == handler.took, "the second is handled")
+    (letter,) = read_all(broker.bootstrap, "orders.dlq", 1)
+    assert (b"first", b"given-up") == (letter.value, letter.headers["retry-reason"])
+
+
+def _typed(command: str, broker: EmbeddedKafka) -> str:
+    """What a person reads who types it, and says yes."""
+    program, *arguments = shlex.split(command.replace("localhost:9092", broker.bootstrap))
+    assert "linear-retry" == program
+    done = CliRunner().invoke(app, arguments, input="y\n")
+    # Nobody has said anything yet: the group is not known.
+    assert done.exit_code == 0 or "has said nothing" in done.output, done.output
+    return done.stdout
+
+
+def test_every_answer_is_there() -> None:
+    """And that there may be none."""
+    answers = {name for row in table(_PAGE, "answer") for name in code(row[0])}
+    assert set(get_args(AnswerName)) == answers
+
+
+def test_the_example_is_a_command() -> None:
+    """What the page shows is what is sent."""
+    (example,) = blocks(_PAGE, "json")
+    command = read_control(example.encode())
+    assert isinstance(command, Command)
+    assert json.loads(example) == json.loads(encode(command))
