@@ -103,7 +103,10 @@ _MAY_IMPORT = {
     "": {"consumer", "journal", "strategy"} | _EVERYONES,
     "demo": {"", "demo", "consumer", "kafka", "log"} | _PURE | _EVERYONES,
     "dlq": {"dlq", "kafka"} | _PURE | _EVERYONES,
-    "cli": {"", "cli", "demo", "dlq", "consumer", "journal_reading", "kafka", "log"}
+    "tuning": {"tuning"} | _PURE | _EVERYONES,
+    # What it asks of Kafka, it asks as `dlq` does; the rest is Spark's own client's.
+    "spark": {"spark", "dlq"} | _PURE | _EVERYONES,
+    "cli": {"", "cli", "demo", "dlq", "consumer", "journal_reading", "kafka", "log", "spark"}
     | _PURE
     | _EVERYONES,
 }
@@ -179,9 +182,12 @@ _DOORS = {
     "rich": ["cli", "demo"],
     "orjson": ["cli", "demo", "dlq"],
     "httpx": ["demo"],
+    "numpy": ["tuning"],
     "opentelemetry": ["otel"],
     "prometheus_client": ["metrics"],
     "pytest": ["testing.pytest_plugin"],
+    "pyspark": ["spark"],
+    "py4j": ["spark.lake"],
 }
 
 
@@ -206,7 +212,7 @@ def test_no_other_library_is_there() -> None:
 
 def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
     """A service that only consumes does not pay for the command line, the demo or Spark."""
-    unneeded = {"typer", "rich", "orjson", "httpx", "pyspark", "pytest", "hypothesis"}
+    unneeded = {"typer", "rich", "orjson", "httpx", "numpy", "pyspark", "pytest", "hypothesis"}
     unneeded |= {"prometheus_client", "opentelemetry"}
     code = (
         "import sys, linear_retry; "

@@ -1,0 +1,1 @@
+"""What recorded outages say about how to wait. Needs numpy."""

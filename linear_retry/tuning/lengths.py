@@ -1,0 +1,99 @@
+"""How are the lengths of outages distributed, of which only bounds are known?
+
+By maximum likelihood, with the self-consistency step of B. W. Turnbull, The Empirical Distribution
+Function with Arbitrarily Grouped, Censored and Truncated Data, J. R. Statist. Soc. B 38 (1976),
+290-295: share each outage out over where it may have ended, as the shares are so far; add up; and
+again.
+
+His intervals lie between any two bounds that follow one another. Ours are cells of a second, or 5
+per cent of a length, and outages that end in one are spread evenly within it. For a strategy probes
+all outages at nearly the same moments: among bounds that differ by milliseconds his intervals are
+slivers around those moments, which get all the share, and whether a probe comes just before a
+sliver or just after it then decides what the strategy costs. Bounds are not rounded for it: an
+outage given up at a probe, and one that ended with it, must not overlap.
+
+lifelines has Turnbull's estimator too, and the tests compare with it. With bounds in milliseconds,
+of which no two are equal, it took two minutes for 500 outages; these cells take less than a second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from linear_retry.errors import UsageError
+from linear_retry.strategy_solver import OutageLengths
+from linear_retry.tuning.outages import Numbers, Outages
+
+_FINEST_MS = 1000
+_GROWTH = 1.05
+_POINTS = 1500
+"""For all cells together: finer than any probe, and few enough for the solver."""
+
+_PRECISION = 1e-3
+"""No distribution is likelier than the estimate by more than this factor for each outage."""
+_MOST_STEPS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`shares[i]` of the outages last from `edges_ms[i]` to `edges_ms[i + 1]`, spread evenly.
+
+    The last share is of those that last longer than all; it has no end. Together they are 1.
+    """
+
+    edges_ms: Numbers
+    shares: Numbers
+
+    def lengths(self, *, rounded_to_ms: int = 1) -> OutageLengths:
+        """Finitely many lengths, which are as good; none is rounded down."""
+        points = max(1, _POINTS // len(self.shares))
+        cells = zip(self.edges_ms, self.edges_ms[1:], self.shares, strict=False)
+        spread = (_spread(*each, points) for each in cells)
+        return OutageLengths.of(chain.from_iterable(spread), rounded_to_ms=rounded_to_ms)
+
+
+def estimate(outages: Outages) -> Estimate:
+    """The distribution under which the bounds of these outages are likeliest.
+
+    Raises `UsageError` where there is no outage.
+    """
+    if len(outages) == 0:
+        raise UsageError("no outage: nothing can be estimated of none")
+    edges_ms = _edges_ms(outages)
+    inside, times = np.unique(_inside(outages, edges_ms), axis=0, return_counts=True)
+    weights = times / len(outages)
+    shares = np.append(np.diff(edges_ms), 0) / max(edges_ms[-1], 1)
+    shares = (shares + 1 / len(shares)) / 2  # none is 0, or it would stay so
+    for _ in range(_MOST_STEPS):
+        # How much likelier all outages become with more share in a cell: 1 at most, where nothing
+        # is likelier (R. Gentleman and C. J. Geyer, Biometrika 81, 1994).
+        gain = (weights / (inside @ shares)) @ inside
+        if gain.max() <= 1 + _PRECISION:
+            break
+        shares = shares * gain
+    return Estimate(edges_ms, shares / shares.sum())
+
+
+def _edges_ms(outages: Outages) -> Numbers:
+    """Up to the last known end: nothing is known of what lasts longer but how often it does."""
+    last_ms = outages.upper_ms[np.isfinite(outages.upper_ms)].max(initial=0.0)
+    found = [0.0]
+    while found[-1] < last_ms:
+        found.append(min(last_ms, max(found[-1] + _FINEST_MS, found[-1] * _GROWTH)))
+    return np.array(found)
+
+
+def _inside(outages: Outages, edges_ms: Numbers) -> Numbers:
+    """Which part of each cell lies between the bounds of each outage."""
+    left, right = edges_ms[:-1], edges_ms[1:]
+    lower, upper = outages.lower_ms[:, None], outages.upper_ms[:, None]
+    parts = np.clip(np.minimum(right, upper) - np.maximum(left, lower), 0, None) / (right - left)
+    return np.hstack([parts, np.isinf(upper).astype(np.float64)])
+
+
+def _spread(left_ms: float, right_ms: float, share: float, points: int) -> list[tuple[int, float]]:
+    width_ms = (right_ms - left_ms) / points
+    return [(int(np.ceil(left_ms + width_ms * k)), share / points) for k in range(1, points + 1)]

@@ -1,0 +1,68 @@
+"""What is known of the length of each recorded outage?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from linear_retry.errors import UsageError
+from linear_retry.strategy_solver import MAX_LENGTH_MS
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Outages:
+    """Each lasted longer than `lower_ms`, its last failed probe, and no longer than `upper_ms`.
+
+    That is its first good probe; infinity where none is known: it is open still, its end was not
+    recorded, or it was given up. Milliseconds since its first failure. What lasted more than 7
+    days has no known end either: no delay could be as long.
+    """
+
+    lower_ms: Numbers
+    upper_ms: Numbers
+
+    @classmethod
+    def of(cls, lower_ms: npt.ArrayLike, upper_ms: npt.ArrayLike) -> Outages:
+        """Raises `UsageError` for bounds that are none: missing, negative, or crossed.
+
+        A first good probe in the same millisecond as the last failed one counts as one after it.
+        """
+        lower, upper = np.asarray(lower_ms, np.float64), np.asarray(upper_ms, np.float64)
+        if lower.shape != upper.shape or lower.ndim != 1:
+            raise UsageError("lower_ms, upper_ms: give two rows of numbers, of the same length")
+        if not (np.all(lower >= 0) and np.all(np.isfinite(lower)) and np.all(upper >= lower)):
+            raise UsageError("lower_ms, upper_ms: give 0 or more, and no upper below its lower")
+        upper = np.maximum(upper, lower + 1)
+        is_long = upper > MAX_LENGTH_MS
+        return cls(np.minimum(lower, MAX_LENGTH_MS), np.where(is_long, np.inf, upper))
+
+    def __len__(self) -> int:
+        return len(self.lower_ms)
+
+    @property
+    def ended(self) -> int:
+        """How many have a known end."""
+        return int(np.isfinite(self.upper_ms).sum())
+
+    def chosen(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.int_]) -> Outages:
+        """Those of a mask, or of indexes."""
+        return Outages(self.lower_ms[which], self.upper_ms[which])
+
+
+def concurrent(opened_ms: npt.ArrayLike, ended_ms: npt.ArrayLike) -> npt.NDArray[np.int_]:
+    """A number for each outage, the same for those that overlap, be it by way of others.
+
+    What several members saw at the same time is one outage of one dependency, not evidence of
+    several. `ended_ms` is when it was last heard of where its end is not known.
+    """
+    opened, ended = np.asarray(opened_ms, np.float64), np.asarray(ended_ms, np.float64)
+    order = np.argsort(opened, kind="stable")
+    last_ms = np.maximum.accumulate(ended[order])
+    is_new = np.append(False, opened[order][1:] > last_ms[:-1])[: len(order)]
+    found = np.empty(len(order), np.int_)
+    found[order] = np.cumsum(is_new)
+    return found

@@ -1,0 +1,102 @@
+"""Are the costs of a strategy in recorded outages right, and as sure as is said?"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from math import inf
+
+import numpy as np
+import pytest
+
+from linear_retry.strategy_solver import Conditions, Solution, cost
+from linear_retry.tuning.held_out import compare, means, outage_costs
+from linear_retry.tuning.lengths import estimate
+from linear_retry.tuning.outages import Outages
+from linear_retry.tuning.proposing import propose
+from tests.tuning.recorded import lengths_ms, recorded
+
+PRESENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)
+PROBE_COST_MS = 20_000
+
+
+def _dice() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+def _true_costs(
+    delays_ms: tuple[int, ...], true_ms: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> float:
+    """By hand, of lengths that only the test knows."""
+    moments = list(accumulate(delays_ms))
+    total = 0.0
+    for length_ms in true_ms.tolist():
+        failed = sum(at_ms < length_ms for at_ms in moments)
+        ends = failed < len(moments)
+        total += (moments[failed] - length_ms if ends else 0) + PROBE_COST_MS * (failed + ends)
+    return total / len(true_ms)
+
+
+def test_the_mean_is_that_of_the_estimate() -> None:
+    """What outages cost in the mean is what the estimated distribution costs."""
+    outages = recorded(lengths_ms(5, 800), PRESENT_MS, jitter=0.3)
+    known = estimate(outages)
+    expected = cost(PRESENT_MS, known.lengths())
+    found = outage_costs(PRESENT_MS, outages, known, PROBE_COST_MS)
+    assert found[:, 0].mean() == pytest.approx(expected.total_ms(PROBE_COST_MS), rel=5e-3)
+    assert found[:, 1].mean() == pytest.approx(expected.covered, abs=1e-3)
+
+
+def test_the_cost_is_near_the_true_one() -> None:
+    """Although only bounds of the lengths were recorded, and by another strategy's probes."""
+    true_ms = lengths_ms(6, 2000)
+    outages = recorded(true_ms, PRESENT_MS, jitter=0.3)
+    other = (5000, 20_000, *[120_000] * 20, *[7_200_000] * 5)
+    found = outage_costs(other, outages, estimate(outages), PROBE_COST_MS)
+    assert found[:, 0].mean() == pytest.approx(_true_costs(other, true_ms), rel=0.05)
+
+
+def test_what_is_proposed_is_cheaper_on_outages_that_it_did_not_see() -> None:
+    """Learned on some, compared on others: the saving is there, and surely above nothing."""
+    true_ms = lengths_ms(8, 1500)
+    outages = recorded(true_ms, PRESENT_MS, jitter=0.3)
+    seen = np.arange(len(outages)) < 1000
+    found = propose(outages.chosen(seen), PROBE_COST_MS, Conditions(cover=0.99))
+    assert isinstance(found, Solution)
+    said = compare(PRESENT_MS, found.delays_ms, outages.chosen(~seen), PROBE_COST_MS, dice=_dice())
+    unseen_ms = true_ms[~seen]
+    assert said.present.low <= _true_costs(PRESENT_MS, unseen_ms) <= said.present.high
+    assert said.proposed.low <= _true_costs(found.delays_ms, unseen_ms) <= said.proposed.high
+    assert said.saved.low > 0
+    assert said.saved.mean == pytest.approx(said.present.mean - said.proposed.mean)
+    assert said.proposed_covered.mean >= 0.98
+
+
+def test_an_outage_given_up_costs_its_probes() -> None:
+    """Where the strategy ends before it could, nothing waits any more, and nothing is covered."""
+    outages = Outages.of([9000, 0], [inf, 1000])
+    found = outage_costs((2000, 3000), outages, estimate(outages), 100)
+    assert [200, 0] == list(found[0])
+    assert found[1] == pytest.approx([1600, 1], abs=2)  # 1 s at most, 0.5 s in the mean
+
+
+def test_outages_at_the_same_time_are_one() -> None:
+    """To have seen each by four members makes nothing surer."""
+    outages = recorded(lengths_ms(9, 200), PRESENT_MS)
+    other = (60_000,) * 60
+    rows = np.repeat(np.arange(200), 4)
+    once = compare(PRESENT_MS, other, outages, 1000, dice=_dice())
+    four = compare(PRESENT_MS, other, outages.chosen(rows), 1000, dice=_dice(), concurrent=rows)
+    wrong = compare(PRESENT_MS, other, outages.chosen(rows), 1000, dice=_dice())
+    assert (once.saved.low, once.saved.high) == pytest.approx((four.saved.low, four.saved.high))
+    assert wrong.saved.high - wrong.saved.low < 0.6 * (once.saved.high - once.saved.low)
+
+
+def test_an_interval_is_wrong_in_one_case_of_twenty() -> None:
+    """Of 200 samples of 100 values, about 95 per cent of the intervals hold the true mean."""
+    dice = _dice()
+    held = 0
+    for _ in range(200):
+        values = dice.exponential(1, (100, 1))
+        [found] = means(values, np.arange(100), dice, 250)
+        held += found.low <= 1 <= found.high
+    assert 0.88 <= held / 200 <= 0.98
