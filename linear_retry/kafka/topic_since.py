@@ -57,9 +57,9 @@ class TopicSince:
             if fresh := self._fresh(records):
                 yield fresh
 
-    def following(self) -> Following:
-        """What comes after what was read so far. To be closed."""
-        return Following(self._config, self._topic, self._next, self._patience_s)
+    def following(self, look_every_s: float = _LOOK_EVERY_S) -> Following:
+        """What comes after what was read so far. New partitions are looked for so often."""
+        return Following(self._config, self._topic, self._next, self._patience_s, look_every_s)
 
     def _starts(self) -> dict[int, int]:
         with closing(GrouplessConsumer(self._config, self._patience_s)) as handle:
@@ -80,14 +80,20 @@ class Following:
     """Reads on, whether the brokers are there or not: `trouble` says what is the matter, if any."""
 
     def __init__(
-        self, config: Mapping[str, Any], topic: str, starts: Mapping[int, int], patience_s: float
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        starts: Mapping[int, int],
+        patience_s: float,
+        look_every_s: float,
     ) -> None:
         keys = _FOLLOWING | dict(config) | {"error_cb": self._hear}
         self._user_error_cb: Callable[[KafkaError], object] | None = config.get("error_cb")
         self._handle = GrouplessConsumer(keys, patience_s)
         self._topic = topic
         self._known = set(starts)
-        self._look_at_s = time.monotonic() + _LOOK_EVERY_S
+        self._look_every_s = look_every_s
+        self._look_at_s = time.monotonic() + look_every_s
         self.trouble: str | None = None
         self._assign(starts)
 
@@ -136,7 +142,7 @@ class Following:
             self._say(problem.args[0])
             return
         self.trouble = None
-        self._look_at_s = time.monotonic() + _LOOK_EVERY_S
+        self._look_at_s = time.monotonic() + self._look_every_s
         self._assign(dict.fromkeys(described.partitions.keys() - self._known, OFFSET_BEGINNING))
 
     def _assign(self, starts: Mapping[int, int]) -> None:
