@@ -13,23 +13,27 @@ Contents: TypeAlias = Mapping[str, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Encoding:
-    """How a number stands in a header. `decode` gives None for what is none."""
+class Encoding:
+    """How a number stands in a header. `decode` gives None for what is none.
+
+    `size_bytes` is that of a big-endian integer, None for digits.
+    """
 
     rule: str
     decode: Callable[[bytes], int | None]
+    size_bytes: int | None = None
 
 
-def _big_endian(size_bytes: int) -> _Encoding:
+def _big_endian(size_bytes: int) -> Encoding:
     def decode(content: bytes) -> int | None:
         return int.from_bytes(content, signed=True) if len(content) == size_bytes else None
 
-    return _Encoding(f"a big-endian integer of {size_bytes} bytes", decode)
+    return Encoding(f"a big-endian integer of {size_bytes} bytes", decode, size_bytes)
 
 
 INT32 = _big_endian(4)
 INT64 = _big_endian(8)
-DIGITS = _Encoding("a whole number in decimal digits", whole_number)
+DIGITS = Encoding("a whole number in decimal digits", whole_number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,9 @@ class ForeignFormat:
     prefix: str
     marker: str
     topic: str
-    partition: tuple[str, _Encoding]
-    offset: tuple[str, _Encoding]
-    timestamp_ms: tuple[str, _Encoding] | None = None
+    partition: tuple[str, Encoding]
+    offset: tuple[str, Encoding]
+    timestamp_ms: tuple[str, Encoding] | None = None
     group_id: tuple[str, str] | None = None
     reason: tuple[str, ...] = ()
     exception_type: tuple[str, ...] = ()
@@ -143,7 +147,7 @@ class _Reader:
                 return content.decode("utf-8", "replace")
         return None
 
-    def number(self, name: str, encoding: _Encoding) -> int | None:
+    def number(self, name: str, encoding: Encoding) -> int | None:
         content = self.contents.get(name)
         if content is None:
             return None

@@ -40,6 +40,8 @@ class TopicFacts:
     `retention_ms` is None as well where nothing is removed for its age.
     """
 
+    id: str
+    """The brokers' own: another where a topic of this name was made anew."""
     partitions: int
     replication: int
     may_write: bool | None
@@ -203,6 +205,7 @@ def _facts(described: Any, config: Mapping[str, Any]) -> TopicFacts:
     stamp = _of(config, "message.timestamp.type")
     operations = described.authorized_operations
     return TopicFacts(
+        id=str(described.topic_id),
         partitions=len(described.partitions),
         replication=min((len(each.replicas) for each in described.partitions), default=1),
         may_write=None if operations is None else AclOperation.WRITE in operations,

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 KAFKA_VERSION = "4.1.1"
@@ -37,17 +38,29 @@ def java() -> str:
     return command
 
 
-def directory(cache: Path = _CHECKOUT / ".cache") -> Path:
+@dataclass(frozen=True, slots=True)
+class Jars:
+    """What a `pom.xml` names, and one of the jars that must be among what it brings."""
+
+    name: str
+    pom: Path
+    proof: str
+
+
+KAFKA = Jars(f"kafka-{KAFKA_VERSION}", _POM, f"kafka_2.13-{KAFKA_VERSION}.jar")
+
+
+def directory(cache: Path = _CHECKOUT / ".cache", wanted: Jars = KAFKA) -> Path:
     """The directory that holds the jars; downloaded at the first call, then only looked up.
 
     The cache is the checkout's: Maven and Ivy both keep one for the user already.
     """
-    jars = cache / f"kafka-{KAFKA_VERSION}"
+    jars = cache / wanted.name
     if not jars.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix="kafka-") as unfinished:
             target = Path(unfinished) / "jars"
-            _download(target)
+            _download(target, wanted)
             _publish(target, jars)
     return jars
 
@@ -61,40 +74,40 @@ def _publish(target: Path, jars: Path) -> None:
             raise
 
 
-def _download(target: Path) -> None:
-    command = _maven(target) or _ivy(target)
+def _download(target: Path, wanted: Jars) -> None:
+    command = _maven(target, wanted.pom) or _ivy(target, wanted.pom)
     if command is None:
         raise NoBrokerError(
-            f"the jars of Kafka {KAFKA_VERSION} are not here yet, and there is nothing to fetch "
+            f"the jars of {wanted.name} are not here yet, and there is nothing to fetch "
             "them with: install Maven (`mvn`), or PySpark in this environment (it brings Ivy)"
         )
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=_DOWNLOAD_LIMIT_S
     )
-    if done.returncode or not list(target.glob(f"kafka_2.13-{KAFKA_VERSION}.jar")):
+    if done.returncode or not (target / wanted.proof).is_file():
         last = (done.stdout + done.stderr).strip()[-1500:]
-        raise NoBrokerError(f"`{' '.join(command)}` did not fetch Kafka {KAFKA_VERSION}:\n{last}")
+        raise NoBrokerError(f"`{' '.join(command)}` did not fetch {wanted.name}:\n{last}")
 
 
-def _maven(target: Path) -> list[str] | None:
+def _maven(target: Path, pom: Path) -> list[str] | None:
     command = shutil.which("mvn")
     if command is None:
         return None
     return [
-        *(command, "--quiet", "--batch-mode", "--strict-checksums", "--file", str(_POM)),
+        *(command, "--quiet", "--batch-mode", "--strict-checksums", "--file", str(pom)),
         "dependency:copy-dependencies",
         "-DincludeScope=runtime",
         f"-DoutputDirectory={target}",
     ]
 
 
-def _ivy(target: Path) -> list[str] | None:
+def _ivy(target: Path, pom: Path) -> list[str] | None:
     spark = importlib.util.find_spec("pyspark")
     places = (spark.submodule_search_locations or []) if spark else []
     ivy = [str(jar) for place in places for jar in Path(place, "jars").glob("ivy-*.jar")]
     if not ivy:
         return None
     return [
-        *(java(), "-jar", ivy[0], "-ivy", str(_POM), "-confs", "default"),
+        *(java(), "-jar", ivy[0], "-ivy", str(pom), "-confs", "default"),
         *("-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]"),
     ]

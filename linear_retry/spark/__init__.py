@@ -1,0 +1,16 @@
+"""Dead letters and the journal on Spark: the names that users need.
+
+Needs the extra `spark` (pip install 'linear-retry[spark]') and Java 17.
+"""
+
+from linear_retry.spark.ingest import Ingested, ingest
+from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
+
+__all__ = [
+    "DEAD_LETTERS",
+    "JOURNAL",
+    "Ingested",
+    "Lake",
+    "LakeError",
+    "ingest",
+]

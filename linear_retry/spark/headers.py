@@ -1,0 +1,102 @@
+"""What does a header say, as a column of Spark's?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+
+INT64_MAX = 2**63 - 1
+# Java's `$` also matches before a line break at the end.
+_WHOLE_NUMBER = r"\A-?[0-9]{1,19}\z"
+
+
+def content(headers: Column, name: str) -> Column:
+    """The bytes of this header; of one that comes twice the last, and NULL where it is missing.
+
+    A map of all headers would be quicker to ask, but raises where a name comes twice.
+    """
+    found = F.filter(headers, lambda header: header.getField("key") == name)
+    return F.try_element_at(found, F.lit(-1)).getField("value")
+
+
+def text(content: Column) -> Column:
+    """The bytes as text; NULL where they are not UTF-8."""
+    return F.try_validate_utf8(content.cast("string"))
+
+
+def any_text(content: Column) -> Column:
+    """The bytes as text, with what is not UTF-8 replaced."""
+    return F.make_valid_utf8(content.cast("string"))
+
+
+def whole_number(content: Column) -> Column:
+    """The decimal digits as bigint; NULL where they are none, or more than 64 bits hold."""
+    digits = content.cast("string")
+    return F.when(digits.rlike(_WHOLE_NUMBER), digits.try_cast("bigint"))
+
+
+def big_endian(content: Column, size_bytes: int) -> Column:
+    """That many bytes as bigint; NULL where there are more or fewer."""
+    # No more than 8 bytes go in, whatever came: `conv` raises for what 64 bits do not hold.
+    found = F.conv(F.hex(F.substring(content, 1, size_bytes)), 16, -10).try_cast("bigint")
+    if size_bytes < 8:
+        negative = 1 << (8 * size_bytes - 1)
+        found = F.when(found < negative, found).otherwise(found - 2 * negative)
+    return F.when(F.octet_length(content) == size_bytes, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One header of ours, and the column it becomes.
+
+    `default` stands where it is missing; without one, a missing header is a problem unless it
+    `may_be_missing`. A number is in `bounds`; None: it is a text, which `may_be_empty` or not.
+    """
+
+    column: str
+    header: str
+    bounds: tuple[int, int] | None = None
+    default: str | int | None = None
+    may_be_missing: bool = False
+
+    @property
+    def raw(self) -> str:
+        """The name of the column with its bytes."""
+        return f"raw of {self.header}"
+
+    @property
+    def read(self) -> str:
+        """The name of the column with what they say; NULL where that is nothing."""
+        return f"read of {self.header}"
+
+    def reading(self) -> Column:
+        raw = F.col(f"`{self.raw}`")
+        if self.bounds is None:
+            found = text(raw)
+            return found if self._is_optional else F.nullif(found, F.lit(""))
+        number = whole_number(raw)
+        return F.when(number.between(*self.bounds), number)
+
+    def problem(self) -> Column:
+        """What is wrong with it, as text; NULL where nothing is."""
+        raw, read = F.col(f"`{self.raw}`"), F.col(f"`{self.read}`")
+        garbled = F.when(raw.isNotNull() & read.isNull(), F.lit(f"{self.header} is garbled"))
+        if self._is_optional:
+            return garbled
+        return F.when(raw.isNull(), F.lit(f"{self.header} is missing")).otherwise(garbled)
+
+    def value(self) -> Column:
+        read = F.col(f"`{self.read}`")
+        return read if self.default is None else F.coalesce(read, F.lit(self.default))
+
+    def garbled(self) -> Column:
+        """Name and bytes where they say nothing, else NULL."""
+        raw, read = F.col(f"`{self.raw}`"), F.col(f"`{self.read}`")
+        kept = F.struct(F.lit(self.header).alias("name"), raw.alias("value"))
+        return F.when(raw.isNotNull() & read.isNull(), kept)
+
+    @property
+    def _is_optional(self) -> bool:
+        return self.default is not None or self.may_be_missing

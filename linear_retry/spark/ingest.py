@@ -1,0 +1,190 @@
+"""How do dead letters and the journal get from Kafka into the lake, each record once?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from linear_retry.errors import BrokerError
+from linear_retry.spark.entries import entries
+from linear_retry.spark.kafka_options import java_keys
+from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake
+from linear_retry.spark.letters import dead_letters as letters_of
+from linear_retry.spark.sources import Source, claim, found, wanted
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Told how many offsets are behind, and of how many."""
+
+MAX_OFFSETS = 1_000_000
+_LOOK_S = 1
+_OPTIONS = {
+    "startingOffsets": "earliest",
+    "includeHeaders": "true",
+    # Letters of aborted transactions never were.
+    "kafka.isolation.level": "read_committed",
+    # What retention or a purge has removed would else stop it for good. It is counted (`gone`).
+    "failOnDataLoss": "false",
+    "groupIdPrefix": "linear-retry-spark",
+}
+_TABLES: dict[str, Callable[[DataFrame], DataFrame]] = {DEAD_LETTERS: letters_of, JOURNAL: entries}
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What came of one topic: rows written by this call, and those of them with a problem.
+
+    `gone`: how many offsets were removed (by retention, say) before they could be read.
+    """
+
+    table: str
+    topic: str
+    rows: int
+    unreadable: int
+    gone: int
+
+
+def ingest(
+    spark: SparkSession,
+    config: Mapping[str, Any],
+    lake: str | Lake,
+    *,
+    dead_letters: Iterable[str] = (),
+    journal: str | None = None,
+    every_s: float | None = None,
+    max_offsets: int = MAX_OFFSETS,
+    progress: Progress | None = None,
+) -> tuple[Ingested, ...]:
+    """Add what is new in these topics to the tables `dead_letters` and `journal` of the lake.
+
+    `config` are librdkafka's keys, as for `linear_retry.dlq`. Everything there is, and then it
+    ends; with `every_s` never, but a batch of what has come so often. Interrupted or killed at any
+    point and called again, each record is in its table once. A batch has up to `max_offsets`
+    records, and becomes at most as many files a day as there are cores.
+
+    Raises `ConfigurationError`, `BrokerError`, `UnknownTopicError` and `LakeError`. Needs a classic
+    session, not one of Spark Connect, with the Kafka connector.
+    """
+    sources = found(config, wanted(dead_letters, journal))
+    options = {**java_keys(config), "maxOffsetsPerTrigger": str(max_offsets)}
+    into = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
+    for source in sources:  # all of them, before the first is begun
+        into.prepare(source.table, source.topic)
+        claim(into, source)
+    runs = [_Run(into, source) for source in sources]
+    try:
+        for run in runs:
+            run.begin(options, every_s)
+        while not all([run.has_ended() for run in runs]):  # noqa: C419  (each is asked)
+            _tell(runs, progress)
+    finally:
+        for run in runs:
+            run.stop()
+    return tuple(run.result() for run in runs)
+
+
+def _tell(runs: list[_Run], progress: Progress | None) -> None:
+    if progress is not None:
+        progress(sum(run.behind() for run in runs), sum(run.total for run in runs))
+
+
+class _Run:
+    """One streaming query, from one topic into one table."""
+
+    def __init__(self, lake: Lake, source: Source) -> None:
+        self._lake = lake
+        self._source = source
+        self._rows = self._unreadable = 0
+        self._starts: dict[int, int] | None = None
+        self._query: StreamingQuery | None = None
+        self.total = sum(end - first for first, end in source.bounds.values())
+
+    def begin(self, options: Mapping[str, str], every_s: float | None) -> None:
+        records = (
+            self._lake.spark.readStream.format("kafka")
+            .options(**_OPTIONS)
+            .options(**options)
+            .option("subscribe", self._source.topic)
+            .load()
+        )
+        # Made once, and not in each batch: so many columns take Python a while.
+        rows = _TABLES[self._source.table](records)
+        checkpoint = self._lake.checkpoint(self._source.table, self._source.topic)
+        writer = rows.writeStream.foreachBatch(self._keep).option("checkpointLocation", checkpoint)
+        timed = (
+            writer.trigger(availableNow=True)
+            if every_s is None
+            else writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
+        )
+        self._query = timed.start()
+
+    def has_ended(self) -> bool:
+        """Whether there is nothing left to do; waits a moment. Raises `BrokerError`."""
+        if self._query is None:
+            return False
+        try:
+            return bool(self._query.awaitTermination(_LOOK_S))
+        except StreamingQueryException as error:
+            raise BrokerError(f"{self._source.topic}: {_reason(error)}") from error
+        finally:
+            self._note_starts()
+
+    def behind(self) -> int:
+        """How many offsets are done, as far as Spark has told."""
+        last = None if self._query is None else self._query.lastProgress
+        if last is None or not last.sources or self._starts is None:
+            return 0
+        ends = _offsets(last.sources[0].endOffset)
+        return sum(end - self._first(number) for number, end in ends.items())
+
+    def stop(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+
+    def result(self) -> Ingested:
+        gone = sum(
+            max(self._source.bounds[number][0] - start, 0)
+            for number, start in (self._starts or {}).items()
+            if number in self._source.bounds
+        )
+        source = self._source
+        return Ingested(source.table, source.topic, self._rows, self._unreadable, gone)
+
+    def _keep(self, rows: DataFrame, batch_id: int) -> None:
+        seen = Observation()
+        counted = rows.observe(
+            seen, F.count(F.lit(1)).alias("rows"), F.count("problems").alias("unreadable")
+        )
+        if self._lake.keep(counted, self._source.table, self._source.topic, batch_id):
+            self._rows += seen.get["rows"]
+            self._unreadable += seen.get["unreadable"]
+
+    def _note_starts(self) -> None:
+        """Where the first batch of this call began; nobody but Spark's progress tells."""
+        told = [] if self._query is None or self._starts else self._query.recentProgress
+        if told and told[0].sources:
+            self._starts = _offsets(told[0].sources[0].startOffset)
+            ends = {number: end for number, (_, end) in self._source.bounds.items()}
+            self.total = sum(end - self._first(number) for number, end in ends.items())
+
+    def _first(self, number: int) -> int:
+        first = self._source.bounds.get(number, (0, 0))[0]
+        return max((self._starts or {}).get(number, first), first)
+
+
+def _offsets(told: str) -> dict[int, int]:
+    """By partition. Told as `{"topic":{"0":12}}`, of which PySpark 4.0 makes Python's text."""
+    pairs = re.findall(r"""["']([0-9]+)["']: ?([0-9]+)""", told)
+    return {int(number): int(offset) for number, offset in pairs}
+
+
+def _reason(error: StreamingQueryException) -> str:
+    """The last of the causes that Spark lists, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("Caused by:")), lines[0])[:500]

@@ -1,0 +1,47 @@
+"""`python -m tests.spark.killed POINT BOOTSTRAP TOPIC LAKE`: ingest, and be killed at a point.
+
+With everything that it has begun: the JVM too is gone at once, without a last word.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from pyspark.sql import DataFrame
+
+from linear_retry.spark import Lake, ingest
+from linear_retry.spark.session import session
+from tests.spark.conftest import settings
+
+POINTS = ("before it is written", "before it is published", "before it is noted as done")
+BATCH = 40
+
+
+class Mortal(Lake):
+    """A lake whose writer dies at the second batch that it adds."""
+
+    point = ""
+    batches = 0
+
+    def write(self, rows: DataFrame, place: str) -> None:
+        Mortal.batches += 1
+        self._reached(POINTS[0])
+        super().write(rows, place)
+
+    def publish(self, unfinished: str, target: str) -> None:
+        self._reached(POINTS[1])
+        super().publish(unfinished, target)
+        self._reached(POINTS[2])
+
+    def _reached(self, point: str) -> None:
+        if point == Mortal.point and Mortal.batches == 2:
+            os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    Mortal.point, bootstrap, topic, lake = sys.argv[1:]
+    with session("local[1]", settings()) as spark:
+        config = {"bootstrap.servers": bootstrap}
+        ingest(spark, config, Mortal(spark, lake), dead_letters=[topic], max_offsets=BATCH)

@@ -1,0 +1,25 @@
+"""How do records become what Spark's Kafka source would give?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+
+from linear_retry.dead_letter import Record
+
+_SCHEMA = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "headers array<struct<key: string, value: binary>>"
+)
+_AT = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def frame(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
+    """One row for each, in one task; without headers the column is NULL, as the source has it."""
+    rows = [
+        (each.key, each.value, each.topic, each.partition, each.offset, _AT, each.headers or None)
+        for each in records
+    ]
+    return spark.createDataFrame(rows, _SCHEMA).coalesce(1)

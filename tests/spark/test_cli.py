@@ -1,0 +1,136 @@
+"""Does `linear-retry spark ingest` say in one line what came of it?"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from linear_retry.cli import app
+from linear_retry.spark.session import CONNECTOR, SparkMissingError, check_java
+from tests.conftest import TopicFactory
+from tests.dlq.letters import our_record
+from tests.real_kafka import RealKafka
+
+
+def _ran(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["spark", "ingest", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.broker
+def test_what_came_is_told(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """A line for each topic, or one JSON object."""
+    letters = topic()
+    record = our_record()
+    kafka.produce(letters, [(0, record.key, record.value, record.headers), (0, None, None, ())])
+    where = ("--bootstrap", kafka.bootstrap, "--dead-letters", letters)
+    lake = ("--lake", str(tmp_path))
+    said = f"dead_letters: 2 rows of {letters}; 1 with problems (column `problems`)\n"
+    assert (0, said, "") == _ran(*where, *lake)
+    code, out, _ = _ran(*where, *lake, "--json")
+    assert 0 == code
+    none = {"rows": 0, "unreadable": 0, "gone": 0}
+    assert {"table": "dead_letters", "topic": letters, **none} == json.loads(out)
+
+
+@pytest.mark.broker
+def test_a_missing_topic(kafka: RealKafka, tmp_path: Path) -> None:
+    """Said at once, before Spark is begun and before anything is written."""
+    lake = tmp_path / "lake"
+    code, out, said = _ran(
+        *("--bootstrap", kafka.bootstrap, "--journal", "missing", "--lake", str(lake))
+    )
+    assert (3, "") == (code, out)
+    assert f"{kafka.bootstrap}: there is no topic 'missing'; check its name\n" == said
+    assert not lake.exists()
+
+
+def test_no_broker(tmp_path: Path) -> None:
+    """Said within seconds, and not after minutes of Spark's log."""
+    code, _, said = _ran(
+        *("--bootstrap", "127.0.0.1:1", "--journal", "j", "--lake", str(tmp_path / "lake"))
+    )
+    assert 3 == code
+    assert said.startswith("127.0.0.1:1: no answer about topic 'j' within 10 s")
+    assert 1 == said.count("\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--bootstrap", "a:1"), "no topic is named"),
+        (("--bootstrap", "a:1", "--journal", "j", "--dead-letters", "j"), "'j' is named twice"),
+        (("--journal", "j"), "no broker is named"),
+        (("--bootstrap", "a", "--journal", "j"), "is not HOST:PORT"),
+        (("--bootstrap", "a:1", "--journal", "j", "--continuous", "--every", "0"), "is no time"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    """What is wrong, and what to write."""
+    code, _, told = _ran(*arguments, "--lake", str(tmp_path))
+    assert 2 == code
+    assert said in " ".join(told.replace("│", " ").split())
+
+
+def test_without_pyspark(tmp_path: Path) -> None:
+    """Whoever has not installed the extra is told its name."""
+    program = "import sys; sys.modules['pyspark'] = None; from linear_retry.cli import main; main()"
+    where = ("--bootstrap", "a:1", "--journal", "j", "--lake", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", program, "spark", "ingest", *where],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    said = "PySpark is missing: pip install 'linear-retry[spark]'\n"
+    assert (3, "", said) == (done.returncode, done.stdout, done.stderr)
+
+
+def test_without_java(tmp_path: Path) -> None:
+    """No Java, or one that is too old: which was found, and what to do."""
+    with pytest.raises(SparkMissingError, match="has no bin/java: install a JRE"):
+        check_java({"JAVA_HOME": str(tmp_path)})
+    with pytest.raises(SparkMissingError, match="there is no java on the path"):
+        check_java({"PATH": str(tmp_path)})
+    old = tmp_path / "java"
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019' >&2\n")
+    old.chmod(0o755)
+    with pytest.raises(SparkMissingError, match=r"says: openjdk version \"11.0.2\" 2019: set JAVA"):
+        check_java({"PATH": str(tmp_path)})
+
+
+_NOWHERE = """<ivysettings>
+<settings defaultResolver="none"/>
+<resolvers><filesystem name="none"><ivy pattern="{here}/[module].xml"/></filesystem></resolvers>
+</ivysettings>"""
+
+
+def test_without_the_connector(tmp_path: Path) -> None:
+    """Where Maven Central cannot be reached, the connector's name is told, and not Ivy's log."""
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(_NOWHERE.format(here=tmp_path))
+    program = (
+        "import sys; from linear_retry.spark.session import session, SparkMissingError\n"
+        "more = {'spark.jars.ivySettings': sys.argv[1], 'spark.jars.ivy': sys.argv[2]}\n"
+        "try:\n    session('local[1]', more).__enter__()\n"
+        "except SparkMissingError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(settings), str(tmp_path / "ivy")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    said = f"Spark's Kafka connector {CONNECTOR} cannot be fetched; check that Maven Central"
+    assert done.stdout.startswith(said), done
+    assert (1, "") == (done.stdout.count("\n"), done.stderr)

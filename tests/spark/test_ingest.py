@@ -1,0 +1,202 @@
+"""Is each record in its table once, as what it is, for every reader?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.dataset  # type: ignore[import-untyped]  # it has no types
+import pytest
+from pyspark.sql import SparkSession
+
+from linear_retry.events import CircuitClosed
+from linear_retry.journal_entry import Entry, encode
+from linear_retry.scope import Scope
+from linear_retry.spark import DEAD_LETTERS, JOURNAL, Ingested, Lake, LakeError, ingest
+from tests.conftest import TopicFactory
+from tests.dlq.letters import our_record
+from tests.kafka_operations import Record
+from tests.real_kafka import RealKafka
+from tests.spark.killed import BATCH, POINTS
+
+pytestmark = pytest.mark.broker
+
+_KILL_LIMIT_S = 300
+
+
+def _letters(count: int, partitions: int = 1, first: int = 0) -> list[Record]:
+    records = [our_record(number) for number in range(first, first + count)]
+    return [
+        (number % partitions, each.key, each.value, each.headers)
+        for number, each in enumerate(records)
+    ]
+
+
+def _entry(sequence: int) -> Record:
+    event = CircuitClosed(Scope(), "recovered", 1.5)
+    entry = Entry("i", sequence, 1_795_253_536_810, "billing", "pod", event)
+    return 0, entry.key, encode(entry), ()
+
+
+def _rows(lake: str, table: str) -> list[dict[str, Any]]:
+    """As whoever finds the files reads them."""
+    found = pyarrow.dataset.dataset(f"{lake}/{table}", partitioning="hive")
+    return list(found.to_table().to_pylist())
+
+
+def _places(lake: str, spark: SparkSession) -> list[tuple[int, int]]:
+    """Partition and offset of each letter, on which three readers must agree."""
+    found = sorted((row["partition"], row["offset"]) for row in _rows(lake, DEAD_LETTERS))
+    glob = f"'{lake}/{DEAD_LETTERS}/**/*.parquet'"
+    with duckdb.connect() as duck:
+        duck.execute(f'SELECT "partition", "offset" FROM read_parquet({glob}) ORDER BY ALL')
+        assert duck.fetchall() == found
+    by_spark = Lake(spark, lake).table(DEAD_LETTERS).select("partition", "offset").collect()
+    assert sorted(map(tuple, by_spark)) == found
+    return found
+
+
+def test_letters_and_entries_go_into_two_tables(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """What lies in the topics is in the tables, and a second call adds only what has come since."""
+    letters, journal = topic(), topic()
+    kafka.produce(letters, _letters(1))
+    kafka.produce(journal, [_entry(1), (0, None, b'{"v":2}', ()), (0, None, b"\xff", ())])
+    config, lake = {"bootstrap.servers": kafka.bootstrap}, str(tmp_path / "lake")
+    first = ingest(spark, config, lake, dead_letters=[letters], journal=journal)
+    assert (
+        Ingested(DEAD_LETTERS, letters, 1, 0, 0),
+        Ingested(JOURNAL, journal, 3, 2, 0),
+    ) == first
+    more = topic()
+    kafka.produce(more, [(0, None, None, ())])
+    again = ingest(spark, config, lake, dead_letters=[letters, more], journal=journal)
+    assert [(0, 0), (1, 1), (0, 0)] == [(each.rows, each.unreadable) for each in again]
+    (letter,) = [row for row in _rows(lake, DEAD_LETTERS) if row["topic"] == letters]
+    assert ("orders", 3, 0, "billing", "exhausted", 2, None) == tuple(
+        letter[name]
+        for name in (
+            *("origin_topic", "origin_partition", "origin_offset"),
+            *("group_id", "reason", "failures", "problems"),
+        )
+    )
+    entry, newer, garbage = _rows(lake, JOURNAL)
+    assert ("CircuitClosed", "recovered", 1.5) == (
+        entry["event"],
+        entry["outcome"],
+        entry["open_s"],
+    )
+    assert ["v is 2, and 1 is known here"] == newer["problems"]
+    assert [{"name": "value", "value": b"\xff"}] == garbage["garbled"]
+
+
+def test_killed_at_any_point_each_letter_is_there_once(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """Killed before, amid and after the writing of a batch, the tables read the same in the end."""
+    letters, lake = topic(partitions=2), str(tmp_path / "lake")
+    written = kafka.produce(letters, _letters(5 * BATCH, partitions=2))
+    for point in POINTS:
+        child = [sys.executable, "-m", "tests.spark.killed"]
+        killed = subprocess.run(
+            [*child, point, kafka.bootstrap, letters, lake],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_KILL_LIMIT_S,
+            start_new_session=True,
+        )
+        assert -9 == killed.returncode, killed.stderr
+        found = _places(lake, spark)
+        assert len(set(found)) == len(found)
+        assert set(found) < set(written)
+    ingest(spark, {"bootstrap.servers": kafka.bootstrap}, lake, dead_letters=[letters])
+    assert sorted(written) == _places(lake, spark)
+
+
+class _EnoughError(Exception):
+    """What was waited for is there."""
+
+
+def test_going_on_with_what_comes(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """With `every_s` it does not end; what ends it leaves everything whole."""
+    letters, lake = topic(), str(tmp_path / "lake")
+    written = kafka.produce(letters, _letters(3))
+    config = {"bootstrap.servers": kafka.bootstrap}
+
+    def watch(done: int, total: int) -> None:
+        assert done <= total
+        if done == 3 and len(written) == 3:
+            written.extend(kafka.produce(letters, _letters(2, first=3)))
+        elif len(written) == 5 and len(_rows(lake, DEAD_LETTERS)) == 5:
+            raise _EnoughError
+
+    with pytest.raises(_EnoughError):
+        ingest(spark, config, lake, dead_letters=[letters], every_s=0.5, progress=watch)
+    (again,) = ingest(spark, config, lake, dead_letters=[letters])
+    assert 0 == again.rows
+    assert sorted(written) == _places(lake, spark)
+
+
+def test_what_is_gone_is_counted(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """Letters that retention or a purge has removed between two calls stop nothing."""
+    letters, lake = topic(), str(tmp_path / "lake")
+    config = {"bootstrap.servers": kafka.bootstrap}
+    kafka.produce(letters, _letters(2))
+    ingest(spark, config, lake, dead_letters=[letters])
+    kafka.produce(letters, _letters(5))
+    kafka.delete_records(letters, 0, 4)
+    assert (Ingested(DEAD_LETTERS, letters, 3, 0, 2),) == ingest(
+        spark, config, lake, dead_letters=[letters]
+    )
+
+
+def test_a_lake_of_another_topic_is_refused(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """A topic made anew under its old name is another one: its offsets mean other letters."""
+    letters, lake = topic(), str(tmp_path / "lake")
+    config = {"bootstrap.servers": kafka.bootstrap}
+    kafka.produce(letters, _letters(1))
+    ingest(spark, config, lake, dead_letters=[letters])
+    before = _rows(lake, DEAD_LETTERS)
+    kafka.delete_topic(letters)
+    kafka.create_topic(letters)
+    with pytest.raises(LakeError, match=f"rows of another topic '{letters}'"):
+        ingest(spark, config, lake, dead_letters=[letters])
+    assert before == _rows(lake, DEAD_LETTERS)
+
+
+def test_rows_without_a_checkpoint_are_refused(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """Begun anew, each letter would be there twice."""
+    letters, lake = topic(), tmp_path / "lake"
+    place = lake / DEAD_LETTERS / f"batch={letters}@00000000"
+    place.mkdir(parents=True)
+    with pytest.raises(LakeError, match="nothing says how far it has come"):
+        ingest(spark, {"bootstrap.servers": kafka.bootstrap}, str(lake), dead_letters=[letters])
+
+
+def test_a_lake_that_cannot_be_written_is_refused(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """Said before anything is read."""
+    lake = tmp_path / "lake"
+    lake.write_text("a file")
+    with pytest.raises(LakeError, match="check the path and its permissions"):
+        ingest(spark, {"bootstrap.servers": kafka.bootstrap}, str(lake), dead_letters=[topic()])
+
+
+def test_an_empty_lake_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    """Whoever reads before anything is there is told what to do."""
+    with pytest.raises(LakeError, match="run `linear-retry spark ingest` first"):
+        Lake(spark, str(tmp_path)).table(DEAD_LETTERS)
