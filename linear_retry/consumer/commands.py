@@ -11,6 +11,9 @@ from linear_retry.consumer.requests import Requests
 from linear_retry.control import Answer, AnswerName, Command
 from linear_retry.events import Commanded
 
+_EACH_TURN = 100
+_WAITING = 1_000
+
 
 class Commands:
     """Posted by the thread that follows the control topic; looked at and answered by the owner's.
@@ -24,8 +27,9 @@ class Commands:
         self._requests = requests
         self._member = member
         self._gives_up = gives_up
-        # No lock, as in `Requests`: an append and a popleft are atomic.
-        self._arrived: deque[Command] = deque()
+        # No lock, as in `Requests`: an append and a popleft are atomic. Whoever may write to the
+        # topic may write any number: neither memory nor a turn may grow with them.
+        self._arrived: deque[Command] = deque(maxlen=_WAITING)
         self._answers: deque[Answer] = deque()
         self._begun: dict[str, Command] = {}
         self._pending: set[str] = set()
@@ -33,7 +37,7 @@ class Commands:
     # -- for the thread that follows the topic ---------------------------------------------------
 
     def post(self, command: Command) -> None:
-        """To be looked at in the next turn, if there is one."""
+        """To be looked at in a turn soon; of more than 1000 that wait, the last ones are."""
         self._arrived.append(command)
 
     def answers(self) -> list[Answer]:
@@ -50,7 +54,7 @@ class Commands:
             if command.command_id not in self._pending:
                 self._pending.add(command.command_id)
                 self._answer(command, "pending")
-        while self._arrived:
+        for _ in range(min(len(self._arrived), _EACH_TURN)):
             self._begin(self._arrived.popleft())
 
     # -- inside ----------------------------------------------------------------------------------

@@ -151,6 +151,18 @@ def test_a_command_that_waited_for_a_handler_expires_too() -> None:
     assert [] == said(member, events.RetriedNow)
 
 
+def test_a_flood_holds_up_no_turn() -> None:
+    """Whoever may write to the topic may write any number: a turn takes some, memory has an end."""
+    group, member = waiting(strategy=(3600,))
+    for _ in range(2_000):
+        member.assembly.commands.post(_command(group, "retry", 99))
+    group.turn()
+    assert ["not-held"] * 100 == _answers(member)
+    group.turn(20)
+    assert ["not-held"] * 900 == _answers(member)
+    assert [] == group.violations(finished=False)
+
+
 def test_what_is_given_up_nowhere_is_refused() -> None:
     """A consumer without a dead-letter topic cannot give up; it says so, whatever is held."""
     group, member = waiting()

@@ -17,7 +17,7 @@ from linear_retry.delays import shown
 if TYPE_CHECKING:
     from linear_retry.control import CommandName
 
-_PLACE = re.compile(r"(?P<topic>[^:\[\]@]+)(?:\[(\d{1,9})\]|:(\d{1,9}))@(?P<offset>\d{1,18})")
+_PLACE = re.compile(r"([^:\[\]@]+)(?:\[([0-9]{1,9})\]|:([0-9]{1,9}))@([0-9]{1,18})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,8 @@ class Word:
     ] = DEFAULT_TOPIC
     by: BY = None
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1, max=3600, help="How long to wait.")
-    ] = 30.0
+        int, typer.Option(metavar="SECONDS", min=1, max=3600, help="How long to wait.")
+    ] = 30
 
     def say(self, command: CommandName, place: str, connection: Connection) -> None:
         """Send it, and print what became of it. Raises `typer.BadParameter`, `typer.Exit`."""
@@ -46,8 +46,7 @@ class Word:
         with told():
             from linear_retry.cli.circuits.sending import Sending
 
-            partition = found[2] or found[3]
-            at = found["topic"], int(partition), int(found["offset"])
+            at = found[1], int(found[2] or found[3]), int(found[4])
             sending = Sending(connection.keys(), self.control, self.timeout)
             order = sending.order(command, self.group, *at, by=self.by or whoami())
             sending.carry_out(order, as_json=connection.as_json)

@@ -43,7 +43,7 @@ class Sending:
 
     config: dict[str, Any]
     topic: str
-    timeout_s: float
+    timeout_s: int
 
     def order(
         self,
@@ -112,7 +112,7 @@ class Sending:
         )
         return (
             f"{_place(order)}: nobody in group {order.group!r} has answered within "
-            f"{self.timeout_s:g} s: no member of it has {order.topic}[{order.partition}] now, or "
+            f"{self.timeout_s} s: no member of it has {order.topic}[{order.partition}] now, or "
             f"the one that has it was not made with control={self.topic!r}, or cannot reach that "
             f"topic{later}"
         )
