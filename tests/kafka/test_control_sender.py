@@ -54,5 +54,5 @@ def test_no_answer_in_time_is_said(fake: FakeKafka) -> None:
 
 def test_a_key_that_librdkafka_refuses_is_named() -> None:
     """As it says it."""
-    with pytest.raises(ConfigurationError, match="security.protocol"):
+    with pytest.raises(ConfigurationError, match=r"security\.protocol"):
         send({**_CONFIG, "security.protocol": "magic"}, _TOPIC, _RECORD)
