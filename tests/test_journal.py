@@ -69,6 +69,19 @@ def _entries(fake: FakeKafka, topic: str = _JOURNAL) -> list[Entry]:
     return [entry for entry in read if isinstance(entry, Entry)]
 
 
+def _journaling(fake: FakeKafka, source: str = TOPIC, **keys: str) -> LinearConsumer:
+    """With librdkafka's keys as a user gives them."""
+    return LinearConsumer(
+        {**_SERVERS, "group.id": GROUP, **keys},
+        [source],
+        strategy=Strategy([1]),
+        transient=OutageError,
+        dead_letters=LETTERS,
+        listeners=[Journal()],
+        _outside=Outside(fake.consumer, fake.producer, fake.admin, fake.clock),
+    )
+
+
 def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [line for line in caplog.messages if line.startswith("journal: ")]
 
@@ -96,15 +109,7 @@ def test_who_says_it(fake: FakeKafka) -> None:
 def test_a_static_member_keeps_its_name_over_its_lives(fake: FakeKafka) -> None:
     """Never Kafka's member id, which changes with each life, as the instance does."""
     for _ in range(2):
-        consumer = LinearConsumer(
-            {**_SERVERS, "group.id": GROUP, "group.instance.id": "pod-1"},
-            [TOPIC],
-            strategy=Strategy([1]),
-            transient=OutageError,
-            dead_letters=LETTERS,
-            listeners=[Journal()],
-            _outside=Outside(fake.consumer, fake.producer, fake.admin, fake.clock),
-        )
+        consumer = _journaling(fake, **{"group.instance.id": "pod-1"})
         with consumer:
             consumer.stop()
             consumer.run(lambda _: None)
@@ -256,27 +261,12 @@ def test_what_cannot_work_is_refused(topic: Any, config: dict[str, Any], reason:
 def test_a_consumer_must_not_consume_its_own_journal(fake: FakeKafka, source: str) -> None:
     """Every event would be a message, by name or by pattern."""
     with pytest.raises(ConfigurationError, match=r"linear-retry\.journal.*writes its"):
-        LinearConsumer(
-            {**_SERVERS, "group.id": GROUP},
-            [source],
-            strategy=Strategy([1]),
-            transient=OutageError,
-            dead_letters=LETTERS,
-            listeners=[Journal()],
-        )
+        _journaling(fake, source)
 
 
 def test_nor_one_that_is_assigned_all_the_same(fake: FakeKafka) -> None:
     """librdkafka's patterns are not quite Python's: what is assigned in the end is looked at."""
-    consumer = LinearConsumer(
-        {**_SERVERS, "group.id": GROUP},
-        [TOPIC],
-        strategy=Strategy([1]),
-        transient=OutageError,
-        dead_letters=LETTERS,
-        listeners=[Journal()],
-        _outside=Outside(fake.consumer, fake.producer, fake.admin, fake.clock),
-    )
+    consumer = _journaling(fake)
 
     def handle(message: Message) -> None:
         fake.assign(fake.consumers[-1], [(_JOURNAL, 0)])

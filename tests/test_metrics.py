@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -16,7 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families as plain_tex
 from linear_retry import Journal, LinearConsumer, Strategy
 from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.metrics import Metrics, exposition
+from linear_retry.scope import Scope
 from tests.kafka_operations import wait_until
+from tests.living import broker_of_orders, living, patient_consumer
 
 _KEY, _BAD, _DOWN = b"secret-key", b"bad", b"down"
 _LABELS = ("group", "topic", "partition", "reason", "state", "outcome", "event", "le")
@@ -35,36 +36,16 @@ class Dependency:
             raise ConnectionError("down")
 
 
-@contextmanager
-def consuming(kafka: EmbeddedKafka, dependency: Dependency, **options: Any) -> Iterator[Any]:
-    consumer = LinearConsumer(
-        {"bootstrap.servers": kafka.bootstrap, "group.id": "billing", "log_level": 0},
-        ["orders"],
-        strategy=Strategy(["1h"]),
-        transient=ConnectionError,
-        dead_letters="orders.dlq",
-        **options,
-    )
-
-    def live() -> None:
-        with consumer:
-            consumer.run(dependency)
-
-    thread = threading.Thread(target=live)
-    thread.start()
-    try:
-        yield consumer
-    finally:
-        consumer.stop()
-        thread.join(30)
+def consuming(
+    kafka: EmbeddedKafka, dependency: Dependency, **options: Any
+) -> AbstractContextManager[LinearConsumer]:
+    return living(patient_consumer(kafka.bootstrap, **options), dependency)
 
 
 @pytest.fixture
 def kafka() -> Iterator[EmbeddedKafka]:
     """A bad message, two that are well, one for which the dependency is down, and another."""
-    with EmbeddedKafka() as broker:
-        broker.create_topic("orders", 1)
-        broker.create_topic("orders.dlq", 1)
+    with broker_of_orders() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         for value in (_BAD, b"well", b"well", _DOWN, b"well"):
             producer.produce("orders", value, _KEY)
@@ -98,8 +79,9 @@ def test_an_outage(kafka: EmbeddedKafka) -> None:
         assert 1.0 == sum(seen["linear_retry_state"].values())
         assert {("billing",): 1.0} == seen["linear_retry_ready"]
         assert 0.0 <= seen["linear_retry_circuit_open_seconds"][whole] < 3600
-        retry_at = consumer.circuits[next(iter(consumer.circuits))].retry_at.timestamp()
-        assert {whole: retry_at} == seen["linear_retry_circuit_retry_at_seconds"]
+        retry_at = consumer.circuits[Scope()].retry_at
+        assert retry_at is not None
+        assert {whole: retry_at.timestamp()} == seen["linear_retry_circuit_retry_at_seconds"]
         assert {whole: 1.0} == seen["linear_retry_circuit_failures"]
         attempts = {("billing", "succeeded"): 2.0, ("billing", "failed"): 2.0}
         assert attempts == seen["linear_retry_attempts_total"]

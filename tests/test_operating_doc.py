@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import shlex
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, get_args
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 from typer.testing import CliRunner
 
-from linear_retry import LinearConsumer, Strategy
 from linear_retry.cli import app
 from linear_retry.control import AnswerName, Command, encode, read_control
 from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.kafka.plain import read_all
 from tests.kafka_operations import wait_until
+from tests.living import broker_of_orders, living, patient_consumer
 from tests.markdown import blocks, code, page, table
 
 _PAGE = page("docs/operating.md")
@@ -39,46 +37,9 @@ class Dependency:
         self.took.append(message.value())
 
 
-@contextmanager
-def consuming(broker: EmbeddedKafka, handler: Dependency, **page_says: Any) -> Iterator[Any]:
-    """A consumer that would wait for an hour, and runs in a thread of its own."""
-    consumer = LinearConsumer(
-        {"bootstrap.servers": broker.bootstrap, "group.id": "billing"},
-        ["orders"],
-        strategy=Strategy(["1h"]),
-        transient=ConnectionError,
-        **page_says,
-    )
-    with running(consumer, handler):
-        yield consumer
-
-
-@contextmanager
-def running(consumer: LinearConsumer, handler: Dependency) -> Iterator[None]:
-    """In a thread of its own."""
-
-    def live() -> None:
-        with consumer:
-            consumer.run(handler)
-
-    thread = threading.Thread(target=live)
-    thread.start()
-    try:
-        yield
-    finally:
-        consumer.stop()
-        thread.join(30)
-
-
 @pytest.fixture
 def broker() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka() as kafka:
-        for topic in ("orders", "orders.dlq", "linear-retry.control", "linear-retry.journal"):
-            kafka.create_topic(topic, 1)
-        producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-        for value in (b"first", b"second"):
-            producer.produce("orders", value)
-        assert 0 == producer.flush(10)
+    with broker_of_orders(b"first", b"second") as kafka:
         yield kafka
 
 
@@ -87,7 +48,8 @@ def test_the_code_operates_a_consumer(broker: EmbeddedKafka) -> None:
     names: dict[str, Any] = {}
     exec(compile(_CODE, "operating.md", "exec"), names)
     handler = Dependency()
-    with consuming(broker, handler, dead_letters=names["dead_letters"]) as consumer:
+    made = patient_consumer(broker.bootstrap, dead_letters=names["dead_letters"])
+    with living(made, handler) as consumer:
         first, second = ("orders", 0, 0), ("orders", 0, 1)
         wait_until(lambda: first in names["held"](consumer), "the first is held")
         assert {first: "ConnectionError('down')"} == names["held"](consumer)
@@ -109,7 +71,7 @@ def test_what_is_typed_takes_effect(broker: EmbeddedKafka) -> None:
     handler = Dependency()
     consumer = names["operated"]({"bootstrap.servers": broker.bootstrap, "group.id": "billing"})
     list_, give_up, retry = _COMMANDS
-    with running(consumer, handler):
+    with living(consumer, handler):
         wait_until(lambda: ("orders", 0, 0) in names["held"](consumer), "the first is held")
         wait_until(lambda: "orders[0]@0" in _typed(list_, broker), "it is in the journal")
         assert "orders[0]@0: it is in the dead letters" in _typed(give_up, broker)

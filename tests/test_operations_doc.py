@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import re
+import shlex
 import socket
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, get_args
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 from prometheus_client import REGISTRY
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from typer.testing import CliRunner
 
-from linear_retry import LinearConsumer, Strategy
+from linear_retry import Journal
+from linear_retry.cli import app
 from linear_retry.consumer.health import HealthState
+from linear_retry.group_view import MemberState
 from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.metrics import Metrics
+from tests.cli.terminal import terminal
 from tests.kafka_operations import wait_until
+from tests.living import broker_of_orders, living, patient_consumer
 from tests.markdown import blocks, code, page, table
 
 _PAGE = page("docs/operations.md")
@@ -28,16 +34,8 @@ _CURL = "curl -s http://HOST:8080"
 _CODE = "\n".join(blocks(_PAGE, "python"))
 _LABELS = {code(row[0])[0]: set(code(row[1])) for row in table(_PAGE, "metric")}
 _COMMANDS = [line for block in blocks(_PAGE, "sh") for line in block.splitlines()]
-
-
-def _consumer(bootstrap: str) -> LinearConsumer:
-    return LinearConsumer(
-        {"bootstrap.servers": bootstrap, "group.id": "billing", "log_level": 0},
-        ["orders"],
-        strategy=Strategy(["1h"]),
-        transient=ConnectionError,
-        dead_letters="orders.dlq",
-    )
+_CURLS = [line for line in _COMMANDS if line.startswith("curl ")]
+_SHELL = [line for line in _COMMANDS if line not in _CURLS]
 
 
 @pytest.fixture
@@ -50,29 +48,21 @@ def names() -> dict[str, Any]:
 
 @pytest.fixture
 def broker() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka() as kafka:
-        kafka.create_topic("orders", 1)
-        kafka.create_topic("orders.dlq", 1)
-        producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-        for value in (b"first", b"second"):
-            producer.produce("orders", value)
-        assert 0 == producer.flush(10)
+    with broker_of_orders(b"first", b"second") as kafka:
         yield kafka
+
+
+def _handle(_: Message) -> None:
+    raise ConnectionError("the ledger is down")
 
 
 def test_what_is_typed_is_answered(broker: EmbeddedKafka, names: dict[str, Any]) -> None:
     """The page's service, asked by each of the page's commands, while a message is held."""
-
-    def handle(_: Message) -> None:
-        raise ConnectionError("the ledger is down")
-
     port = _free_port()
-    consumer = _consumer(broker.bootstrap)
-    thread = threading.Thread(target=names["live"], args=(consumer, handle, port))
-    thread.start()
-    try:
+    live = partial(names["live"], port=port)
+    with living(patient_consumer(broker.bootstrap), _handle, live) as consumer:
         wait_until(lambda: consumer.health().state == "open", "a circuit is open")
-        answers = [_typed(command, port) for command in _COMMANDS]
+        answers = [_typed(command, port) for command in _CURLS]
         assert 2 == len(answers)
         assert [] == [text for text in answers if "the ledger is down" not in text]
         wait_until(lambda: names["summary"](consumer).endswith("; 2 to read"), "the lag is known")
@@ -85,11 +75,25 @@ def test_what_is_typed_is_answered(broker: EmbeddedKafka, names: dict[str, Any])
             if sample.labels.keys() - {"le"} != _LABELS[_listed(family)]
         ]
         assert names["summary"](consumer).startswith("billing: open, a circuit is open, until ")
-    finally:
-        consumer.stop()
-        thread.join(30)
     with pytest.raises(urllib.error.URLError):
-        _typed(_COMMANDS[0], port)
+        _typed(_CURLS[0], port)
+
+
+def test_a_shell_sees_the_whole_group(broker: EmbeddedKafka) -> None:
+    """From the journal, by each of the page's commands: the held message, and its error."""
+    list_, watch = [shlex.split(line.replace("HOST:9092", broker.bootstrap))[1:] for line in _SHELL]
+    with living(patient_consumer(broker.bootstrap, listeners=[Journal()]), _handle):
+        with terminal(*watch) as shown:
+            shown.wait_for("circuit open (consumer): orders[0]@0")
+            shown.wait_for("the ledger is down")
+        listed = CliRunner().invoke(app, list_)
+    assert (0, True) == (listed.exit_code, "the ledger is down" in listed.stdout)
+    assert {"open"} == {line.split("\t")[4] for line in listed.stdout.splitlines()[1:]}
+
+
+def test_every_state_of_a_member_is_there() -> None:
+    """As `watch` tells them, and no other."""
+    assert {*get_args(MemberState)} == {code(row[0])[0] for row in table(_PAGE, "member")}
 
 
 def _listed(family: Metric) -> str:
@@ -112,7 +116,7 @@ def _free_port() -> int:
 
 def test_the_registry_takes_it(names: dict[str, Any]) -> None:
     """As the page registers it, with the service's own metrics."""
-    ours = names["register"](_consumer("127.0.0.1:9"))
+    ours = names["register"](patient_consumer("127.0.0.1:9"))
     try:
         labels = {"group": "billing", "state": "starting"}
         assert 1.0 == REGISTRY.get_sample_value("linear_retry_state", labels)

@@ -1,0 +1,60 @@
+"""How does a consumer live in a thread of a test's, on an embedded broker?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import Message
+
+from linear_retry import LinearConsumer, Strategy
+from linear_retry.kafka.embedded import EmbeddedKafka
+
+_END_S = 30.0
+
+
+@contextmanager
+def broker_of_orders(*values: bytes) -> Iterator[EmbeddedKafka]:
+    """With a topic of orders, these values in it, and those that go with it."""
+    with EmbeddedKafka() as kafka:
+        for topic in ("orders", "orders.dlq", "linear-retry.control", "linear-retry.journal"):
+            kafka.create_topic(topic)
+        kafka.produce("orders", values)
+        yield kafka
+
+
+def patient_consumer(bootstrap: str, **options: Any) -> LinearConsumer:
+    """Of the orders; it would wait for an hour."""
+    return LinearConsumer(
+        {"bootstrap.servers": bootstrap, "group.id": "billing", "log_level": 0},
+        ["orders"],
+        **{
+            "strategy": Strategy(["1h"]),
+            "transient": ConnectionError,
+            "dead_letters": "orders.dlq",
+            **options,
+        },
+    )
+
+
+@contextmanager
+def living(
+    consumer: LinearConsumer,
+    handler: Callable[[Message], object],
+    live: Callable[[LinearConsumer, Callable[[Message], object]], object] | None = None,
+) -> Iterator[LinearConsumer]:
+    """It runs in a thread, by `live` where that is given, until the `with` is left."""
+    thread = threading.Thread(target=live or _live, args=(consumer, handler))
+    thread.start()
+    try:
+        yield consumer
+    finally:
+        consumer.stop()
+        thread.join(_END_S)
+
+
+def _live(consumer: LinearConsumer, handler: Callable[[Message], object]) -> None:
+    with consumer:
+        consumer.run(handler)
