@@ -22,8 +22,7 @@ class Health:
     """How a consumer is. Times are aware, UTC.
 
     `alive`: nothing has ended it, and it has polled within what the group allows. `ready`: it is in
-    its group, and has not been asked to stop (with `group.protocol=consumer`: it has asked to be
-    in it, for librdkafka says nothing to a member that gets no partition). `state`:
+    its group, and has not been asked to stop. `state`:
 
     - `starting`: not in its group yet, or not any more: it joins;
     - `consuming`: all is well;

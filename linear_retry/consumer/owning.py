@@ -65,27 +65,24 @@ class Owning:
     def health(self) -> Health:
         """As it is now."""
         clock, handed_out = self._plan.outside.clock, self._tally.handed_out
-        polled_s = None
+        polled_s, joined = None, self._vitals.joined
         if self.assembly is not None and self._tenure.joined:
-            polled_s = max(clock.now_s() - self.assembly.parts.reading.polled_at_s, 0.0)
+            parts = self.assembly.parts
+            polled_s = max(clock.now_s() - parts.reading.polled_at_s, 0.0)
+            joined = joined or parts.client.has_joined_unheard
         return judge(
             Signs(
                 utc_ms=clock.utc_ms(),
                 limit_s=self._plan.settings.max_poll_interval_s,
                 polled_s=polled_s,
                 handed_out=None if handed_out is None else handed_out[1],
-                joined=self._vitals.joined or (polled_s is not None and self._joins_unheard),
+                joined=joined,
                 stopping=self.stop.asked,
                 end=self._vitals.end,
                 circuits=self._circuits.views,
                 errors=self._vitals.errors,
             )
         )
-
-    @property
-    def _joins_unheard(self) -> bool:
-        """librdkafka tells a KIP-848 member nothing that joins and gets no partition."""
-        return self._plan.settings.config.get("group.protocol") == "consumer"
 
     def lag(self, timeout_s: float) -> dict[Partition, int]:
         """Nothing before the start, and after the end."""

@@ -114,6 +114,7 @@ class Steering:
             return
         self.forget(gone)
         self._parts.ownership.disown(gone, self._parts.clock.now_s())
+        self._parts.client.note_lost()
         self._parts.emit(Lost(tuple(gone), reason))
 
     def reclaim(self, partitions: Iterable[Partition]) -> None:

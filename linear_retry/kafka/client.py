@@ -20,6 +20,7 @@ from confluent_kafka import (
 )
 
 from linear_retry.errors import ConfigurationError
+from linear_retry.kafka.membership import member_epoch
 from linear_retry.kafka.settings import ConsumerSettings
 from linear_retry.scope import Partition
 
@@ -68,6 +69,7 @@ class Client:
         `transactional`: keep as which member we were given partitions (`membership`).
         """
         self.restarts_all = not settings.incremental
+        self._joins_unheard = settings.config.get("group.protocol") == "consumer"
         self._tidings: Tidings
         self._settings = settings
         self._make = consumer
@@ -86,6 +88,9 @@ class Client:
         self._kept: list[BaseException] = []
         self._unanswered: Counter[Partition] = Counter()
         self.membership: object | None = None
+        self.has_joined_unheard = False
+        """In, though no callback says so: a KIP-848 member that gets no partition has none."""
+        self._lost_epoch: int | None = None
         user = self._settings.callbacks
         ours = {key: user[key] for key in ("stats_cb", "throttle_cb") if key in user}
         ours |= {"on_commit": self._on_commit, "error_cb": self._on_error}
@@ -106,6 +111,9 @@ class Client:
         """
         bounded_s = min(max(timeout_s, SHORTEST_POLL_S), LONGEST_POLL_S)
         message: Message | None = self._consumer.poll(math.ceil(bounded_s * 1000) / 1000)
+        if message is None and self._joins_unheard:
+            epoch = self._epoch()
+            self.has_joined_unheard = epoch is None or epoch > max(self._lost_epoch or 0, 0)
         self.raise_kept()
         return message
 
@@ -218,6 +226,18 @@ class Client:
         membership = self._consumer.consumer_group_metadata() if known else None
         self.membership = membership if self._consumer.memberid() == known else None
 
+    def note_lost(self) -> None:
+        """Something of ours counts as lost: that librdkafka takes us for a member proves nothing.
+
+        It does so for as long as no broker says otherwise. Only a later epoch is a membership.
+        """
+        self.has_joined_unheard = False
+        if self._joins_unheard:
+            self._lost_epoch = self._epoch()
+
+    def _epoch(self) -> int | None:
+        return member_epoch(self._consumer.consumer_group_metadata())
+
     def subscribe(self, topics: list[str]) -> None:
         self._topics = topics
         self._consumer.subscribe(
@@ -311,6 +331,7 @@ class Client:
 
     def _on_lost(self, _: object, partitions: list[TopicPartition]) -> None:
         self.membership = None
+        self.note_lost()
         self._tidings.lost([_key(item) for item in partitions])
         self._unassign(partitions)
 

@@ -7,6 +7,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,9 +17,10 @@ from linear_retry import LinearConsumer, PermanentError, events
 from linear_retry.health import serve
 from linear_retry.kafka import Message
 from tests.kafka_operations import wait_until
+from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency, OutageError, PoisonError
-from tests.scenarios.protocols import each_protocol
+from tests.scenarios.protocols import KIP_848, each_protocol
 from tests.scenarios.scene import Scene
 
 pytestmark = pytest.mark.broker
@@ -116,6 +118,44 @@ def test_a_member_without_a_partition_is_ready(
     members = [group.join(name, Dependency()).consumer for name in ("first", "second")]
     wait_until(lambda: all(one.health().ready for one in members), "both are ready")
     wait_until(lambda: sum(len(one.lag()) for one in members) == 1, "one has the partition")
+
+
+def test_a_member_that_has_lost_its_group_is_not_ready(
+    own_kafka: RealKafka, own_scene: SceneFactory
+) -> None:
+    """KIP-848: it polls, and nobody tells it that it is in no group; with the broker it is again.
+
+    The broker is away as its handler is too slow: so it has left, and cannot join.
+    """
+    group = own_scene(1, config=KIP_848 | _IMPATIENT)
+    hanging = threading.Event()
+    consumer = group.join("first", lambda _: hanging.wait(60)).consumer
+    wait_until(lambda: consumer.health().ready, "it has joined")
+    group.produce(1)
+    group.wait_for_attempts(1)
+    own_kafka.kill()
+    # librdkafka looks once a second, and must have left by itself.
+    wait_until(lambda: (consumer.health().polled_s or 0) > 2 * _POLL_S, "it has left")
+    hanging.set()
+    wait_until(lambda: consumer.health().state != "stuck", "it polls again")
+    assert {("starting", False)} == _over_polls(consumer, 3)
+    own_kafka.start()
+    wait_until(lambda: consumer.health().ready, "it is in its group again")
+
+
+def _over_polls(consumer: LinearConsumer, count: int) -> set[tuple[str, bool]]:
+    """State and readiness at each look, until it has polled so often."""
+    seen: set[tuple[str, bool]] = set()
+    ages_s = [0.0]
+
+    def look() -> bool:
+        health = consumer.health()
+        seen.add((health.state, health.ready))
+        ages_s.append(health.polled_s or 0.0)
+        return count <= sum(now_s < before_s for before_s, now_s in pairwise(ages_s))
+
+    wait_until(look, f"{count} polls")
+    return seen
 
 
 def test_transaction_markers_at_the_tail(scene: SceneFactory) -> None:
