@@ -132,7 +132,7 @@ _Found: TypeAlias = Mapping[str, Any]
 
 def _entry(found: _Found) -> Entry:
     version = found.get("v")
-    if version != VERSION:
+    if type(version) is not int or version != VERSION:
         is_newer = type(version) is int and version > VERSION
         wrong = _NewerError if is_newer else _WrongError
         raise wrong(f"v is {version!r:.40}, and {VERSION} is known here")

@@ -139,6 +139,7 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
     ("changes", "reason"),
     [
         ({"v": 2}, "v is 2, and 1 is known here"),
+        ({"v": True}, "v is True, and 1 is known here"),
         ({"event": "Rebooted"}, "event is 'Rebooted', which is not known here"),
         ({"event": None}, "event is None: a text"),
         ({"event_id": "life"}, "event_id is 'life': an instance, / and a number"),
