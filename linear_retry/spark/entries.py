@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from linear_retry.events import CloseOutcome, Event
 from linear_retry.journal_entry import VERSION
 from linear_retry.scope import Partition, Scope
-from linear_retry.spark.records import date_of, moment
+from linear_retry.spark.records import date_of, moment, moment_of_ms
 
 _TEXT, _WHOLE = "STRING", "BIGINT"
 _EVENT_ID = r"(?s)\A(.+)/([0-9]{1,19})\z"
@@ -28,7 +28,6 @@ _RENAMED = {
     "retry_at": "retry_at_ms",
 }
 _PARTITIONS = "array<struct<topic:string,partition:bigint>>"
-_LAST_MS = 253_402_300_799_999  # the year 9999: what most readers of Parquet can hold
 
 _ENTRY = "entry"
 
@@ -176,7 +175,7 @@ def _columns() -> list[Column]:
         "instance": F.regexp_extract("event_id", _EVENT_ID, 1),
         "sequence": _sequence(),
         "at_ms": at_ms,
-        "at": F.when(at_ms.between(0, _LAST_MS), F.timestamp_millis(at_ms)),
+        "at": moment_of_ms(at_ms),
         "group": F.try_variant_get(_ENTRY, "$.group", "string"),
         "member": F.try_variant_get(_ENTRY, "$.member", "string"),
         "event": F.col("event"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.query import StreamingQuery
@@ -15,8 +15,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from linear_retry.errors import BrokerError
 from linear_retry.spark.entries import entries
 from linear_retry.spark.kafka_options import java_keys
-from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake
+from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.letters import dead_letters as letters_of
+from linear_retry.spark.session import CONNECTOR, SparkMissingError
 from linear_retry.spark.sources import Source, claim, found, wanted
 
 Progress: TypeAlias = Callable[[int, int], object]
@@ -91,7 +92,8 @@ def ingest(
 
 def _tell(runs: list[_Run], progress: Progress | None) -> None:
     if progress is not None:
-        progress(sum(run.behind() for run in runs), sum(run.total for run in runs))
+        done = [run.behind() for run in runs]
+        progress(sum(done), sum(map(max, done, (run.total for run in runs))))
 
 
 class _Run:
@@ -103,16 +105,17 @@ class _Run:
         self._rows = self._unreadable = 0
         self._starts: dict[int, int] | None = None
         self._query: StreamingQuery | None = None
+        self._failure: LakeError | None = None
         self.total = sum(end - first for first, end in source.bounds.values())
 
     def begin(self, options: Mapping[str, str], every_s: float | None) -> None:
-        records = (
-            self._lake.spark.readStream.format("kafka")
-            .options(**_OPTIONS)
-            .options(**options)
-            .option("subscribe", self._source.topic)
-            .load()
-        )
+        reader = self._lake.spark.readStream.format("kafka").options(**_OPTIONS, **options)
+        try:
+            records = reader.option("subscribe", self._source.topic).load()
+        except AnalysisException as error:
+            raise SparkMissingError(
+                f"the session has no Kafka connector; begin it with spark.jars.packages={CONNECTOR}"
+            ) from error
         # Made once, and not in each batch: so many columns take Python a while.
         rows = _TABLES[self._source.table](records)
         checkpoint = self._lake.checkpoint(self._source.table, self._source.topic)
@@ -125,13 +128,13 @@ class _Run:
         self._query = timed.start()
 
     def has_ended(self) -> bool:
-        """Whether there is nothing left to do; waits a moment. Raises `BrokerError`."""
+        """Whether there is nothing left to do; waits a moment. Raises what it failed of."""
         if self._query is None:
             return False
         try:
             return bool(self._query.awaitTermination(_LOOK_S))
         except StreamingQueryException as error:
-            raise BrokerError(f"{self._source.topic}: {_reason(error)}") from error
+            raise self._failure or BrokerError(f"{self._source.topic}: {_reason(error)}") from error
         finally:
             self._note_starts()
 
@@ -161,7 +164,12 @@ class _Run:
         counted = rows.observe(
             seen, F.count(F.lit(1)).alias("rows"), F.count("problems").alias("unreadable")
         )
-        if self._lake.keep(counted, self._source.table, self._source.topic, batch_id):
+        try:
+            is_new = self._lake.keep(counted, self._source.table, self._source.topic, batch_id)
+        except LakeError as error:
+            self._failure = error  # else Spark would tell of it in its own way
+            raise
+        if is_new:
             self._rows += seen.get["rows"]
             self._unreadable += seen.get["unreadable"]
 
@@ -187,4 +195,5 @@ def _offsets(told: str) -> dict[int, int]:
 def _reason(error: StreamingQueryException) -> str:
     """The last of the causes that Spark lists, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if line.startswith("Caused by:")), lines[0])[:500]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines)[-1].removeprefix("Caused by: ")[:500]

@@ -82,9 +82,10 @@ class Lake:
         """
         name = f"batch={topic}@{batch_id:08d}"
         target = f"{self.path}/{table}/{name}"
-        if self._exists(target):
-            return False
         unfinished = f"{self._unfinished(table)}/{name}"
+        # Both are there where a rename is a copy, as in object stores, and was cut short.
+        if self._exists(target) and not self._exists(unfinished):
+            return False
         self.write(rows, unfinished)
         self.publish(unfinished, target)
         return True
@@ -98,6 +99,7 @@ class Lake:
 
     def publish(self, unfinished: str, target: str) -> None:
         """Have it found in its table, at once."""
+        self._delete(target)
         if self._exists(unfinished):
             self._rename(unfinished, target)
 

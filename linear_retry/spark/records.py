@@ -1,20 +1,25 @@
-"""How is a topic read as Spark's Kafka source gives it, and when was a record written?"""
+"""When was a record written?"""
 
 from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-_FIRST = "1970-01-01 00:00:00"
-_LAST = "9999-12-31 23:59:59"
+_LAST_MS = 253_402_300_799_999  # the year 9999: what most readers of Parquet can hold
+_DAY_MS = 86_400_000
 
 
 def moment(timestamp: Column) -> Column:
     """The record's time; NULL where it has none, or one that most readers cannot hold."""
-    return F.when(timestamp.between(F.lit(_FIRST), F.lit(_LAST)), timestamp)
+    return F.when(F.unix_millis(timestamp).between(0, _LAST_MS), timestamp)
+
+
+def moment_of_ms(at_ms: Column) -> Column:
+    """The same of milliseconds since 1970."""
+    return F.when(at_ms.between(0, _LAST_MS), F.timestamp_millis(at_ms))
 
 
 def date_of(timestamp: Column) -> Column:
-    """The day (of the session's time zone) of whose folder the record is, whatever its time."""
-    earliest = F.greatest(timestamp, F.lit(_FIRST).cast("timestamp"))
-    return F.to_date(F.least(earliest, F.lit(_LAST).cast("timestamp")))
+    """The day of UTC, whatever the session's time zone, in whose folder the record is."""
+    ms = F.greatest(F.lit(0), F.least(F.lit(_LAST_MS), F.unix_millis(timestamp)))
+    return F.date_from_unix_date(F.floor(ms / _DAY_MS).cast("int"))

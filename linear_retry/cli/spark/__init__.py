@@ -85,7 +85,7 @@ def _needing_pyspark() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name not in ("pyspark", "py4j"):
+        if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
             raise
         fail("PySpark is missing: pip install 'linear-retry[spark]'", NOT_THERE)
 
