@@ -1,8 +1,9 @@
-"""What does a command write on a terminal?"""
+"""What does a command write on a terminal, and in a pipe?"""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -13,7 +14,9 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Thread
+from typing import Any, Self
 
 from tests.kafka_operations import wait_until
 
@@ -80,3 +83,44 @@ def terminal(*arguments: str, width: int = 80, height: int = 24) -> Iterator[Ter
         process.kill()
         process.wait(30)
         os.close(master)
+
+
+class Piped:
+    """`linear-retry` with these arguments, and all that it has written in a pipe so far."""
+
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        self._out, self._err = directory / "out", directory / "err"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self._process = subprocess.Popen(
+                command(*arguments),
+                stdout=out,
+                stderr=err,
+                env=os.environ | {"FORCE_COLOR": "1"},
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait(30)
+
+    @property
+    def lines(self) -> list[str]:
+        """Those that are whole."""
+        return self._out.read_text().rpartition("\n")[0].splitlines()
+
+    @property
+    def said(self) -> list[str]:
+        return self._err.read_text().splitlines()
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines]
+
+    def ends(self) -> int:
+        return self._process.wait(30)
+
+    def interrupted(self) -> int:
+        self._process.send_signal(signal.SIGINT)
+        return self.ends()

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 from linear_retry import events as e
 from linear_retry.journal_entry import DEFAULT_TOPIC, Entry, encode
 from linear_retry.kafka.embedded import EmbeddedKafka
-from tests.cli.terminal import command, terminal
+from tests.cli.terminal import Piped, terminal
 from tests.journal_story import GROUP, Life, opened, outage, write
 from tests.kafka_operations import wait_until
 
@@ -37,50 +35,17 @@ def kafka() -> Iterator[EmbeddedKafka]:
         yield broker
 
 
-class _Watch:
-    """`linear-retry watch` in a pipe, with files for what it writes."""
-
-    def __init__(self, directory: Path, *arguments: str) -> None:
-        self._out, self._err = directory / "out", directory / "err"
-        with self._out.open("wb") as out, self._err.open("wb") as err:
-            self._process = subprocess.Popen(
-                command("watch", *arguments),
-                stdout=out,
-                stderr=err,
-                env=os.environ | {"FORCE_COLOR": "1"},
-            )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait(30)
-
-    @property
-    def lines(self) -> list[str]:
-        return self._out.read_text().splitlines()
-
-    @property
-    def said(self) -> list[str]:
-        return self._err.read_text().splitlines()
-
-    @property
-    def objects(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.lines]
-
-    def ends(self) -> int:
-        return self._process.wait(30)
-
-    def interrupted(self) -> int:
-        self._process.send_signal(signal.SIGINT)
-        return self.ends()
-
-
 @contextmanager
-def _watching(kafka: EmbeddedKafka, directory: Path, *more: str) -> Iterator[_Watch]:
-    with _Watch(directory, "--group", GROUP, "--bootstrap", kafka.bootstrap, *more) as watch:
+def _watching(kafka: EmbeddedKafka, directory: Path, *more: str) -> Iterator[Piped]:
+    arguments = ("--group", GROUP, "--bootstrap", kafka.bootstrap, *more)
+    with Piped(directory, "watch", *arguments) as watch:
         yield watch
+
+
+def _group(watch: Piped) -> dict[str, Any]:
+    """How it stands, as was said last."""
+    said = [one for one in watch.objects if one["kind"] == "group"]
+    return said[-1] if said else {"members": [], "unreadable": 0}
 
 
 def _says(kafka: EmbeddedKafka, event: e.Event, member: str = "pod-9") -> None:
@@ -111,7 +76,7 @@ def test_a_pipe_gets_a_line_for_each_event(kafka: EmbeddedKafka, tmp_path: Path)
 def test_json_has_events_and_how_the_group_stands(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """At first, and after each event; garbled records are counted, and stop nothing."""
     with _watching(kafka, tmp_path, "--json") as watch:
-        wait_until(lambda: watch.lines, "how it stands")
+        wait_until(lambda: _group(watch)["members"], "how it stands")
         *events, group = watch.objects
         assert ["event"] * len(outage(0)) == [one["kind"] for one in events]
         assert {"pod-1", "billing-consumer-7d9c5c7b9-x2x4z"} == {
@@ -119,10 +84,10 @@ def test_json_has_events_and_how_the_group_stands(kafka: EmbeddedKafka, tmp_path
         }
         assert {"open": 2, "silent": 1, "stopped": 1} == _states(group)
         kafka.produce(DEFAULT_TOPIC, [b"{"], partition=1)
-        wait_until(lambda: watch.objects[-1]["unreadable"] == 1, "the garbled one")
+        wait_until(lambda: _group(watch)["unreadable"] == 1, "the garbled one")
         entry = Life("pod-9").says(_now_ms(), e.Assigned((("orders", 0),)))
         kafka.produce(DEFAULT_TOPIC, [encode(entry)] * 2, partition=1)
-        wait_until(lambda: _states(watch.objects[-1]).get("closed"), "the new member")
+        wait_until(lambda: _states(_group(watch)).get("closed"), "the new member")
         *_, event, group = watch.objects
         assert {"kind": "event", **json.loads(encode(entry))} == event
         assert ("group", GROUP, 9) == (group["kind"], group["group"], group["counts"]["entries"])
@@ -136,7 +101,7 @@ def _states(group: dict[str, Any]) -> dict[str, int]:
 
 def test_a_group_may_speak_later(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Watched before its first member is there: said, and waited for."""
-    with _Watch(tmp_path, "--group", "new", "--bootstrap", kafka.bootstrap) as watch:
+    with Piped(tmp_path, "watch", "--group", "new", "--bootstrap", kafka.bootstrap) as watch:
         wait_until(lambda: watch.said, "that it is not there")
         assert f"there are: {GROUP}; waiting" in watch.said[0]
         first = Life("n-1", group="new").says(_now_ms(), e.Assigned((("orders", 0),)))
