@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from uuid import uuid4
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import Consumer, Message
 
-from linear_retry import ConfigurationError, Journal, LinearConsumer, Strategy
+from linear_retry import ConfigurationError, Journal, LinearConsumer, Strategy, events
+from linear_retry.control import Answer, Command, encode, read_control
+from linear_retry.kafka.control_sender import send
+from linear_retry.kafka.journal_producer import Record
 from linear_retry.testing import EmbeddedKafka
 from tests.kafka_operations import wait_until
 
@@ -45,6 +50,46 @@ def test_a_missing_control_topic_stops_nobody(caplog: pytest.LogCaptureFixture) 
         consumer.stop()
         thread.join(30)
     assert "there is no topic 'no-such-topic'" in caplog.text
+
+
+def test_its_event_is_heard_on_the_thread_that_consumes() -> None:
+    """As all events: a listener need not be ready for another thread."""
+    heard: list[tuple[events.Event, int]] = []
+    command = Command(str(uuid4()), "retry", "billing", "orders", 0, 7, "ops@desk", _now_ms())
+    with EmbeddedKafka() as kafka:
+        for topic in ("orders", "orders.dlq", "control"):
+            kafka.create_topic(topic)
+
+        def listen(event: events.Event) -> None:
+            heard.append((event, threading.get_ident()))
+            if isinstance(event, events.Assigned):
+                record = Record(b"id", encode(command), command.at_ms)
+                send({"bootstrap.servers": kafka.bootstrap}, "control", record)
+            if isinstance(event, events.Commanded):
+                consumer.stop()
+
+        consumer = _consumer(kafka.bootstrap, "control", listeners=[listen])
+        with consumer:
+            consumer.run(lambda _: None)
+        said = [value for message in _read(kafka) if (value := message.value()) is not None]
+    (commanded,) = [event for event, _ in heard if isinstance(event, events.Commanded)]
+    assert (command.command_id, "not-held") == (commanded.command_id, commanded.answer)
+    assert {threading.get_ident()} == {thread for _, thread in heard}
+    answers = [one for one in map(read_control, said) if isinstance(one, Answer)]
+    assert [(command.command_id, "not-held")] == [(one.command_id, one.answer) for one in answers]
+
+
+def _read(kafka: EmbeddedKafka) -> list[Message]:
+    """What is in the control topic; the answer is there once the consumer has closed."""
+    keys = {"bootstrap.servers": kafka.bootstrap, "group.id": "reader", "log_level": 0}
+    with Consumer({**keys, "auto.offset.reset": "earliest"}) as reader:
+        reader.subscribe(["control"])
+        found = [reader.poll(10.0), reader.poll(10.0)]
+    return [message for message in found if message is not None]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def test_without_a_control_topic_nobody_follows_one() -> None:

@@ -33,8 +33,13 @@ class Word:
         int, typer.Option(metavar="SECONDS", min=1, max=3600, help="How long to wait.")
     ] = 30
 
-    def say(self, command: CommandName, place: str, connection: Connection) -> None:
-        """Send it, and print what became of it. Raises `typer.BadParameter`, `typer.Exit`."""
+    def say(
+        self, command: CommandName, place: str, connection: Connection, *, sure: bool = True
+    ) -> None:
+        """Send it, after a question where that is not `sure`, and print what became of it.
+
+        Raises `typer.BadParameter`, `typer.Exit`.
+        """
         found = _PLACE.fullmatch(place)
         if found is None:
             raise typer.BadParameter(
@@ -43,11 +48,15 @@ class Word:
             )
         if not self.control:
             raise typer.BadParameter("the topic's name is empty", param_hint="--control")
+        keys = connection.keys()
+        question = f"Send {place}, held by group {shown(self.group)}, to the dead letters?"
+        if not sure and not typer.confirm(question, err=True):
+            raise typer.Exit(1)
         with told():
             from linear_retry.cli.circuits.sending import Sending
 
             at = found[1], int(found[2] or found[3]), int(found[4])
-            sending = Sending(connection.keys(), self.control, self.timeout)
+            sending = Sending(keys, self.control, self.timeout)
             order = sending.order(command, self.group, *at, by=self.by or whoami())
             sending.carry_out(order, as_json=connection.as_json)
 
@@ -98,8 +107,4 @@ def give_up(
     answered, no broker answers, there is no such control topic, or no permission for it; 4,
     somebody is at it, and has not done it yet; 130, Ctrl-C.
     """
-    if not yes and not typer.confirm(
-        f"Send {shown(message)}, held by group {shown(word.group)}, to the dead letters?", err=True
-    ):
-        raise typer.Exit(1)
-    word.say("give-up", message, connection)
+    word.say("give-up", message, connection, sure=yes)
