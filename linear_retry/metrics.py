@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import get_args
 
@@ -15,6 +15,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from linear_retry.consumer.health import HealthState
 from linear_retry.consumer.linear_consumer import LinearConsumer
@@ -23,6 +24,12 @@ from linear_retry.events import Event
 from linear_retry.scope import Scope
 
 _PLACE = ("group", "topic", "partition")
+_OF_SEVERAL: dict[str, Callable[[Iterable[float]], float]] = {
+    "linear_retry_open_circuits": sum,
+    "linear_retry_ready": min,
+    "linear_retry_circuit_retry_at_seconds": min,
+}
+"""What a gauge says of several consumers of one group; of the others it is the highest."""
 _BY_PARTITION = {
     "linear_retry_dead_letter_failures": (
         "DeadLetterFailed",
@@ -41,7 +48,9 @@ _BY_PARTITION = {
 class Metrics(Collector):
     """A collector for a registry of prometheus_client: `REGISTRY.register(Metrics(consumer))`.
 
-    Of one consumer, or of several in one process. Its labels are group, topic, partition, reason
+    Of one consumer, or of several in one process; those of one group are told as one, for a series
+    may be there once: counts are added up, it is ready where all are, and of times the longest wait
+    and the next attempt are shown. Its labels are group, topic, partition, reason
     and the like, never a key or an offset. `topic` and `partition` are empty for a circuit that
     stops more than one. Everything is read when it is asked for, and the lag is asked of the
     brokers then, for `lag_timeout_s` at most for each consumer; a partition without an answer has
@@ -58,7 +67,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Everything as it is now."""
-        return self._families(self._lag_timeout_s)
+        return map(_once, self._families(self._lag_timeout_s))
 
     def _families(self, lag_timeout_s: float) -> Iterator[Metric]:
         counts = [(one.group_id, one.counts) for one in self._consumers]
@@ -131,6 +140,18 @@ def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
     registry.register(metrics)
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
+
+
+def _once(family: Metric) -> Metric:
+    """Each series once: Prometheus would keep one of two, and say nothing of the other."""
+    merged = _OF_SEVERAL.get(family.name, max) if family.type == "gauge" else sum
+    found: dict[tuple[str, ...], list[Sample]] = {}
+    for sample in family.samples:
+        found.setdefault((sample.name, *sample.labels.values()), []).append(sample)
+    family.samples = [
+        same[0]._replace(value=merged([one.value for one in same])) for same in found.values()
+    ]
+    return family
 
 
 def _of_attempts(counts: list[tuple[str, Counts]]) -> Iterator[Metric]:

@@ -61,7 +61,8 @@ def _figures(metrics: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
         for sample in family.samples:
             assert set(_LABELS) >= sample.labels.keys()
             labels = tuple(sample.labels[name] for name in _LABELS if name in sample.labels)
-            found.setdefault(sample.name, {})[labels] = sample.value
+            assert labels not in found.setdefault(sample.name, {}), (sample.name, labels)
+            found[sample.name][labels] = sample.value
     return found
 
 
@@ -158,6 +159,31 @@ def test_a_registry_takes_it_once_and_asks_nobody(kafka: EmbeddedKafka) -> None:
     assert 1.0 == registry.get_sample_value(
         "linear_retry_state", {"group": "billing", "state": "starting"}
     )
+
+
+def test_two_of_one_group_are_told_as_one(kafka: EmbeddedKafka) -> None:
+    """A series may be there once: else Prometheus would show one of them, and hide the other."""
+    other = LinearConsumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": "billing"},
+        ["orders"],
+        strategy=Strategy([1]),
+        transient=ConnectionError,
+        dead_letters="orders.dlq",
+    )
+    with consuming(kafka, Dependency()) as consumer:
+        wait_until(lambda: consumer.health().state == "open", "a circuit is open")
+        alone = _figures(Metrics(consumer))
+        for pair in ((consumer, other), (other, consumer)):
+            seen = _figures(Metrics(*pair))
+            states = {labels[1] for labels, value in seen["linear_retry_state"].items() if value}
+            assert {"open", "starting"} == states
+            assert {("billing",): 0.0} == seen["linear_retry_ready"]
+            assert {("billing",): 1.0} == seen["linear_retry_open_circuits"]
+        twice = _figures(Metrics(consumer, consumer))
+    for name in ("linear_retry_attempts_total", "linear_retry_handling_seconds_bucket"):
+        assert {labels: 2 * value for labels, value in alone[name].items()} == twice[name]
+    for name in ("linear_retry_circuit_retry_at_seconds", "linear_retry_ready"):
+        assert alone[name] == twice[name]
 
 
 def test_several_consumers_share_the_names(kafka: EmbeddedKafka) -> None:
