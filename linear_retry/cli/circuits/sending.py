@@ -106,7 +106,7 @@ class Sending:
     def _nobody(self, order: Command) -> str:
         left_s = (order.at_ms + LIVES_MS - _now_ms()) / 1000
         later = (
-            f"; if one is busy in its handler, it may still be carried out within {left_s:.0f} s"
+            f"; one that is busy in its handler, or starts, may still do it within {left_s:.0f} s"
             if left_s > 0
             else ""
         )
