@@ -169,8 +169,9 @@ class Fetching:
     def take(self) -> Message | None:
         """The next message or error of any partition, in turn; None where nothing is there."""
         partitions = list(self.assigned)
-        for step in range(len(partitions)):
-            index = (self._turn + step) % len(partitions)
+        count = len(partitions)
+        for step in range(self._turn, self._turn + count):
+            index = step % count
             found = self._take_from(partitions[index])
             if found is not None:
                 self._turn = index + 1

@@ -166,7 +166,9 @@ class Polling:
 
 
 def _deadline_s(now_s: float, timeout: float | None) -> float:
-    if timeout is None or timeout < 0 or math.isnan(timeout) or math.isinf(timeout):
+    if not timeout:
+        return math.inf if timeout is None else now_s
+    if timeout < 0 or not math.isfinite(timeout):
         return math.inf
     # Truncated to milliseconds: a poll(0.0005) spins in librdkafka, and so it does here.
     return now_s + int(timeout * 1000) / 1000

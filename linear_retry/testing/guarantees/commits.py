@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from linear_retry import events
 from linear_retry.scope import Partition
 from linear_retry.testing.event_log import Begun, Committed, Ended, Entry, Said
-from linear_retry.testing.guarantees.done import Done, runs_done_by
-from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.done import DONE_BY_EVENT, Done, runs_done_by
+from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 
 class CommittedOnlyDone(Guarantee):
@@ -20,6 +20,8 @@ class CommittedOnlyDone(Guarantee):
     given the partition: what it commits then is no less than what was committed before, unless it
     may be the late answer to a commit that it sent when it had the partition earlier.
     """
+
+    _passes_over = all_but(Begun, Ended, Committed, events.Assigned, *DONE_BY_EVENT)
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
         """`visible`: the offsets that a reader finds, or would have found before retention."""

@@ -15,6 +15,10 @@ Run: TypeAlias = tuple[Partition, int, int]
 """Of a partition: from this offset to that, which is not included."""
 
 
+DONE_BY_EVENT = (events.DeadLettered, events.Skipped, events.PassedOver, events.DataLost)
+"""The events that say it, besides an attempt's end."""
+
+
 class Done:
     """What is handled, dead-lettered, skipped, passed over, or gone by retention."""
 

@@ -9,7 +9,7 @@ from linear_retry import events
 from linear_retry.scope import Partition
 from linear_retry.testing.event_log import Begun, Ended, Entry, Place, Said, shown
 from linear_retry.testing.guarantees.done import place_of
-from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 from linear_retry.testing.guarantees.runs import Runs
 
 _SHOWN_FROM_THE_FIRST = 1_000
@@ -21,6 +21,16 @@ class BoundedDuplicates(Guarantee):
 
     Or where the member has crashed: what comes after has another name. The same of dead letters.
     """
+
+    _passes_over = all_but(
+        Begun,
+        Ended,
+        events.DeadLettered,
+        events.Assigned,
+        events.Revoked,
+        events.Lost,
+        events.HandlerTooSlow,
+    )
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from linear_retry import events
 from linear_retry.scope import Partition
 from linear_retry.testing.event_log import Begun, Ended, Entry, Place, Said, shown
 from linear_retry.testing.guarantees.done import place_of
-from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 
 @dataclass(slots=True)
@@ -30,6 +30,16 @@ class DeadLetteredOnlyWhenDue(Guarantee):
     the limit of letters in a row held it back. What was sent before the partition was taken back
     may be acknowledged after that, but before the member attempts anything else.
     """
+
+    _passes_over = all_but(
+        Begun,
+        Ended,
+        events.DeadLettered,
+        events.Skipped,
+        events.LimitReached,
+        events.Revoked,
+        events.Lost,
+    )
 
     def __init__(self, strategy_length: int | None) -> None:
         """`strategy_length`: how many delays; None where the last is repeated for ever."""
@@ -94,6 +104,8 @@ class LettersWithinLimit(Guarantee):
 
     `DeadLetters(topic, limit=...)` promises it.
     """
+
+    _passes_over = all_but(Ended, events.DeadLettered)
 
     def __init__(self, limit: int) -> None:
         super().__init__()

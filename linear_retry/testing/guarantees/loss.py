@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from linear_retry.scope import Partition
 from linear_retry.testing.event_log import Begun, Committed, Ended, Entry
-from linear_retry.testing.guarantees.done import Done
-from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.done import DONE_BY_EVENT, Done
+from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 _SHOWN_OFFSETS = 10
 
@@ -19,6 +19,8 @@ class NothingLost(Guarantee):
     that were handled, dead-lettered, skipped by `on_permanent="skip"`, or passed over; and those
     that retention took, where the consumer said so (`DataLost`).
     """
+
+    _passes_over = all_but(Begun, Ended, Committed, *DONE_BY_EVENT)
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
         """`visible`: the offsets that a reader finds, or would have found before retention."""

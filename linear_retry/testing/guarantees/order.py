@@ -6,13 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Begun, Entry, shown
-from linear_retry.testing.guarantees.done import Done
-from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.event_log import Begun, Ended, Entry, shown
+from linear_retry.testing.guarantees.done import DONE_BY_EVENT, Done
+from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 
 class InOrder(Guarantee):
     """A message is attempted only when every visible one before it in its partition is done."""
+
+    _passes_over = all_but(Begun, Ended, *DONE_BY_EVENT)
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
         """`visible`: the offsets that a reader finds, or would have found before retention."""

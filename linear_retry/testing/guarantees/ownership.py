@@ -7,7 +7,7 @@ from collections import defaultdict
 from linear_retry import events
 from linear_retry.scope import Partition
 from linear_retry.testing.event_log import Begun, Committed, Died, Entry, Said, shown
-from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 
 class OnlyWhileOwned(Guarantee):
@@ -16,6 +16,10 @@ class OnlyWhileOwned(Guarantee):
     What it was told is committed (`Committed` with its name) is of partitions that it was given
     once: an answer may come after the partition has gone.
     """
+
+    _passes_over = all_but(
+        Begun, Committed, Died, events.Assigned, events.Revoked, events.Lost, events.Stopped
+    )
 
     def __init__(self) -> None:
         super().__init__()

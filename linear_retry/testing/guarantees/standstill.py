@@ -10,7 +10,7 @@ from linear_retry import events
 from linear_retry.scope import Partition, Scope
 from linear_retry.testing.event_log import Begun, Died, Ended, Entry, Place, Said, shown
 from linear_retry.testing.guarantees.done import place_of
-from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 _EVENT_BEHIND_S = 0.05
 """Where its attempt was not seen, the delay is added to when the event was told, a little later."""
@@ -30,6 +30,19 @@ class NothingWhileOpen(Guarantee):
     Or, where that was revoked, one probe at `retry_at`. Where the held message's letter could not
     be sent, not even that: it is the sending that is tried again. A circuit opens only when closed.
     """
+
+    _passes_over = all_but(
+        Begun,
+        Ended,
+        Died,
+        events.CircuitOpened,
+        events.ProbeFailed,
+        events.LimitReached,
+        events.DeadLetterFailed,
+        events.CircuitClosed,
+        events.Revoked,
+        events.Lost,
+    )
 
     def __init__(self) -> None:
         super().__init__()

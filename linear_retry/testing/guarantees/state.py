@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from linear_retry.testing.event_log import Entry, Kept
-from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 
 class BoundedState(Guarantee):
     """A member never keeps more entries of state than it may (`Kept`)."""
+
+    _passes_over = all_but(Kept)
 
     def feed(self, entry: Entry) -> None:
         if isinstance(entry, Kept) and entry.entries > entry.most:

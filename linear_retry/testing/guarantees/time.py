@@ -8,9 +8,22 @@ from dataclasses import dataclass
 
 from linear_retry import events
 from linear_retry.scope import Partition, Scope
-from linear_retry.testing.event_log import Away, Begun, Died, Ended, Entry, Place, Said, shown
+from linear_retry.testing.event_log import (
+    Appended,
+    Away,
+    Begun,
+    Committed,
+    Died,
+    Disturbed,
+    Ended,
+    Entry,
+    Kept,
+    Place,
+    Said,
+    shown,
+)
 from linear_retry.testing.guarantees.done import place_of
-from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 _CLOCK_GRAIN_S = 1e-6
 _OTHERS_BEFORE = 1
@@ -23,6 +36,20 @@ class NothingEarly(Guarantee):
 
     Or when an operator says so (`RetriedNow`): that one attempt.
     """
+
+    _passes_over = all_but(
+        Begun,
+        Ended,
+        Died,
+        events.CircuitOpened,
+        events.ProbeFailed,
+        events.LimitReached,
+        events.RetriedNow,
+        events.Revoked,
+        events.Lost,
+        events.DeadLettered,
+        events.Skipped,
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,6 +122,8 @@ class NothingLate(Guarantee):
     In progress are the handler's calls, for this and for other circuits, and the sending of
     letters: one thread does it all. For a clock on which nothing else takes time, a virtual one.
     """
+
+    _passes_over = frozenset({Appended, Committed, Died, Disturbed, Kept})
 
     def __init__(self, late_s: float = 0.02) -> None:
         super().__init__()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from itertools import cycle, islice
 from typing import Any
 
@@ -21,11 +20,9 @@ class _PlayedLog(EventLog):
 
     untold: UntoldLetters
 
-    @contextmanager
-    def attempting(self, member: str, message: Any) -> Iterator[None]:
+    def attempting(self, member: str, message: Any) -> AbstractContextManager[None]:
         self.untold.tell()
-        with super().attempting(member, message):
-            yield
+        return super().attempting(member, message)
 
 
 class PlayedGroup(FakeGroup):

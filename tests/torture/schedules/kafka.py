@@ -80,12 +80,11 @@ class PlayedKafka(FakeKafka):
         finally:
             self._called_back.pop()
 
-    @contextmanager
-    def elsewhere(self) -> Iterator[None]:
-        """Its body runs in another member, who is in none of the present states."""
+    def elsewhere(self, act: Callable[[], None]) -> None:
+        """`act` runs in another member, who is in none of the present states."""
         inside, self._inside = self._inside, []
         try:
-            yield
+            act()
         finally:
             self._inside = inside
 
@@ -94,7 +93,8 @@ class PlayedKafka(FakeKafka):
             return
         if call in _GIVEN_BACK and not self._called_back:
             return  # half of what it begins anew is not assigned: no rebalance sees that
-        self.catch_up()
+        if self._later:
+            self.catch_up()
         if self._fenced and call in ("poll", "consume"):
             self._hear_of_fences(client)
         if call == "poll" and client.startswith("consumer"):

@@ -13,6 +13,8 @@ from tests.torture.schedules.struck import cell
 
 _OF_CIRCUITS: frozenset[State] = frozenset({"closed", "open", "half-open", "committing"})
 """Those that are looked up; whoever runs inside a member knows the others."""
+_MIDWAY: frozenset[State] = frozenset({"half-open"})
+"""Of those the one that is a moment of its own in the midst of a turn."""
 
 
 class Strikes:
@@ -25,7 +27,7 @@ class Strikes:
         self._group = group
         self._counts = counts
         self._act = act
-        self._waiting: list[Step] = []
+        self._waiting: dict[State, list[Step]] = {}
 
     def __bool__(self) -> bool:
         """Whether any waits."""
@@ -33,7 +35,7 @@ class Strikes:
 
     def wait_for(self, state: State) -> bool:
         """Whether any waits for that."""
-        return any(step.inside == state for step in self._waiting)
+        return state in self._waiting
 
     def forget(self) -> None:
         """From here on nothing strikes inside."""
@@ -42,7 +44,7 @@ class Strikes:
     def take(self, step: Step) -> None:
         """Do it, or have it wait."""
         if step.inside is not None:
-            self._waiting.append(step)
+            self._waiting.setdefault(step.inside, []).append(step)
             return
         for state in {self._state_of(player) for player in self._group.players}:
             self._count(step, state)
@@ -57,23 +59,26 @@ class Strikes:
         if not self._waiting:
             return
         if state is None:
-            if _OF_CIRCUITS.isdisjoint([step.inside for step in self._waiting]):
+            # Of a hundred moments in a turn most are of no interest, and need not be looked up.
+            if (_MIDWAY if midway else _OF_CIRCUITS).isdisjoint(self._waiting):
                 return
             state = self._state_of(player)
-            if midway and state != "half-open":
+            if midway and state not in _MIDWAY:
                 return
-        for index, step in enumerate(self._waiting):
-            if step.inside == state:
-                self._chance(index, step, state, player)
-                return
+        steps = self._waiting.get(state)
+        if steps:
+            self._chance(steps, state, player)
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _chance(self, index: int, step: Step, state: State, player: Player) -> None:
+    def _chance(self, steps: list[Step], state: State, player: Player) -> None:
+        step = steps[0]
         if step.skip:
-            self._waiting[index] = replace(step, skip=step.skip - 1)
+            steps[0] = replace(step, skip=step.skip - 1)
             return
-        del self._waiting[index]
+        del steps[0]
+        if not steps:
+            del self._waiting[state]
         self._count(step, state)
         before_s = self._group.fake.clock.now_s()
         try:

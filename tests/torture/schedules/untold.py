@@ -41,7 +41,9 @@ class UntoldLetters:
 
     def tell(self) -> None:
         """Before anybody goes on: what is done must be known by then."""
-        count = sum(len(log.records) for log in self._logs)
+        count = 0
+        for log in self._logs:  # before each attempt: a generator would take as long again
+            count += len(log.records)
         if count == self._seen and not self._untold:
             return
         self._seen = count

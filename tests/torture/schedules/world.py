@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 
 from linear_retry import BrokerError, FencedError
 from linear_retry.errors import LinearRetryError
@@ -146,8 +146,7 @@ class World:
         """One turn of its program, which ends as a program would."""
         try:
             player.sends = False
-            with self._acts(player):
-                player.turn()
+            self._acts(player, player.turn)
         except _KilledError:
             return
         except KeyboardInterrupt:
@@ -231,19 +230,20 @@ class World:
 
     # -- inside ------------------------------------------------------------------------------
 
-    @contextmanager
-    def _acts(self, player: Player) -> Iterator[None]:
+    def _acts(self, player: Player, act: Callable[[], None]) -> None:
         self._acting.append(player)
         try:
-            with self.fake.elsewhere():
-                yield
+            self.fake.elsewhere(act)
         finally:
             self._acting.pop()
 
     def _close(self, player: Player) -> None:
-        try:
-            with self._acts(player), self.fake.inside("closing"):
+        def leave() -> None:
+            with self.fake.inside("closing"):
                 player.leave()
+
+        try:
+            self._acts(player, leave)
         except _KilledError:
             return
         except KeyboardInterrupt:
