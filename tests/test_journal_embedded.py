@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message
 
-from linear_retry import Event, Journal, LinearConsumer, Strategy, events
+from linear_retry import Event, Journal, LinearConsumer, Scope, Strategy, events
 from linear_retry.journal_entry import Entry, read_entry
 from linear_retry.testing import EmbeddedKafka
 from tests.consumer.group import OutageError
@@ -104,6 +105,30 @@ def test_nobody_takes_it(
     assert 20 == sum(isinstance(one, events.CircuitOpened | events.ProbeFailed) for one in told)
     assert len(told) == journal.dropped
     assert f"journal: {len(told)} events so far are not in {_JOURNAL} (" in caplog.messages[-1]
+
+
+def test_10000_openings_beside_brokers_that_are_away() -> None:
+    """A thousand wait, in the producer and beside it; the others are dropped at once, and counted.
+
+    The consumer's timing with as many is shown on the fake Kafka, whose clock tells every wait.
+    """
+    journal = Journal(config={"bootstrap.servers": "127.0.0.1:9", "log_level": 0})
+    consumer = LinearConsumer(
+        {"bootstrap.servers": "127.0.0.1:9", "group.id": "billing"},
+        ["orders"],
+        strategy=Strategy([1]),
+        transient=OutageError,
+        dead_letters="orders.dlq",
+        close_timeout_s=0.4,
+        listeners=[journal],
+    )
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    with consumer:
+        for offset in range(10_000):
+            journal(events.CircuitOpened(Scope(), "orders", 0, offset, "down", 1, 1.0, at))
+        assert 9_000 == journal.dropped
+        journal(events.Stopped(True))
+    assert 10_001 == journal.dropped
 
 
 def test_it_comes_back_after_deliveries_have_timed_out(
