@@ -27,6 +27,9 @@ EVENTS_KEPT = 100
 
 _Opening: TypeAlias = e.CircuitOpened | e.ProbeFailed | e.DeadLetterFailed | e.LimitReached
 _Held: TypeAlias = _Opening | e.RetriedNow
+_Latest: TypeAlias = Mapping[Partition, list[tuple[int, str, str]]]
+"""When, which member, which instance."""
+
 _OPENING = (e.CircuitOpened, e.ProbeFailed, e.DeadLetterFailed, e.LimitReached)
 _HELD = (*_OPENING, e.RetriedNow)
 _WHY: dict[type[object], Why] = {e.DeadLetterFailed: "letter", e.LimitReached: "limit"}
@@ -90,11 +93,10 @@ class _Group:
         return True
 
     def view(self) -> GroupView:
-        lives = self._newest()
-        claims = list(self._claims())
+        latest = self._latest()
         members, circuits = [], []
-        for life, count in lives:
-            taken = life.taken(claims)
+        for life, count in self._newest():
+            taken = life.taken(latest)
             open_ones = [] if life.stopped is not None else list(life.open_circuits(taken))
             members.append(life.member_view(taken, count, is_open=bool(open_ones)))
             circuits += open_ones
@@ -122,10 +124,14 @@ class _Group:
                 newest[life.member] = life
         return [(life, counts[life.member]) for life in newest.values()]
 
-    def _claims(self) -> Iterator[tuple[Partition, int, _Life]]:
+    def _latest(self) -> _Latest:
+        """Of each partition the two lives that were assigned it last: one, and another."""
+        found: dict[Partition, list[tuple[int, str, str]]] = {}
         for life in self._lives.values():
             for partition, ownership in life.ownerships.items():
-                yield partition, ownership.assigned_ms, life
+                assigned = ownership.assigned_ms, life.member, life.instance
+                found.setdefault(partition, []).append(assigned)
+        return {partition: sorted(those)[-2:] for partition, those in found.items()}
 
 
 @dataclass(slots=True)
@@ -181,15 +187,15 @@ class _Life:
     def missing(self) -> int:
         return self._numbers.missing
 
-    def taken(self, claims: list[tuple[Partition, int, _Life]]) -> dict[Partition, str]:
+    def taken(self, latest: _Latest) -> dict[Partition, str]:
         """Its partitions that others were assigned since its last word about them."""
-        found: dict[Partition, tuple[int, str]] = {}
-        for partition, assigned_ms, other in claims:
-            own = self.ownerships.get(partition)
-            if other is self or own is None or not own.is_there or assigned_ms <= own.claimed_ms:
-                continue
-            found[partition] = max(found.get(partition, (-1, "")), (assigned_ms, other.member))
-        return {partition: member for partition, (_, member) in found.items()}
+        return {
+            partition: member
+            for partition, own in self.ownerships.items()
+            if own.is_there
+            for assigned_ms, member, instance in latest[partition]
+            if instance != self.instance and assigned_ms > own.claimed_ms
+        }
 
     def open_circuits(self, taken: Mapping[Partition, str]) -> Iterator[OpenCircuit]:
         """Those over a partition that it has."""

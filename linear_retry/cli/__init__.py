@@ -120,9 +120,10 @@ def watch(
     """Watch a group's members and circuits, as its journal tells, until Ctrl-C.
 
     On a terminal a live picture; in a pipe a line for each event, from the last ten on; with --json
-    an object for each event, and one for how the group stands whenever that changes. A member to
-    which nothing happens says nothing: "closed" and a last word of long ago are well. "silent" is
-    one whose partitions others have, without a word of its own: killed, stuck or cut off.
+    an object for each event ("kind": "event"), from the last hundred on, and after them one for how
+    the group stands ("kind": "group"). A member to which nothing happens says nothing: "closed" and
+    a last word of long ago are well. "silent" is one whose partitions others have, without a word
+    of its own: killed, stuck or cut off.
 
     Example: linear-retry watch --group billing --bootstrap localhost:9092
 

@@ -81,7 +81,7 @@ class Screen:
         view, now_ms, room = self._fold.view(self._group), self._now_ms(), self._console.size.height
         top = Group(*self._head(view, now_ms), Text())
         room -= self._lines(top)
-        members = sorted(_present(view, now_ms), key=lambda one: _ORDER.index(one.state))
+        members = sorted(_present(view, now_ms), key=_rank)
         who = self._fitting(lambda n: _members(members[:n], now_ms), len(members), room // 2)
         room -= self._lines(who)
         all_open, limit = view.circuits, room - _EVENTS_AT_LEAST
@@ -151,6 +151,12 @@ def _present(view: GroupView, now_ms: int) -> list[Member]:
     return [
         one for one in view.members if not one.left_group or now_ms - one.last_word_ms < _GONE_MS
     ]
+
+
+def _rank(member: Member) -> tuple[int, int, str]:
+    """The worst first; of those that are gone, the last to go."""
+    is_gone = member.state in ("silent", "stopped")
+    return _ORDER.index(member.state), -member.last_word_ms * is_gone, member.member
 
 
 def _partitions(member: Member) -> str:
