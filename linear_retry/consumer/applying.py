@@ -9,6 +9,7 @@ from typing import assert_never
 
 from linear_retry import events
 from linear_retry.consumer.circuits import Held
+from linear_retry.consumer.commits import Commits
 from linear_retry.consumer.letters import (
     Abandoned,
     Acknowledged,
@@ -50,8 +51,6 @@ from linear_retry.error_text import brief
 from linear_retry.errors import ExhaustedError, PermanentError, UsageError
 from linear_retry.scope import Scope, ScopeKind
 
-COMMIT_EVERY_S = 1.0
-
 
 @dataclass(frozen=True, slots=True)
 class Choices:
@@ -81,7 +80,7 @@ class Applying:
         self._letters = letters
         self._operating = operating
         self._in_a_row = LettersInARow()
-        self._commit_at_s = 0.0
+        self._commits = Commits(parts)
 
     def failed(self, before: Held, error: Exception) -> None:
         """An attempt of this message has failed, and is not counted in `before` yet.
@@ -172,12 +171,12 @@ class Applying:
             parts.emit(event)
 
     def keep_house(self) -> None:
-        """Once a second commit: a crash then repeats at most two seconds' work.
+        """Once a second commit.
 
         And hear what the idle dead-letter producer has to say, or it piles up.
         """
-        if self._parts.clock.now_s() >= self._commit_at_s:
-            self._commit()
+        if self._commits.due:
+            self._commits.send()
             if self._letters is not None:
                 self._letters.listen()
 
@@ -204,21 +203,21 @@ class Applying:
         opening = self._open(held, delay_s)
         self._parts.emit(opened(opening) if opening.was_closed else probe_failed(opening))
         if opening.was_closed:  # not at every probe: others may go on meanwhile
-            self._commit()
+            self._commits.send()
 
     def _hold_letter(self, held: Held, topic: str, error: str) -> None:
         opening = self._open(held, resend_delay_s(held.sends))
         if opening.was_closed:
             self._parts.emit(opened(opening))
         self._parts.emit(letter_failed(opening, topic, error))
-        self._commit()
+        self._commits.send()
 
     def _hold_back(self, held: Held, delay_s: float) -> None:
         opening = self._open(held, delay_s)
         if opening.was_closed:
             self._parts.emit(opened(opening))
         self._parts.emit(limit_reached(opening, self._choices.policy.letter_limit or 0))
-        self._commit()
+        self._commits.send()
 
     def _open(self, held: Held, delay_s: float) -> Opening:
         """Its circuit waits for so long, and holds it.
@@ -257,10 +256,3 @@ class Applying:
 
     def _scope(self, held: Held) -> Scope:
         return Scope.of(self._choices.scope, held.partition)
-
-    def _commit(self) -> None:
-        parts = self._parts
-        self._commit_at_s = parts.clock.now_s() + COMMIT_EVERY_S
-        uncommitted = parts.offsets.uncommitted()
-        if uncommitted:
-            parts.client.commit(uncommitted)

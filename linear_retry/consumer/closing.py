@@ -55,20 +55,28 @@ def _commit(parts: Parts, give_up_at_s: float) -> None:
     """Everything stands still meanwhile: what arrives now is for the next owner.
 
     Sent again while it is not acknowledged: where other members end at the same time, the group
-    refuses it until it has found its peace.
+    refuses it until it has found its peace. And until nothing is under way: what librdkafka sends
+    once more of its own accord may undo what was sent later (`Commits`).
     """
-    if not parts.offsets.uncommitted():
+    if not parts.offsets.uncommitted() and not _under_way(parts, parts.ownership.partitions):
         return
     send_at_s = parts.clock.now_s()
     try:
         ours = _paused(parts)
-        while (left := parts.offsets.uncommitted(ours)) and parts.clock.now_s() < give_up_at_s:
-            if parts.clock.now_s() >= send_at_s:
+        while parts.clock.now_s() < give_up_at_s:
+            left = parts.offsets.uncommitted(ours)
+            if not left and not _under_way(parts, ours):
+                return
+            if left and parts.clock.now_s() >= send_at_s:
                 parts.client.commit(left)
                 send_at_s = parts.clock.now_s() + _SEND_AGAIN_S
             parts.client.drain(0.1)
     except KafkaException as error:
         _tell(parts, error)
+
+
+def _under_way(parts: Parts, partitions: Sequence[Partition]) -> bool:
+    return any(map(parts.client.awaits_commit, partitions))
 
 
 def _paused(parts: Parts) -> Sequence[Partition]:

@@ -165,10 +165,10 @@ class Offsets:
         self._positions[partition].tail = start, end
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
-        """The broker has acknowledged these."""
+        """The broker has acknowledged these, and what it had before is gone, though it be more."""
         for partition, offset in offsets.items():
             position = self._positions.get(partition)
-            if position is not None and (position.committed or 0) <= offset:
+            if position is not None:
                 position.committed = offset
 
     def seal(self, partition: Partition) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.offsets import Offsets
@@ -32,6 +32,7 @@ class Joined:
     happened: list[Event] = field(default_factory=list)
     librdkafka: RecordingConsumer = field(init=False)
     parts: Parts = field(init=False)
+    _answered: int = 0
 
     def __post_init__(self) -> None:
         settings = consumer_settings(LEAST | dict(self.config))
@@ -54,6 +55,7 @@ class Joined:
             reading,
             self.happened.append,
         )
+        client.tell(_Told(self.parts.offsets))
 
     def _make(self, config: Mapping[str, Any]) -> RecordingConsumer:
         self.librdkafka = RecordingConsumer(config)
@@ -66,3 +68,37 @@ class Joined:
         self.parts.offsets.begin(partitions)
         if done is not None:
             self.parts.offsets.done(dict.fromkeys(partitions, done))
+
+    def acknowledge(self) -> None:
+        """The broker has answered all that was sent off, and says so in a poll."""
+        sent = [given for name, given in self.librdkafka.calls if name == "commit"]
+        for offsets, _ in sent[self._answered :]:
+            items = [TopicPartition(*each) for each in offsets]
+            self.librdkafka.config["on_commit"](None, items)
+        self._answered = len(sent)
+        self.parts.client.raise_kept()
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What comes of an acknowledgement, and nothing else."""
+
+    offsets: Offsets
+
+    def assigned(self, partitions: list[Partition]) -> None:
+        raise AssertionError(partitions)
+
+    def revoked(self, partitions: list[Partition]) -> None:
+        raise AssertionError(partitions)
+
+    def lost(self, partitions: list[Partition]) -> None:
+        raise AssertionError(partitions)
+
+    def committed(self, offsets: Mapping[Partition, int]) -> None:
+        self.offsets.committed(offsets)
+
+    def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
+        raise AssertionError(error, partitions)
+
+    def client_error(self, error: KafkaError) -> None:
+        raise AssertionError(error)

@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import Message
 
 from linear_retry import Strategy, UsageError, events
-from linear_retry.consumer.applying import COMMIT_EVERY_S, Applying, Choices
+from linear_retry.consumer.applying import Applying, Choices
 from linear_retry.consumer.circuits import Held
+from linear_retry.consumer.commits import COMMIT_EVERY_S
 from linear_retry.consumer.letters import Abandoned, Acknowledged, Answer, Letters, NotSent
 from linear_retry.consumer.operating import Operating
 from linear_retry.consumer.requests import Requests
@@ -126,10 +127,11 @@ def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
     scene = _Scene()
     applying = scene.applying(Acknowledged())
     applying.keep_house()
+    scene.joined.acknowledge()
     scene.parts.offsets.done({_P1: 6})
     applying.failed(scene.held(), OutageError())
     assert Scope() in dict(scene.parts.circuits)
-    assert ([("orders", 0, 5), ("orders", 1, 6)], True) == scene.commits()[-1]
+    assert ([("orders", 1, 6)], True) == scene.commits()[-1]
     assert ["commit", "pause", "seek", "seek", "commit"] == scene.joined.librdkafka.names
 
 
@@ -137,9 +139,11 @@ def test_once_a_second_what_is_done_is_committed_and_the_producer_heard() -> Non
     """Not with each turn, of which a busy loop has thousands."""
     scene = _Scene()
     applying = scene.applying(Acknowledged())
-    for _ in range(10):
+    for offset in range(6, 16):
         applying.keep_house()
+        scene.joined.acknowledge()
+        scene.parts.offsets.done({_P0: offset})
     assert 1 == len(scene.commits())
     scene.joined.clock.advance(COMMIT_EVERY_S)
     applying.keep_house()
-    assert 2 == len(scene.commits())
+    assert ([("orders", 0, 15)], True) == scene.commits()[1]

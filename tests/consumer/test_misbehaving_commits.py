@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError
 
 from linear_retry import events
 from tests.consumer.group import GROUP, FakeGroup, Protocol
-from tests.consumer.misbehaving import P1, all_protocols, ends_well, reading, said, until
+from tests.consumer.misbehaving import P0, P1, all_protocols, ends_well, reading, said, until
 
 RETRIABLE = [
     KafkaError._TIMED_OUT,
@@ -66,7 +66,7 @@ def test_the_first_commit_of_one_partition_is_refused(protocol: Protocol) -> Non
 @all_protocols
 @pytest.mark.parametrize("late", [False, True])
 def test_commits_are_never_answered(protocol: Protocol, late: bool) -> None:
-    """Whether they arrive or not: each second the same is said again, and on revoke waited for."""
+    """Whether they arrive or not: what is done later is sent after a minute, or on revoke."""
     group = reading(protocol)
     group.fake.faults.commit_answer_s = None
     group.fake.faults.commits_land_late = late
@@ -78,6 +78,32 @@ def test_commits_are_never_answered(protocol: Protocol, late: bool) -> None:
     group.turn(10)
     group.fake.faults.commit_answer_s = 0.0
     group.share([0, 1])
+    ends_well(group)
+
+
+@all_protocols
+def test_a_commit_is_retried(protocol: Protocol) -> None:
+    """It lands behind what would be sent meanwhile, so nothing is. The bug: where a circuit opened
+    right after it, the broker kept the older offset for the whole wait."""
+    group = reading(protocol, strategy=(30,))
+    until(group, group.all_done)
+    group.fake.faults.commits_retried = 1
+    group.produce(0, 1)
+    until(group, lambda: not group.fake.faults.commits_retried)
+    group.produce(0, 2)
+    left = [1]
+
+    def takes_one_more(_: float) -> None:
+        group.dependency.down = not left
+        left[:] = []
+
+    group.dependency.advance = takes_one_more
+    until(group, lambda: said(group.members[0], events.CircuitOpened))
+    (opened,) = said(group.members[0], events.CircuitOpened)
+    from_s = group.fake.clock.now_s()
+    until(group, lambda: group.fake.clock.now_s() > from_s + 5)
+    assert opened.offset == group.fake.group(GROUP)[P0]
+    group.dependency.advance = lambda _: None
     ends_well(group)
 
 

@@ -157,13 +157,13 @@ def test_an_acknowledged_0_is_acknowledged() -> None:
     assert ({_P0: 0}, {}) == (before, offsets.uncommitted())
 
 
-def test_a_late_answer_takes_nothing_back() -> None:
-    """An older commit that is answered after a newer one changes nothing."""
+def test_what_was_acknowledged_last_is_what_the_broker_has() -> None:
+    """An older commit that arrived after a newer one has undone that: it is to be sent again."""
     offsets = _at(None)
     offsets.done({_P0: 9})
     offsets.committed({_P0: 9})
     offsets.committed({_P0: 4})
-    assert {} == offsets.uncommitted()
+    assert {_P0: 9} == offsets.uncommitted()
 
 
 def test_what_is_not_ours_is_not_ours_to_note() -> None:

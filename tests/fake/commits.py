@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 Answer: TypeAlias = tuple[KafkaError | None, list[TopicPartition]]
 """For the commit as a whole, and for each partition."""
 
+_RETRY_S = 1.0
+
 
 class Commits:
-    """One consumer's commits. One connection: what was sent before arrives before."""
+    """One consumer's commits. One connection: what was sent before arrives before.
+
+    But for one that is retried: by then it is from another generation where the group has changed.
+    """
 
     def __init__(
         self,
@@ -42,6 +47,10 @@ class Commits:
 
     def later(self, items: list[TopicPartition], answer: Callable[[Answer], object]) -> None:
         """Sent; `answer` is called when the broker's has come."""
+        if self._fake.faults.takes_commit_retry():
+            generation = self._membership.generation
+            self._fake.clock.at(_RETRY_S, lambda: answer(self._retried(items, generation)))
+            return
         landed: list[Answer] = []
         self._under_way.append(lambda: landed.append(self._store(items)))
         if not self._fake.faults.commits_land_late:
@@ -63,6 +72,11 @@ class Commits:
             self._under_way.popleft()()
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _retried(self, items: list[TopicPartition], generation: int) -> Answer:
+        if self._membership.generation != generation:
+            return KafkaError(KafkaError.ILLEGAL_GENERATION, "Commit failed: Broker"), items
+        return self._store(items)
 
     def _store(self, items: list[TopicPartition]) -> Answer:
         error = self.fatal or self._fenced_off(items)

@@ -37,6 +37,9 @@ class GroupFaults:
     """How long an asynchronous commit's answer takes; None: it never comes."""
     commits_land_late: bool = False
     """An asynchronous commit reaches the broker only when it is answered."""
+    commits_retried: int = 0
+    """So many that are sent off meet a coordinator in trouble, and are sent once more, behind what
+    was sent since: librdkafka does so, and the older offset stays."""
     commit_blocks_s: float = 0.0
     """A synchronous commit waits so long for brokers that are down: 45 s, measured."""
     close_takes_s: float = 0.0
@@ -78,6 +81,10 @@ class GroupFaults:
 
     def takes_commit_fault(self) -> CommitFault | None:
         return self._commits.popleft() if self._commits else None
+
+    def takes_commit_retry(self) -> bool:
+        self.commits_retried, takes = max(self.commits_retried - 1, 0), self.commits_retried > 0
+        return takes
 
     def takes_partition_commit_error(self, partition: Partition) -> KafkaError | None:
         errors = self._partition_commits.get(partition)

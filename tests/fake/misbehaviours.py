@@ -249,6 +249,11 @@ MISBEHAVIOURS = (
         f"{_COMMITS}::test_commits_are_never_answered",
     ),
     Misbehaviour(
+        "a commit is retried, and lands behind a later one",
+        "commits_retried",
+        f"{_COMMITS}::test_a_commit_is_retried",
+    ),
+    Misbehaviour(
         "a synchronous commit blocks",
         "commit_blocks_s",
         f"{_COMMITS}::test_a_commit_on_revoke_blocks",
