@@ -108,7 +108,7 @@ class Prometheus:
     def __init__(self, directory: Path, port: int, rules: Path) -> None:
         self._directory = directory
         self._config = _CONFIG.format(port=port, rules=json.dumps(str(rules)))
-        self._port = _free_port()
+        self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Prometheus:
@@ -182,7 +182,8 @@ class Prometheus:
         return self._directory / "prometheus.log"
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

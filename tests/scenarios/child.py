@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from linear_retry import Journal, LinearConsumer, Strategy
 from linear_retry.consumer.clock import SystemClock
+from linear_retry.health import serve
 from linear_retry.testing import EventLog
 from tests.scenarios.handlers import OutageError, Script, Scripted
 from tests.scenarios.testimony import Testimony
@@ -27,6 +29,7 @@ class Role:
     script: Script = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     journals: list[str] = field(default_factory=list)
+    health_port: int | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -35,14 +38,16 @@ class Role:
 def main(role: Role) -> None:
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
     witness = EventLog(SystemClock().now_s, Testimony(Path(role.testimony)))
-    with LinearConsumer(
+    consumer = LinearConsumer(
         role.config | {"on_commit": witness.on_commit(role.member)},
         role.topics,
         strategy=Strategy(role.strategy),
         transient=OutageError,
         listeners=[witness.listener(role.member), *map(Journal, role.journals)],
         **role.options,
-    ) as consumer:
+    )
+    port = role.health_port
+    with consumer, nullcontext() if port is None else serve(consumer, port):
         consumer.run(witness.handler(role.member, Scripted(role.script)))
 
 

@@ -85,6 +85,7 @@ class Scene:
             strategy=self.strategy,
             script=script or {},
             journals=options.pop("journals", []),
+            health_port=options.pop("health_port", None),
             options={"dead_letters": self.letters, **options},
         )
         process = Process(role, self._directory / f"{name}.stderr", self._dies(name))

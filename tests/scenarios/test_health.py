@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
 
 from linear_retry import LinearConsumer, PermanentError, events
 from linear_retry.health import serve
 from linear_retry.kafka import Message
 from tests.kafka_operations import wait_until
+from tests.prometheus import free_port
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency, OutageError, PoisonError
@@ -41,6 +43,17 @@ def _ask(port: int, path: str) -> tuple[int, str]:
             return error.code, json.load(error)["state"]
 
 
+def _metrics(port: int) -> dict[str, set[tuple[str, ...]]]:
+    """Name to the other labels than the group, of what is not 0."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+        found: dict[str, set[tuple[str, ...]]] = {}
+        for sample in (sample for family in families for sample in family.samples if sample.value):
+            labels = tuple(text for name, text in sample.labels.items() if name != "group")
+            found.setdefault(sample.name, set()).add(labels)
+        return found
+
+
 def _brokers_lag(group: Scene, consumer: LinearConsumer) -> dict[tuple[str, int], int]:
     """End less committed, as other clients are told; of what the consumer has."""
     ends, committed = group.kafka.end_offsets(group.topic), group.committed()
@@ -58,30 +71,36 @@ def _raise(error: Exception) -> Any:
     return handle
 
 
-def test_three_that_stand_still(scene: SceneFactory) -> None:
-    """One waits for a dependency, the handler of one hangs, one has ended: each is told so.
+def test_four_that_stand_still(scene: SceneFactory) -> None:
+    """One waits for a dependency, the handler of one hangs, one has ended, one is killed.
 
-    The one that waits is alive and ready over three times max.poll.interval.ms, takes over what the
-    others had, and its lag is what the broker says.
+    Health and metrics tell them apart; of the killed one nothing answers. The one that waits is
+    alive and ready over three times max.poll.interval.ms, takes over what the others had, and its
+    lag is what the broker says.
     """
-    group = scene(3, strategy=[_HOUR_S], config=_IMPATIENT | _SHORT_SESSION)
+    group = scene(4, strategy=[_HOUR_S], config=_IMPATIENT | _SHORT_SESSION)
     hanging = threading.Event()
     members = {
         "open": group.join("open", _raise(OutageError("down"))),
         "stuck": group.join("stuck", lambda _: hanging.wait(60)),
         "dead": group.join("dead", _raise(PoisonError("bad")), on_permanent="stop"),
     }
+    port = free_port()
+    killed = group.spawn("killed", health_port=port)
     served = {name: serve(member.consumer, 0, "127.0.0.1") for name, member in members.items()}
     try:
         for name in members:
             wait_until(lambda: _has_one(group, members[name].consumer), f"{name} has a partition")  # noqa: B023
+        group.wait_for(events.Assigned, member="killed")
+        wait_until(lambda: (200, "consuming") == _ask(port, "/readyz"), "it was well")
+        killed.kill()
         begun_s = time.monotonic()
-        for number in range(3):
+        for number in range(4):
             group.produce(4, number)
         for name, member in members.items():
             wait_until(lambda: member.consumer.health().state == name, name, detail=group.story)  # noqa: B023
         waiting = members["open"].consumer
-        wait_until(lambda: len(waiting.lag()) == 3, "it has what the others had", 60.0)
+        wait_until(lambda: len(waiting.lag()) == 4, "it has what the others had", 60.0)
         wait_until(lambda: time.monotonic() - begun_s > 3 * _POLL_S, "three times the interval")
         told = {
             name: (_ask(one.port, "/livez"), _ask(one.port, "/readyz"))
@@ -92,10 +111,16 @@ def test_three_that_stand_still(scene: SceneFactory) -> None:
             "stuck": ((503, "stuck"), (503, "stuck")),
             "dead": ((503, "dead"), (503, "dead")),
         } == told
+        with pytest.raises(urllib.error.URLError):
+            _ask(port, "/livez")
+        seen = {name: _metrics(one.port) for name, one in served.items()}
+        assert [{(name,)} for name in seen] == [one["linear_retry_state"] for one in seen.values()]
+        for metric in ("linear_retry_ready", "linear_retry_open_circuits"):
+            assert ["open"] == [name for name, one in seen.items() if metric in one]
         assert "OutageError" in (waiting.health().error or "")
         assert "a handler was given" in members["stuck"].consumer.health().reason
         assert "PoisonError" in (members["dead"].consumer.health().error or "")
-        assert {(group.topic, number): 4 for number in range(3)} == waiting.lag(10)
+        assert {(group.topic, number): 4 for number in range(4)} == waiting.lag(10)
         assert _brokers_lag(group, waiting) == waiting.lag(10)
     finally:
         hanging.set()
