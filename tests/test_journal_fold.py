@@ -184,6 +184,31 @@ def test_narrow_scopes_are_circuits_of_their_own() -> None:
     assert 0 == view.counts.recoveries
 
 
+def test_what_is_there_twice_counts_once() -> None:
+    """A producer repeats what was not acknowledged."""
+    life, fold = Life("pod-1"), JournalFold()
+    told = [life.says(at_ms, e.LeakDropped(*_P0, at_ms)) for at_ms in (1, 2, 3)]
+    order = [told[0], told[2], told[0], told[1], told[2], told[1]]
+    assert [True, True, False, True, False, False] == [fold.take(entry) for entry in order]
+    view = fold.view(GROUP)
+    assert (3, 0, tuple(told)) == (view.counts.entries, view.missing, view.last_events)
+
+
+def test_a_word_that_comes_late_changes_nothing() -> None:
+    """A topic got more partitions: what was said of a circuit lies in two, and comes as it may."""
+    life = Life("pod-1")
+    told = [
+        life.says(1, e.Assigned((_P0,))),
+        life.says(2, opened(_P0, 7, 9000)),
+        life.says(3, failed(_P0, 7, 2, 9000)),
+        life.says(4, e.CircuitClosed(Scope(), "recovered", 1.0)),
+    ]
+    for count in (3, 4):
+        circuits = [_view(*order).circuits for order in itertools.permutations(told[:count])]
+        assert {4 - count} == {len(some) for some in circuits}
+        assert {2} >= {one.failures for some in circuits for one in some}
+
+
 def test_what_is_missing_is_told() -> None:
     """Numbers between the first and the last that were not seen; not what was before the first."""
     life = Life("pod-1")
