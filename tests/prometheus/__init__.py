@@ -78,6 +78,7 @@ def _fetched(directory: Path) -> Path:
         f"Dir::Cache={directory}",
         "APT::Sandbox::User=",
         "Acquire::Languages=none",
+        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
         "Acquire::Retries=3",
     )
     apt = ("apt-get", "-q", *(f"-o{option}" for option in options))
