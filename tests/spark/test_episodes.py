@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -23,14 +23,20 @@ from tests.spark.records import frame
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON_MS = 1_795_262_400_000
 REFUSED = "ConnectionError('refused')"
+ERRORS = {
+    "requests.exceptions.Timeout('1')": "requests.exceptions.Timeout",
+    "<shop.Odd, whose __repr__ raised an exception>": "shop.Odd",
+    "503 Service Unavailable": None,
+}
+Told: TypeAlias = tuple[int, Event]
 
 
 def _at(at_ms: int) -> datetime:
-    return EPOCH + timedelta(milliseconds=at_ms)
+    return EPOCH + timedelta(milliseconds=NOON_MS + at_ms)
 
 
-def _opened(retry_at_ms: int, scope: Scope | None = None, error: str = REFUSED) -> CircuitOpened:
-    return CircuitOpened(scope or Scope(), "orders", 3, 7, error, 1, 1.0, _at(retry_at_ms))
+def _opened(retry_at_ms: int, error: str = REFUSED) -> CircuitOpened:
+    return CircuitOpened(Scope(), "orders", 3, 7, error, 1, 1.0, _at(retry_at_ms))
 
 
 def _failed(retry_at_ms: int, failures: int = 2) -> ProbeFailed:
@@ -41,190 +47,189 @@ def _closed(outcome: CloseOutcome = "recovered", open_s: float = 1.0) -> Circuit
     return CircuitClosed(Scope(), outcome, open_s)
 
 
-def _letter(reason: str = "exhausted") -> events.DeadLettered:
-    return events.DeadLettered("orders", 3, 7, "dlq", "id", 1, reason, REFUSED, 3, ())
+def _letter() -> events.DeadLettered:
+    return events.DeadLettered("orders", 3, 7, "dlq", "id", 1, "exhausted", REFUSED, 3, ())
 
 
-def _life(*told: tuple[int, Event], instance: str = "a", first: int = 1) -> list[Entry]:
+def _life(group: str, *told: Told, instance: str = "a", first: int = 1) -> list[Entry]:
     return [
-        Entry(instance, number, NOON_MS + at_ms, "billing", "pod", event)
+        Entry(instance, number, NOON_MS + at_ms, group, "pod", event)
         for number, (at_ms, event) in enumerate(told, first)
     ]
 
 
-def _found(spark: SparkSession, *life: Entry) -> list[Row]:
+def _cases() -> Iterator[Entry]:
+    """Each group is the case of one test below."""
+    waited_out = (0, _opened(1000)), (1040, _failed(6040)), (6200, _failed(36_200, failures=3))
+    yield from _life("waited out", *waited_out, (36_900, _closed(open_s=36.9)))
+    yield from _life(
+        "outlasted", (0, _opened(1000)), (1040, _letter()), (1041, _closed("dead-lettered"))
+    )
+    unsent = events.DeadLetterFailed(Scope(), "orders", 3, 7, "dlq", "down", 1, 1.0, _at(1000))
+    yield from _life("unsent", (0, _opened(1000)), (0, unsent), (1040, _closed("dead-lettered")))
+    now = events.RetriedNow(Scope(), "orders", 3, 7, 1, 600.0)
+    yield from _life("early", (0, _opened(700_000)), (100_000, now), (100_200, _closed()))
+    revoked = events.Revoked((("orders", 3),))
+    yield from _life("taken away", (0, _opened(1000)), (500, revoked), (90_000, _closed()))
+    yield from _life("ends", (0, _opened(0)), (5, _opened(9)), (9, _closed()), first=100)
+    stopped = events.Stopped(False)
+    yield from _life("ends", (0, _opened(0)), (9, stopped), instance="b", first=200)
+    yield from _life("ends", (20, _opened(0)), instance="c", first=300)
+    yield from _life("ends", (30, _closed()), (31, _opened(99)), instance="d", first=400)
+    lossy = _life("lossy", (0, _opened(1000)), (1002, _closed()), (1003, _opened(2003)))
+    lossy += _life("lossy", (9000, _closed()), first=6)
+    yield from (*lossy, lossy[0], lossy[3])
+    for error in ERRORS:
+        yield from _life(f"type {error}", (0, _opened(0, error)))
+    yield from _life("letters only", (0, _letter()), (1, stopped))
+
+
+def _random_life(dice: random.Random, member: str, instance: str, at_ms: int) -> Iterator[Entry]:
+    """Anything that a consumer would say and more, with entries lost, and the clock set back."""
+    kind = dice.choice(["consumer", "consumer", "topic", "partition"])
+    for number in range(1, dice.randint(1, 25)):
+        at_ms += dice.choice([0, 1, 40, 1000, 60_000, -500])
+        event = _random_event(dice, kind, number, at_ms)
+        if dice.random() > 0.06:
+            yield Entry(instance, number, at_ms, "random", member, event)
+
+
+def _random_event(dice: random.Random, kind: Any, number: int, at_ms: int) -> Event:
+    place = dice.choice(["orders", "refunds"]), dice.randint(0, 1)
+    scope = Scope.of(kind, place)
+    held = scope, *place, number
+    retry_at = _at(at_ms - NOON_MS + dice.choice([0, 1000, 30_000]))
+    outcome: CloseOutcome = dice.choice(["recovered", "dead-lettered", "dropped"])
+    reason = dice.choice(["exhausted", "given-up"])
+    choices: dict[Event, float] = {
+        CircuitOpened(*held, REFUSED, number, 1.0, retry_at): 5,
+        ProbeFailed(*held, REFUSED, number, 1.0, retry_at): 5,
+        events.RetriedNow(*held, number, 2.0): 2,
+        CircuitClosed(scope, outcome, 2.5): 5,
+        events.DeadLetterFailed(*held, "dlq", REFUSED, 1, 1.0, retry_at): 1,
+        events.LimitReached(*held, REFUSED, number, 5, 1.0, retry_at): 1,
+        events.DeadLettered(*place, number, "dlq", "id", 1, reason, REFUSED, 3, ()): 3,
+        events.Revoked((place,)): 0.5,
+        events.Lost((place,), "fenced"): 0.5,
+        events.Stopped(True): 0.3,
+    }
+    return dice.choices([*choices], [*choices.values()])[0]
+
+
+def _disorder() -> list[Entry]:
+    """Of 400 lives of 300 members, from partitions that are read in any order, some twice."""
+    dice = random.Random(1)
+    told: list[Entry] = []
+    for number in range(400):
+        member, at_ms = f"pod-{dice.randint(1, 300)}", NOON_MS + dice.randint(0, 10**6)
+        told += _random_life(dice, member, f"life-{number}", at_ms)
+    told += dice.choices(told, k=100)
+    dice.shuffle(told)
+    return told
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> list[Row]:
+    """Of all that is told here, in one go: a job takes seconds."""
     records = [
-        Record("journal", 0, offset, NOON_MS, entry.key, encode(entry), ())
-        for offset, entry in enumerate(life)
+        Record("journal", 0, offset, NOON_MS, entry.key, encode(entry))
+        for offset, entry in enumerate([*_cases(), *_disorder()])
     ]
     return episodes(entries(frame(spark, records))).orderBy("sequence").collect()
 
 
-def _plain(value: Any) -> Any:
-    """As it can be compared and sorted."""
-    if isinstance(value, list | tuple):
-        return tuple(map(_plain, value))
-    return value
+def _of(rows: list[Row], group: str) -> list[Row]:
+    return [row for row in rows if row.group == group]
 
 
 # -- one of each kind -----------------------------------------------------------------------------
 
 
-def test_an_outage_that_was_waited_out(spark: SparkSession) -> None:
+def test_an_outage_that_was_waited_out(rows: list[Row]) -> None:
     """It lasted longer than to the last probe that failed, and no longer than to the next."""
-    [row] = _found(
-        spark,
-        *_life(
-            (0, _opened(NOON_MS + 1000)),
-            (1040, _failed(NOON_MS + 6040)),
-            (6200, _failed(NOON_MS + 36_200, failures=3)),
-            (36_900, _closed(open_s=36.9)),
-        ),
-    )
+    [row] = _of(rows, "waited out")
     assert ("closed", "recovered", 36.9) == (row.kind, row.outcome, row.open_s)
     assert (6040, 36_200) == (row.lower_ms, row.upper_ms)
-    assert ("orders", 3, 7, "ConnectionError") == (
-        *(row.message_topic, row.message_partition, row.message_offset),
-        row.error_type,
-    )
+    assert (NOON_MS, NOON_MS + 36_900) == (row.opened_at_ms, row.closed_at_ms)
+    held = row.message_topic, row.message_partition, row.message_offset
+    assert ("orders", 3, 7, "ConnectionError") == (*held, row.error_type)
     assert [(1000, 1040, 2), (6040, 6200, 3)] == [
         (probe.due_ms - NOON_MS, probe.at_ms - NOON_MS, probe.failures) for probe in row.probes
     ]
-    assert (NOON_MS, NOON_MS + 36_900) == (row.opened_at_ms, row.closed_at_ms)
 
 
-def test_an_outage_that_outlasted_the_strategy(spark: SparkSession) -> None:
-    """It lasted longer than to the last attempt, which is told by the letter; it has no end."""
-    [row] = _found(
-        spark,
-        *_life((0, _opened(NOON_MS + 1000)), (1040, _letter()), (1041, _closed("dead-lettered"))),
-    )
+def test_an_outage_that_outlasted_the_strategy(rows: list[Row]) -> None:
+    """It lasted longer than to the last attempt, of which the letter tells; it has no end."""
+    [row] = _of(rows, "outlasted")
     assert ("closed", "dead-lettered", 1) == (row.kind, row.outcome, row.letters)
     assert (1000, None) == (row.lower_ms, row.upper_ms)
 
 
-def test_a_letter_that_could_not_be_sent_is_no_outage(spark: SparkSession) -> None:
+def test_a_letter_that_could_not_be_sent_is_no_outage(rows: list[Row]) -> None:
     """The circuit was open for Kafka's sake: of the dependency it says nothing."""
-    failed = events.DeadLetterFailed(
-        *(Scope(), "orders", 3, 7, "dlq", "down", 1, 1.0), _at(NOON_MS + 1000)
-    )
-    [row] = _found(
-        spark,
-        *_life((0, _opened(NOON_MS + 1000)), (0, failed), (1040, _closed("dead-lettered"))),
-    )
+    [row] = _of(rows, "unsent")
     assert (1, None, None) == (row.letters_failed, row.lower_ms, row.upper_ms)
 
 
-def test_an_operator_may_be_early(spark: SparkSession) -> None:
+def test_an_operator_may_be_early(rows: list[Row]) -> None:
     """The good probe began when it was asked for, not when it was due."""
-    now = events.RetriedNow(Scope(), "orders", 3, 7, 1, 600.0)
-    [row] = _found(
-        spark, *_life((0, _opened(NOON_MS + 700_000)), (100_000, now), (100_200, _closed()))
-    )
+    [row] = _of(rows, "early")
     assert (0, 100_000) == (row.lower_ms, row.upper_ms)
 
 
-def test_what_was_taken_away_was_probed_later(spark: SparkSession) -> None:
+def test_what_was_taken_away_was_probed_later(rows: list[Row]) -> None:
     """After a rebalance another message may have been the good probe, and came when it came."""
-    revoked = events.Revoked((("orders", 3),))
-    [row] = _found(spark, *_life((0, _opened(NOON_MS + 1000)), (500, revoked), (90_000, _closed())))
+    [row] = _of(rows, "taken away")
     assert (0, 90_000) == (row.lower_ms, row.upper_ms)
 
 
-def test_how_episodes_end_is_told_apart(spark: SparkSession) -> None:
+def test_how_episodes_end_is_told_apart(rows: list[Row]) -> None:
     """Opened again, ended with the consumer, with another life of the member, or not at all."""
-    stopped = _life((0, _opened(NOON_MS)), (9, events.Stopped(False)), instance="b", first=200)
-    died = _life((20, _opened(NOON_MS)), instance="c", first=300)
-    still = _life((30, _closed()), (31, _opened(NOON_MS + 99)), instance="d", first=400)
-    twice = _life((0, _opened(NOON_MS)), (5, _opened(NOON_MS + 9)), (9, _closed()), first=100)
-    rows = _found(spark, *twice, *stopped, *died, *still)
+    found = [(row.sequence, row.kind, row.closed_at_ms is not None) for row in _of(rows, "ends")]
     assert [
-        *((100, "close_missing"), (101, "closed"), (200, "stopped"), (300, "restarted")),
-        *((400, "left_censored"), (401, "open")),
-    ] == [(row.sequence, row.kind) for row in rows]
-    ends = [row.closed_at_ms is not None for row in rows]
-    assert [False, True, False, False, True, False] == ends
+        (100, "close_missing", False),
+        (101, "closed", True),
+        (200, "stopped", False),
+        (300, "restarted", False),
+        (400, "left_censored", True),
+        (401, "open", False),
+    ] == found
 
 
-def test_where_entries_are_missing_nothing_is_known(spark: SparkSession) -> None:
+def test_where_entries_are_missing_nothing_is_known(rows: list[Row]) -> None:
     """Between an opening and the close of another one, there may have been any number of both."""
-    life = _life((0, _opened(NOON_MS + 1000)), (2, _closed()), (3, _opened(NOON_MS + 1003)))
-    life += _life((9000, _closed()), first=6)
-    whole, gap = _found(spark, *life, life[0], life[3])
-    assert ("closed", 0, 1000) == (whole.kind, whole.missing, whole.upper_ms + 998)
+    whole, gap = _of(rows, "lossy")
+    assert ("closed", 0, 0, 1000) == (whole.kind, whole.missing, whole.lower_ms, whole.upper_ms)
     assert ("closed", 2, None, None) == (gap.kind, gap.missing, gap.lower_ms, gap.upper_ms)
 
 
-@pytest.mark.parametrize(
-    ("error", "name"),
-    [
-        ("requests.exceptions.Timeout('1')", "requests.exceptions.Timeout"),
-        ("<shop.Odd, whose __repr__ raised an exception>", "shop.Odd"),
-        ("503 Service Unavailable", None),
-    ],
-)
+@pytest.mark.parametrize(("error", "name"), ERRORS.items())
 def test_the_type_of_an_error_is_read_where_it_is_told(
-    spark: SparkSession, error: str, name: str | None
+    rows: list[Row], error: str, name: str | None
 ) -> None:
     """An exception's `repr` begins with its type, unless its author chose otherwise."""
-    [row] = _found(spark, *_life((0, _opened(NOON_MS, error=error))))
+    [row] = _of(rows, f"type {error}")
     assert name == row.error_type
 
 
-def test_a_journal_without_episodes(spark: SparkSession) -> None:
-    """Letters without an open circuit are none."""
-    assert [] == _found(spark, *_life((0, _letter()), (1, events.Stopped(True))))
+def test_letters_without_an_open_circuit_are_no_episode(rows: list[Row]) -> None:
+    """A message may die without anything having waited."""
+    assert [] == _of(rows, "letters only")
 
 
 # -- against the law, told one entry at a time ----------------------------------------------------
 
 
-def _random_life(dice: random.Random, member: str, instance: str, at_ms: int) -> Iterator[Entry]:
-    """Mostly what a consumer would do, and then with entries lost, or out of time."""
-    kind = dice.choice(["consumer", "consumer", "topic", "partition"])
-    failures = 0
-    for number in range(1, dice.randint(1, 25)):
-        at_ms += dice.choice([0, 1, 40, 1000, 60_000, -500])
-        place = dice.choice(["orders", "refunds"]), dice.randint(0, 1)
-        scope = Scope.of(kind, place)  # type: ignore[arg-type]
-        retry_at, delay_s = _at(at_ms + dice.choice([0, 1000, 30_000])), 1.0
-        failures += 1
-        coordinates = (scope, *place, number)
-        wait = (REFUSED, failures, delay_s, retry_at)
-        event: Event = dice.choices(
-            [
-                CircuitOpened(*coordinates, *wait),
-                ProbeFailed(*coordinates, *wait),
-                events.RetriedNow(*coordinates, failures, 2.0),
-                CircuitClosed(scope, dice.choice(["recovered", "dead-lettered", "dropped"]), 2.5),
-                events.DeadLetterFailed(*coordinates, "dlq", REFUSED, 1, delay_s, retry_at),
-                events.LimitReached(*coordinates, REFUSED, failures, 5, delay_s, retry_at),
-                events.DeadLettered(
-                    *(*place, number, "dlq", "id", 1, dice.choice(["exhausted", "given-up"])),
-                    *(REFUSED, 3, ()),
-                ),
-                dice.choice([events.Revoked((place,)), events.Lost((place,), "fenced")]),
-                events.Stopped(True),
-            ],
-            [5, 5, 2, 5, 1, 1, 3, 1, 0.3],
-        )[0]
-        if dice.random() > 0.06:
-            yield Entry(instance, number, at_ms, "billing", member, event)
+def _plain(value: Any) -> Any:
+    """As it can be compared: a `Row` is a tuple."""
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_it_is_the_law(spark: SparkSession, seed: int) -> None:
-    """Of 300 lives of 200 members in any disorder, with losses and repeats: row by row the same."""
-    dice = random.Random(seed)
-    told: list[Entry] = []
-    for number in range(300):
-        member, at_ms = f"pod-{dice.randint(1, 200)}", NOON_MS + dice.randint(0, 10**6)
-        told += _random_life(dice, member, f"life-{number}", at_ms)
-    told += dice.choices(told, k=100)
-    dice.shuffle(told)
-    found = [_plain(tuple(row)) for row in _found(spark, *told)]
-    expected = [_plain(row) for row in expected_episodes(told)]
+def test_it_is_the_law(rows: list[Row]) -> None:
+    """Whatever is lost, told twice or out of time: row by row the same as one entry at a time."""
+    expected = [_plain(row) for row in expected_episodes(_disorder())]
     kinds = {row[6] for row in expected}
     assert {"closed", "close_missing", "stopped", "restarted", "open", "left_censored"} == kinds
-    assert any(row[-1] is not None for row in expected)
+    assert {True, False} == {row[-1] is None for row in expected}
+    found = map(_plain, _of(rows, "random"))
     assert sorted(map(repr, expected)) == sorted(map(repr, found))
