@@ -5,8 +5,9 @@ Which misbehaviour is which switch, and which is always there: `tests/fake/misbe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 
 from tests.fake.group_faults import GroupFaults
 from tests.fake.producer_faults import ProducerFaults
@@ -25,15 +26,15 @@ class Faults(ReadingFaults, GroupFaults, ProducerFaults):
 
     def left(self) -> list[str]:
         """What was switched on to be used up, and is not: it has not struck, or not so often."""
-        queues = [one.name for one in fields(self) if one.name.startswith("_")]
-        return [name[1:] for name in queues if _is_left(getattr(self, name))]
+        return [name[1:] for name in _used_up() if _is_left(getattr(self, name))]
+
+
+@cache
+def _used_up() -> list[str]:
+    return [one.name for one in fields(Faults) if one.name.startswith("_")]
 
 
 def _is_left(used_up: object) -> bool:
-    match used_up:
-        case Mapping():
-            return any(map(_is_left, used_up.values()))
-        case Sized():
-            return len(used_up) > 0
-        case _:
-            return bool(used_up)
+    if used_up and isinstance(used_up, Mapping):
+        return any(map(_is_left, used_up.values()))
+    return bool(used_up)

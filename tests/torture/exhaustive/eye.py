@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import marshal
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from hashlib import blake2b
@@ -58,9 +58,8 @@ class Eye:
         self._world = world
         self._naming = naming
         self._names: dict[object, int] = {key: place for place, key in enumerate(naming)}
-        self._topics: dict[str, str] = {}
-        for place, (topic, _) in enumerate(naming):
-            self._topics.setdefault(topic, f"topic {place}")
+        places = reversed([*enumerate(naming)])  # the first of a topic is the one that stays
+        self._topics = {topic: f"topic {place}" for place, (topic, _) in places}
         self._met: set[int] = set()
 
     def digest(self) -> bytes:
@@ -85,7 +84,9 @@ class Eye:
     def each(self, things: Iterable[Any]) -> Any:
         return tuple(
             [
-                thing if (kind := type(thing)) in _NAMELESS else _SEERS[kind](self, thing)
+                thing
+                if (kind := type(thing)) in _NAMELESS
+                else (_SEERS[kind](self, thing) if thing or kind not in _MOSTLY_EMPTY else ())
                 for thing in things
             ]
         )
@@ -203,6 +204,9 @@ def _partial(eye: Eye, thing: partial[Any]) -> Any:
 _ENTRIES = (Away, Begun, Committed, Disturbed, Ended, Kept, Said)
 
 _NAMELESS: frozenset[type] = frozenset({bool, int, float, bytes, type(None)})
+_MOSTLY_EMPTY: frozenset[type] = frozenset(
+    {dict, defaultdict, Counter, list, deque, set, frozenset}
+)
 
 
 class _Seers(dict[type, _Seer]):

@@ -52,6 +52,7 @@ class _Kept:
     attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=list)
     mappings: list[tuple[Any, Any]] = field(default_factory=list)
     sequences: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)
+    cells: list[tuple[CellType, Any]] = field(default_factory=list)
     others: list[tuple[_Restore, Any, Any]] = field(default_factory=list)
 
 
@@ -83,15 +84,24 @@ class Snapshot:
     def restore(self) -> None:
         """Everything is as it was. What was made since is forgotten where nobody outside has it."""
         for own, attributes in self._kept.attributes:
-            if own.keys() != attributes.keys():  # hardly ever
-                own.clear()
             own.update(attributes)
+            if len(own) != len(attributes):  # hardly ever
+                own.clear()
+                own.update(attributes)
+        # Most are empty, and were: that is looked at first.
         for thing, content in self._kept.mappings:
-            thing.clear()
-            thing.update(content)
+            if thing:
+                thing.clear()
+            if content:
+                thing.update(content)
         for thing, items in self._kept.sequences:
-            thing.clear()
-            thing.extend(items)
+            if thing:
+                thing.clear()
+            if items:
+                thing.extend(items)
+        for cell, held in self._kept.cells:
+            if cell.cell_contents is not held:
+                cell.cell_contents = held
         for restore, thing, content in self._kept.others:
             restore(thing, content)
 
@@ -129,7 +139,7 @@ def _keep_function(kept: _Kept, thing: FunctionType) -> Iterable[Any]:
 
 
 def _keep_cell(kept: _Kept, thing: CellType) -> Iterable[Any]:
-    kept.others.append((_restore_cell, thing, thing.cell_contents))
+    kept.cells.append((thing, thing.cell_contents))
     return (thing.cell_contents,)
 
 
@@ -198,10 +208,6 @@ def _slots(kind: type) -> Iterator[str]:
 
 
 # -- and back ------------------------------------------------------------------------------------
-
-
-def _restore_cell(cell: CellType, content: object) -> None:
-    cell.cell_contents = content
 
 
 def _restore_slots(names: tuple[str, ...], thing: Any, values: tuple[Any, ...]) -> None:
