@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from linear_retry.errors import LinearRetryError
@@ -39,9 +40,12 @@ class Lake:
     def table(self, name: str) -> DataFrame:
         """What was ingested so far. Raises `LakeError` where that is nothing."""
         root = f"{self.path}/{name}"
-        if not self._exists(root) or not self._names(root):
-            raise LakeError(f"{root}: nothing is there yet; run `linear-retry spark ingest` first")
-        return self.spark.read.option("basePath", root).parquet(root).drop("batch")
+        try:
+            return self.spark.read.option("basePath", root).parquet(root).drop("batch")
+        except AnalysisException as error:  # no such directory, or no file in it
+            raise LakeError(
+                f"{root}: nothing is there yet; run `linear-retry spark ingest` first"
+            ) from error
 
     def prepare(self, table: str, topic: str) -> None:
         """Make the directories. Raises `LakeError` where they cannot be written."""

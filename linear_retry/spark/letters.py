@@ -92,10 +92,10 @@ def _columns() -> list[Column]:
     garbled = F.coalesce(F.col("our garbage"), said.getField("garbled"))
     place = F.concat_ws("/", F.lit("foreign"), "topic", "partition", "offset")
     found = {each.column: F.when(is_ours, each.value()) for each in SAID}
+    found["exception_type"] = F.nullif(found["exception_type"], F.lit(""))
     found |= {name: F.coalesce(found[name], said.getField(name)) for name in _FOREIGN_TOO}
     found["id"] = F.coalesce(found["id"], place)
     found["generation"] = F.coalesce(found["generation"], F.lit(1)).cast("int")
-    found["exception_type"] = F.nullif(found["exception_type"], F.lit(""))
     found["escaped_headers"] = F.split(found["escaped_headers"], ",")
     for name in ("origin_timestamp_ms", "first_failure_ms", "last_failure_ms"):
         found[name] = F.nullif(found[name], F.lit(-1))

@@ -20,13 +20,11 @@ BATCH = 40
 
 
 class Mortal(Lake):
-    """A lake whose writer dies at the second batch that it adds."""
+    """A lake whose writer dies at the first batch that it adds."""
 
     point = ""
-    batches = 0
 
     def write(self, rows: DataFrame, place: str) -> None:
-        Mortal.batches += 1
         self._reached(POINTS[0])
         super().write(rows, place)
 
@@ -36,7 +34,7 @@ class Mortal(Lake):
         self._reached(POINTS[2])
 
     def _reached(self, point: str) -> None:
-        if point == Mortal.point and Mortal.batches == 2:
+        if point == Mortal.point:
             os.killpg(0, signal.SIGKILL)
 
 

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
 from linear_retry.dead_letter import Record
+
+T = TypeVar("T")
 
 _SCHEMA = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
     "headers array<struct<key: string, value: binary>>"
 )
 _AT = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+class Many(list[T]):
+    """A list that is not printed: a property that fails says itself what it failed of."""
+
+    def __repr__(self) -> str:
+        return f"{len(self)} of them"
 
 
 def frame(spark: SparkSession, records: Iterable[Record]) -> DataFrame:

@@ -16,7 +16,7 @@ from linear_retry.events import CloseOutcome, Event
 from linear_retry.journal_entry import Entry, Unreadable, encode, read_entry
 from linear_retry.scope import Partition, Scope
 from linear_retry.spark.entries import entries
-from tests.spark.records import frame
+from tests.spark.records import Many, frame
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _WHOLE = st.integers(-(2**63), 2**63 - 1)
@@ -78,9 +78,9 @@ def _rows(spark: SparkSession, values: list[bytes | None]) -> list[Row]:
     return entries(frame(spark, records)).collect()
 
 
-@given(st.lists(_values(), min_size=60, max_size=200))
+@given(st.lists(_values(), min_size=60, max_size=200).map(Many))
 @settings(
-    max_examples=4,
+    max_examples=3,
     phases=[Phase.explicit, Phase.generate],  # a smaller example is another job of seconds
     suppress_health_check=list(HealthCheck),
 )

@@ -14,7 +14,7 @@ from linear_retry.dlq.letter import NONE, OURS, Letter, read_letter
 from linear_retry.header_text import Header
 from linear_retry.spark.letters import SAID, dead_letters
 from tests.dlq.letters import RECORDS, our_record, our_records
-from tests.spark.records import frame
+from tests.spark.records import Many, frame
 
 _NUMBERS = {
     0: [b"\0\0\0\x07", b"\xff\xff\xff\xfe", b"\x80\0\0\0", b"\0", b"\0" * 8, b"\xff" * 40, b""],
@@ -61,9 +61,9 @@ _FOREIGN_RECORDS = st.builds(
 )
 
 
-@given(st.lists(RECORDS | our_records() | _FOREIGN_RECORDS, min_size=60, max_size=200))
+@given(st.lists(RECORDS | our_records() | _FOREIGN_RECORDS, min_size=60, max_size=200).map(Many))
 @settings(
-    max_examples=5,
+    max_examples=3,
     phases=[Phase.explicit, Phase.generate],  # a smaller example is another job of seconds
     suppress_health_check=list(HealthCheck),
 )
