@@ -192,6 +192,29 @@ def test_waits_and_the_dead_letter_at_their_end(fake: FakeKafka) -> None:
     assert [1, 2, 3, 1] == _attribute(traced.spans, "linear_retry.attempt")
 
 
+def test_a_letter_that_is_not_taken(fake: FakeKafka) -> None:
+    """Its message waits on for that; the handler is not called again, so there is no other span."""
+    traced = Traced(fake, strategy=Strategy([1]))
+    errors = [OutageError("once"), OutageError("twice")]
+
+    def handle(_: Message) -> None:
+        if len(errors) == 1:
+            del fake.topics[LETTERS]
+            fake.clock.at(60, traced.consumer.stop)
+        raise errors.pop(0)
+
+    traced.run(9, handle)
+    assert ["CircuitOpened", "DeadLetterFailed"] == [list(_events(one))[-1] for one in traced.spans]
+    assert 1.0 == _events(traced.spans[1])["DeadLetterFailed"]["linear_retry.delay_s"]
+
+
+def test_a_message_that_is_skipped(fake: FakeKafka) -> None:
+    """Loss by choice is seen in the trace too."""
+    traced = Traced(fake, on_permanent="skip")
+    traced.run(2, failing(PoisonError()))
+    assert ["exception", "Skipped"] == list(_events(traced.spans[0]))
+
+
 def test_the_time_of_a_failed_attempt_is_the_handlers(fake: FakeKafka) -> None:
     """Its span is ended later, when the wait is known; that is no time of the handler's."""
     traced = Traced(fake)
