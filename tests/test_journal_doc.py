@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 from linear_retry.events import CloseOutcome, Event
-from linear_retry.journal_entry import Entry, encode, read_entry
+from linear_retry.journal_entry import DEFAULT_TOPIC, Entry, encode, read_entry
+from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.scope import Partition, Scope
+from tests.journal_story import GROUP, outage, write
 from tests.markdown import blocks, code, page, table
 
 _PAGE = "docs/journal.md"
@@ -84,10 +87,16 @@ def test_the_example_is_an_entry() -> None:
 
 
 def test_the_code_runs() -> None:
-    """Both blocks, as they are; what the second makes of the example."""
+    """Every block, as it is; what they make of the example, and of a journal."""
     names: dict[str, Any] = {}
     for block in blocks(page(_PAGE), "python"):
         exec(block, names)
     (example,) = blocks(page(_PAGE), "json")
     assert names["opened"](example.encode()).startswith("billing pod-1: CircuitOpened(scope=")
     assert names["opened"](b"garbled") is None
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic(DEFAULT_TOPIC)
+        write(kafka, DEFAULT_TOPIC, outage(time.time_ns() // 1_000_000))
+        first, second = names["open_circuits"](kafka.bootstrap, GROUP)
+    assert "pod-1: orders[0]@1042, again" == first
+    assert "billing-consumer" in second

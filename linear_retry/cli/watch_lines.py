@@ -46,7 +46,7 @@ class Lines:
         self._say_what_is_amiss(trouble)
 
     def _say_what_is_amiss(self, trouble: str | None) -> None:
-        for sentence in telling.troubles(self._fold, self._fold.view(self._group)):
+        for sentence in telling.troubles(self._fold, [self._fold.view(self._group)]):
             if sentence not in self._said:
                 self._said.add(sentence)
                 typer.echo(sentence, err=True)

@@ -97,7 +97,7 @@ class Screen:
         second = Text(f"members: {counts}; {_counted(view.counts)}")
         if not view.members:
             second = Text(unknown(self._group, self._fold, self._topic), "yellow")
-        amiss = [Text(one, "yellow") for one in telling.troubles(self._fold, view)]
+        amiss = [Text(one, "yellow") for one in telling.troubles(self._fold, [view])]
         if self._trouble is not None:
             amiss.append(Text(away(self._trouble), "bold red"))
         return [_cut(first), second, *amiss]

@@ -63,7 +63,8 @@ def kafka(now_ms: int) -> Iterator[EmbeddedKafka]:
         write(broker, DEFAULT_TOPIC, [*outage(now_ms), *others])
         entry = encode(Life("g-1").says(now_ms, opened(("orders", 0), 1, now_ms + 9000)))
         later = entry.replace(b'"v":1', b'"v":2')
-        broker.produce("garbled", [b"{", None, later, b"\xff", entry, b'{"v":1}'])
+        gap = entry.replace(b"g-1/1", b"g-1/4")
+        broker.produce("garbled", [b"{", None, later, b"\xff", entry, gap, b'{"v":1}'])
         yield broker
 
 
@@ -139,7 +140,8 @@ def test_what_is_no_entry_is_counted(kafka: EmbeddedKafka) -> None:
     """And does not hide what is one; what a later release wrote is told as that."""
     said = _run(kafka, "--journal", "garbled")
     assert (0, ["g-1"]) == (said.code, [row[1] for row in said.rows[1:]])
-    newer, unreadable = said.err.splitlines()
+    missing, newer, unreadable = said.err.splitlines()
+    assert "2 events are not in the journal: dropped" == missing
     assert newer.startswith("1 record is of a later release")
     assert unreadable.startswith("4 records are no entries of a journal")
 

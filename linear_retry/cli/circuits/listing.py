@@ -29,12 +29,13 @@ def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) 
     with Bar(f"reading {reading.topic}") as bar:
         for found in reading.so_far(bar):
             fold.take(found)
-    for trouble in telling.troubles(fold):
+    groups = fold.groups if group is None else (group,)
+    views = [fold.view(name) for name in groups]
+    for trouble in telling.troubles(fold, views):
         typer.echo(trouble, err=True)
     if group is not None and group not in fold.groups:
         fail(unknown(group, fold, reading.topic), NO_SUCH_GROUP)
-    groups = fold.groups if group is None else (group,)
-    rows = [(name, circuit) for name in groups for circuit in fold.view(name).circuits]
+    rows = [(view.group, circuit) for view in views for circuit in view.circuits]
     _write(rows, as_json=as_json)
     if not groups:
         typer.echo(f"no group has said anything in {reading.topic} in this time", err=True)

@@ -82,10 +82,10 @@ def _runs(numbers: Iterable[int]) -> Iterable[str]:
         yield f"{first}-{rest[-1]}" if rest else str(first)
 
 
-def troubles(fold: JournalFold, view: GroupView | None = None) -> Iterable[str]:
+def troubles(fold: JournalFold, views: Iterable[GroupView]) -> Iterable[str]:
     """What keeps the picture from being whole, in sentences."""
-    if view is not None and view.missing:
-        yield f"{_many(view.missing, 'event is', 'events are')} not in the journal: dropped"
+    if missing := sum(view.missing for view in views):
+        yield f"{_many(missing, 'event is', 'events are')} not in the journal: dropped"
     if fold.newer:
         yield (
             f"{_many(fold.newer, 'record is', 'records are')} of a later release of linear-retry "
