@@ -108,14 +108,11 @@ class Eye:
 
     def mapping(self, thing: Mapping[Any, Any]) -> Any:
         seers = _SEERS  # looked up once: most that is looked at are small mappings
-        return tuple(
-            sorted(
-                [
-                    (seers[type(key)](self, key), seers[type(held)](self, held))
-                    for key, held in thing.items()
-                ]
-            )
-        )
+        pairs = [
+            (seers[type(key)](self, key), seers[type(held)](self, held))
+            for key, held in thing.items()
+        ]
+        return tuple(sorted(pairs))
 
     def place(self, topic: str | None, partition: int | None) -> Any:
         return self.pair_or_more((topic or "", partition))
