@@ -276,8 +276,6 @@ def test_every_module_can_be_imported_by_itself() -> None:
 # -- where exceptions end, and where lines are written -------------------------------------------
 
 _CATCHES = {
-    # What the handler of a user's test raises is written down, and goes on.
-    ("testing.event_log", "attempting", "Exception"),
     # The handler's call: whatever a user may raise is an outcome.
     ("consumer.attempting", "attempt_all", "Exception"),
     ("consumer.async_attempting", "attempt_all", "Exception"),
