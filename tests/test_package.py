@@ -79,6 +79,7 @@ _PURE = {
     "header_text",
     "journal_entry",
     "journal_fold",
+    "journal_life",
     "oversized",
     "small_file",
     "schedule",

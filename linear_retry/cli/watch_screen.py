@@ -68,7 +68,7 @@ class Screen:
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
-        self._console.print(self.picture(), height=None)
+        self._console.print(self.picture())
 
     def show(self, news: Sequence[Entry], trouble: str | None) -> None:
         now_s, size = time.monotonic(), self._console.size

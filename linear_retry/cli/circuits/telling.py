@@ -45,7 +45,7 @@ def message(circuit: OpenCircuit) -> str:
 
 
 def failures(circuit: OpenCircuit) -> str:
-    """How often it has failed; where that is over, how often its letter has."""
+    """How often it has failed, where anybody has said."""
     return "-" if circuit.failures is None else str(circuit.failures)
 
 
