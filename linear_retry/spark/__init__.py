@@ -5,12 +5,15 @@ Needs the extra `spark` (pip install 'linear-retry[spark]') and Java 17.
 
 from linear_retry.spark.ingest import Ingested, ingest
 from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
+from linear_retry.spark.outages import OUTAGES, outages
 
 __all__ = [
     "DEAD_LETTERS",
     "JOURNAL",
+    "OUTAGES",
     "Ingested",
     "Lake",
     "LakeError",
     "ingest",
+    "outages",
 ]

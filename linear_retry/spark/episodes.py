@@ -1,6 +1,6 @@
 """Which episodes does the journal tell: how long was each circuit open, and what became of it?
 
-Their columns are in `docs/spark.md`. An episode begins with `CircuitOpened` and ends with
+Their columns are in docs/outages.md. An episode begins with `CircuitOpened` and ends with
 `CircuitClosed` of the same scope in the same life (instance) of a member. What is not told is not
 guessed; `kind` says so:
 
@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+
+KINDS = ("closed", "close_missing", "stopped", "restarted", "open", "left_censored")
 
 _MEMBER = ("group", "member")
 _LIFE = (*_MEMBER, "instance")

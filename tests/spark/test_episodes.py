@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from typer.testing import CliRunner
 
 from linear_retry import events
+from linear_retry.cli import app
 from linear_retry.dead_letter import Record
 from linear_retry.events import CircuitClosed, CircuitOpened, CloseOutcome, Event, ProbeFailed
 from linear_retry.journal_entry import Entry, encode
 from linear_retry.scope import Scope
 from linear_retry.spark.entries import entries
-from linear_retry.spark.episodes import episodes
+from linear_retry.spark.episodes import KINDS
+from linear_retry.spark.lake import JOURNAL, Lake
+from linear_retry.spark.outages import OUTAGES
+from tests.markdown import blocks, code, page, table
 from tests.spark.expected_episodes import expected_episodes
 from tests.spark.records import frame
 
+# The fixtures here end before that of conftest.py begins, which does this for a single test.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON_MS = 1_795_262_400_000
+NOON = EPOCH + timedelta(milliseconds=NOON_MS)
 REFUSED = "ConnectionError('refused')"
 ERRORS = {
     "requests.exceptions.Timeout('1')": "requests.exceptions.Timeout",
@@ -32,7 +44,7 @@ Told: TypeAlias = tuple[int, Event]
 
 
 def _at(at_ms: int) -> datetime:
-    return EPOCH + timedelta(milliseconds=NOON_MS + at_ms)
+    return NOON + timedelta(milliseconds=at_ms)
 
 
 def _opened(retry_at_ms: int, error: str = REFUSED) -> CircuitOpened:
@@ -129,13 +141,29 @@ def _disorder() -> list[Entry]:
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession) -> list[Row]:
-    """Of all that is told here, in one go: a job takes seconds."""
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """With all that is told here: a job takes seconds."""
+    made = Lake(spark, str(tmp_path_factory.mktemp("outages")))
     records = [
         Record("journal", 0, offset, NOON_MS, entry.key, encode(entry))
         for offset, entry in enumerate([*_cases(), *_disorder()])
     ]
-    return episodes(entries(frame(spark, records))).orderBy("sequence").collect()
+    made.keep(entries(frame(spark, records)), JOURNAL, "journal", 0)
+    return made
+
+
+@pytest.fixture(scope="module")
+def kinds(lake: Lake) -> dict[str, int]:
+    """As the command tells them that made the table."""
+    result = CliRunner().invoke(app, ["spark", "outages", "--lake", f"{lake.path}/", "--json"])
+    assert (0, "") == (result.exit_code, result.stderr)
+    found: dict[str, int] = json.loads(result.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def rows(lake: Lake, kinds: dict[str, int]) -> list[Row]:
+    return lake.table(OUTAGES).orderBy("sequence").collect()
 
 
 def _of(rows: list[Row], group: str) -> list[Row]:
@@ -228,8 +256,57 @@ def _plain(value: Any) -> Any:
 def test_it_is_the_law(rows: list[Row]) -> None:
     """Whatever is lost, told twice or out of time: row by row the same as one entry at a time."""
     expected = [_plain(row) for row in expected_episodes(_disorder())]
-    kinds = {row[6] for row in expected}
-    assert {"closed", "close_missing", "stopped", "restarted", "open", "left_censored"} == kinds
+    assert set(KINDS) == {row[6] for row in expected}
     assert {True, False} == {row[-1] is None for row in expected}
-    found = map(_plain, _of(rows, "random"))
+    found = [_plain(tuple(row)[:-1]) for row in _of(rows, "random")]  # without its date
     assert sorted(map(repr, expected)) == sorted(map(repr, found))
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+
+def test_how_many_there_are_is_told(rows: list[Row], kinds: dict[str, int]) -> None:
+    """Of each kind, in the order of the page; together they are all rows."""
+    assert Counter(row.kind for row in rows) == Counter(kinds)
+    assert {NOON.date()} == {row.date for row in rows}
+
+
+def test_the_page_has_every_column_and_kind(rows: list[Row]) -> None:
+    """docs/outages.md names them in the table's order."""
+    told = page("docs/outages.md")
+    assert [name for row in table(told, "column") for name in code(row[0])] == rows[0].__fields__
+    assert [name for row in table(told, "kind") for name in code(row[0])] == list(KINDS)
+
+
+def test_the_page_turns_outages_into_delays(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its code proposes delays, and says what they save."""
+    (python,) = blocks(page("docs/outages.md"), "python")
+    exec(compile(python, "outages.md", "exec"), {})
+    delays, saved = capsys.readouterr().out.splitlines()
+    assert delays.startswith("(")
+    assert saved.startswith("Mean(mean=")
+
+
+def test_without_a_journal_there_are_no_outages(spark: SparkSession, tmp_path: Path) -> None:
+    """It says what to run first."""
+    result = CliRunner().invoke(app, ["spark", "outages", "--lake", str(tmp_path)])
+    assert (3, "") == (result.exit_code, result.stdout)
+    assert f"{tmp_path}/journal: nothing is there yet" in result.stderr
+    assert "run `linear-retry spark ingest` first" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"closed": 5, "stopped": 0, "open": 2}, "outages: 7 rows (5 closed, 2 open)\n"),
+        ({"closed": 1, "open": 0}, "outages: 1 row (1 closed)\n"),
+        ({"closed": 0, "open": 0}, "outages: 0 rows\n"),
+    ],
+)
+def test_what_is_there_is_said(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, made: dict[str, int], said: str
+) -> None:
+    """In a line, and of kinds that there are."""
+    monkeypatch.setattr("linear_retry.cli.spark.outages.run", lambda lake: made)
+    result = CliRunner().invoke(app, ["spark", "outages", "--lake", "lake"])
+    assert (0, said) == (result.exit_code, result.stdout)

@@ -80,6 +80,34 @@ def ingest(
         )
 
 
+@app.command()
+def outages(
+    lake: Annotated[
+        str, typer.Option(metavar="DIR", help="Where the tables are: a directory, or a URI.")
+    ],
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Spark's master; local[*] unless it says otherwise."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object: how many of each kind.")
+    ] = False,
+) -> None:
+    """Make the table `outages` of the journal: each time a circuit was open, and how it ended.
+
+    It is made anew of all that was ingested. docs/outages.md has its columns and kinds.
+
+    Example: linear-retry spark outages --lake lake
+
+    Exit codes: 0, done; 2, wrong usage; 3, no journal was ingested, the lake cannot be written, or
+    there is no Java or PySpark; 130, Ctrl-C.
+    """
+    with told(), _needing_pyspark():
+        from linear_retry.cli.spark.outages import outages as run
+
+        run(lake, master=master, as_json=as_json)
+
+
 @contextmanager
 def _needing_pyspark() -> Iterator[None]:
     try:

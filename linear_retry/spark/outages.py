@@ -1,0 +1,32 @@
+"""How do the episodes that the journal tells get into the lake?"""
+
+from __future__ import annotations
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+
+from linear_retry.spark.episodes import KINDS, episodes
+from linear_retry.spark.lake import JOURNAL, Lake
+from linear_retry.spark.records import date_of
+
+OUTAGES = "outages"
+
+_LAST_MS = 253_402_300_799_999  # the year 9999: what most readers of Parquet can hold
+
+
+def outages(lake: Lake) -> dict[str, int]:
+    """Make the table `outages` anew of all that is in `journal`; how many there are of each kind.
+
+    Until it is written the old one stays. Killed in the instant between the two, there is none:
+    call it again. Raises `LakeError` where no journal was ingested, or the lake cannot be written.
+    """
+    found, counted = episodes(lake.table(JOURNAL)), Observation()
+    at_ms = F.coalesce("opened_at_ms", "last_at_ms")
+    at = F.when(at_ms.between(0, _LAST_MS), F.timestamp_millis(at_ms))
+    dated = found.withColumn("date", date_of(at)).observe(
+        counted, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS)
+    )
+    unfinished = f"{lake.path}/_unfinished/{OUTAGES}"
+    lake.write(dated, unfinished)
+    lake.publish(unfinished, f"{lake.path}/{OUTAGES}")
+    return dict(counted.get)
