@@ -28,6 +28,7 @@ from linear_retry import (
     StrategyError,
 )
 from linear_retry.events import CircuitOpened, DeadLettered
+from linear_retry.otel import Tracing
 
 
 def handler(message: Message) -> None:
@@ -165,6 +166,16 @@ def own_loop(consumer: LinearConsumer) -> int:
     return 0
 
 
+async def traced(consumer: LinearConsumer, tracing: Tracing) -> None:
+    consumer.run(tracing.traced(handler))
+    consumer.run(tracing.traced(functools.partial(with_more, url="http://ledger")))
+    await consumer.run_async(tracing.traced(awaited))
+    await consumer.run_async(tracing.traced(giving_a_future))
+    for attempt in consumer:
+        with tracing.attempt(attempt) as message:
+            assert_type(message, Message)
+
+
 def looking(consumer: LinearConsumer) -> None:
     assert_type(consumer.circuits, Mapping[Scope, CircuitView])
     view = consumer.circuits[Scope()]
@@ -198,7 +209,7 @@ def listener(event: Event) -> None:
 
 
 def listeners() -> tuple[Listener, ...]:
-    return (listener, print)
+    return (listener, print, Tracing())
 
 
 def errors() -> None:
