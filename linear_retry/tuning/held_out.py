@@ -11,7 +11,7 @@ import numpy.typing as npt
 from linear_retry.tuning.lengths import Estimate, estimate
 from linear_retry.tuning.outages import Numbers, Outages
 
-_AT_ONCE = 100
+_DRAWN_AT_ONCE = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +101,17 @@ def means(
     np.add.at(sums, which, np.column_stack([values, np.ones(len(values))]))
     drawn = [
         dice.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), some) @ sums
-        for some in _parts(resamples)
+        for some in _parts(resamples, max(1, _DRAWN_AT_ONCE // len(sums)))
     ]
     totals = np.vstack(drawn)
     low, high = np.percentile(totals[:, :-1] / totals[:, -1:], [2.5, 97.5], axis=0)
     return [Mean(*map(float, of)) for of in zip(values.mean(axis=0), low, high, strict=True)]
 
 
-def _parts(resamples: int) -> list[int]:
-    """At most a hundred at a time: each needs a number for every outage."""
-    full, rest = divmod(resamples, _AT_ONCE)
-    return [_AT_ONCE] * full + [rest] * (rest > 0)
+def _parts(resamples: int, at_once: int) -> list[int]:
+    """Not all at a time: each draws a number for every outage."""
+    full, rest = divmod(resamples, at_once)
+    return [at_once] * full + [rest] * (rest > 0)
 
 
 def _costs_at(ends_ms: Numbers, moments_ms: Numbers, probe_cost_ms: float) -> Numbers:
