@@ -55,6 +55,23 @@ _EXHAUSTED = [
 
 HOLD = {
     "nothing happens": [],
+    "two have it at once, and the next owner begins where the second was": [
+        *life(attempt(1, 0), attempt(1, 1), *BOTH)[:-3],
+        assigned(2, P0, member="two"),
+        Committed(2, "one", {P0: 2}),
+        revoked(2),
+        stopped(2),
+        *attempt(2, 0, member="two"),
+        Committed(3, "two", {P0: 1}),
+        revoked(3, P0, member="two"),
+        stopped(3, "two"),
+        assigned(3, member="three"),
+        *attempt(4, 1, member="three"),
+        Committed(4, "three", {P0: 1}),
+        *attempt(4, 2, member="three"),
+        committed(5, 3, 2),
+        stopped(5, "three"),
+    ],
     "all are done": life(attempt(1, 0), attempt(1, 1), attempt(1, 2), *BOTH),
     "one is retried": life(_RETRIED, attempt(2, 1), attempt(2, 2), *BOTH),
     "one is exhausted": life(_EXHAUSTED, attempt(3, 1), attempt(3, 2), *BOTH),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from linear_retry import events
 from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Begun, Committed, Ended, Entry, Said
+from linear_retry.testing.event_log import Begun, Committed, Died, Ended, Entry, Said
 from linear_retry.testing.guarantees.done import DONE_BY_EVENT, Done, runs_done_by
 from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
@@ -18,10 +19,14 @@ class CommittedOnlyDone(Guarantee):
     Offsets that one member was told of are compared with each other, those looked up likewise: the
     answer to a commit may be late. With those of others a member's are compared from when it was
     given the partition: what it commits then is no less than what was committed before, unless it
-    may be the late answer to a commit that it sent when it had the partition earlier.
+    may be the late answer to a commit that it sent when it had the partition earlier. Nothing is
+    compared with what was committed while two had it: they began where the other had not been yet.
     """
 
-    _passes_over = all_but(Begun, Ended, Committed, events.Assigned, *DONE_BY_EVENT)
+    _passes_over = all_but(
+        *(Begun, Ended, Committed, Died, *DONE_BY_EVENT),
+        *(events.Assigned, events.Revoked, events.Lost, events.Stopped),
+    )
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
         """`visible`: the offsets that a reader finds, or would have found before retention."""
@@ -33,6 +38,7 @@ class CommittedOnlyDone(Guarantee):
         self._at_start: dict[tuple[str, Partition], tuple[int, Committed]] = {}
         self._reached: dict[tuple[str, Partition], int] = {}
         self._earlier: dict[tuple[str, Partition], int] = {}
+        self._owners: defaultdict[Partition, set[str]] = defaultdict(set)
         self._last: dict[Partition, Entry] = {}
         self._done = Done()
 
@@ -45,6 +51,10 @@ class CommittedOnlyDone(Guarantee):
                 self._last[entry.place[:2]] = entry
             case Said(_, member, events.Assigned(partitions)):
                 self._begin(member, partitions)
+            case Said(_, member, events.Revoked() | events.Lost() as event):
+                self._end(member, event.partitions)
+            case Said(_, member, events.Stopped()) | Died(_, member):
+                self._end(member, self._owners)
             case Committed():
                 for partition, next_offset in entry.offsets.items():
                     self._only_done(partition, next_offset, entry)
@@ -59,6 +69,13 @@ class CommittedOnlyDone(Guarantee):
                 self._at_start[key] = self._highest[partition]
             if key in self._reached:
                 self._earlier[key] = max(self._reached[key], self._earlier.get(key, 0))
+            self._owners[partition].add(member)
+            if len(self._owners[partition]) > 1:
+                self._highest.pop(partition, None)
+
+    def _end(self, member: str, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            self._owners[partition].discard(member)
 
     def _only_done(self, partition: Partition, next_offset: int, entry: Committed) -> None:
         visible, done = self._visible.get(partition, []), self._done.in_partition(partition)
@@ -85,7 +102,9 @@ class CommittedOnlyDone(Guarantee):
             text = f"{_name(partition)} was committed up to {before[0]}{whose}, then by "
             text += f"{entry.member}, who was given it after that, up to {next_offset}"
             self._break(text, before[1], entry, partition=partition)
-        if next_offset >= self._highest.get(partition, (0,))[0]:
+        owners = self._owners[partition]
+        is_shared = len(owners) > 1 or (entry.member and owners - {entry.member})
+        if not is_shared and next_offset >= self._highest.get(partition, (0,))[0]:
             self._highest[partition] = next_offset, entry
 
 

@@ -102,7 +102,7 @@ FOLLOWS: Names = {
     "circuits.Circuits": ("_breakers", "_places", "_shown", "views"),
     "circuits.Held": ("epoch",),
     "reading.Reading": ("deadline_s",),
-    "commits.CommittedOnlyDone": ("_checked", "_done"),
+    "commits.CommittedOnlyDone": ("_checked", "_done", "_owners"),
     "order.InOrder": ("_first_undone",),
 }
 """What is computed of what is seen. A message is held only as long as its epoch lasts: whatever
