@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.query import StreamingQuery
 
-from linear_retry.errors import BrokerError
+from linear_retry.errors import BrokerError, ConfigurationError, LinearRetryError
 from linear_retry.spark.entries import entries
 from linear_retry.spark.kafka_options import java_keys
 from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
@@ -25,6 +25,7 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 MAX_OFFSETS = 1_000_000
 _LOOK_S = 1
+_CAUSE = re.compile(r"^(?:Caused by: )?([\w.$]*(?:Error|Exception)\b.*)$", re.MULTILINE)
 _OPTIONS = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
@@ -75,6 +76,8 @@ def ingest(
     sources = found(config, wanted(dead_letters, journal))
     options = {**java_keys(config), "maxOffsetsPerTrigger": str(max_offsets)}
     into = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
+    if not into.path:
+        raise ConfigurationError(f"{lake!r} is no directory for a lake; name one of its own")
     for source in sources:  # all of them, before the first is begun
         into.prepare(source.table, source.topic)
         claim(into, source)
@@ -134,7 +137,7 @@ class _Run:
         try:
             return bool(self._query.awaitTermination(_LOOK_S))
         except StreamingQueryException as error:
-            raise self._failure or BrokerError(f"{self._source.topic}: {_reason(error)}") from error
+            raise self._failure or _failure(self._source.topic, error) from error
         finally:
             self._note_starts()
 
@@ -192,8 +195,10 @@ def _offsets(told: str) -> dict[int, int]:
     return {int(number): int(offset) for number, offset in pairs}
 
 
-def _reason(error: StreamingQueryException) -> str:
+def _failure(topic: str, error: StreamingQueryException) -> LinearRetryError:
     """The last of the causes that Spark lists, in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by: ")]
-    return (causes or lines)[-1].removeprefix("Caused by: ")[:500]
+    told = str(error).partition("=== Streaming Query ===")[0]
+    causes = _CAUSE.findall(told) or told.splitlines()[:1]
+    reason = causes[-1][:500]
+    kind = BrokerError if "org.apache.kafka" in reason else LakeError
+    return kind(f"{topic} cannot be ingested any further: {reason}")

@@ -131,8 +131,7 @@ class Lake:
         self._call(place, "delete", True)
 
     def _rename(self, place: str, target: str) -> None:
-        files, path = self._at(place)
-        if not files.rename(path, self._at(target)[1]):
+        if not self._call(place, "rename", self._at(target)[1]):
             raise LakeError(f"{place}: cannot be renamed to {target}; does it exist already?")
 
     def _read(self, place: str) -> str:

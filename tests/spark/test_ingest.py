@@ -121,6 +121,41 @@ def test_killed_at_any_point_each_letter_is_there_once(
     assert sorted(written) == sorted(map(tuple, by_spark))
 
 
+class _Failing(Lake):
+    """A lake in which nothing can be published."""
+
+    error: Exception
+
+    def publish(self, unfinished: str, target: str) -> None:
+        raise _Failing.error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (LakeError("the disk is full"), "^the disk is full$"),
+        (ValueError("a bug"), "^topic-[0-9]+ cannot be ingested any further: .*a bug"),
+    ],
+)
+def test_what_fails_says_why(
+    error: Exception,
+    said: str,
+    spark: SparkSession,
+    kafka: RealKafka,
+    topic: TopicFactory,
+    tmp_path: Path,
+) -> None:
+    """A failure amid a batch is told in one line, and nothing of the batch is there."""
+    letters, lake = topic(), str(tmp_path / "lake")
+    kafka.produce(letters, _letters(1))
+    _Failing.error = error
+    config = {"bootstrap.servers": kafka.bootstrap}
+    with pytest.raises(LakeError, match=said) as raised:
+        ingest(spark, config, _Failing(spark, lake), dead_letters=[letters])
+    assert "\n" not in str(raised.value)
+    assert [] == _rows(lake, DEAD_LETTERS)
+
+
 class _EnoughError(Exception):
     """What was waited for is there."""
 
