@@ -106,7 +106,7 @@ _MAY_IMPORT = {
     "dlq": {"dlq", "kafka"} | _PURE | _EVERYONES,
     "tuning": {"tuning"} | _PURE | _EVERYONES,
     # What it asks of Kafka, it asks as `dlq` does; the rest is Spark's own client's.
-    "spark": {"spark", "dlq"} | _PURE | _EVERYONES,
+    "spark": {"spark", "dlq", "tuning"} | _PURE | _EVERYONES,
     "cli": {"", "cli", "demo", "dlq", "consumer", "journal_reading", "kafka", "log", "spark"}
     | _PURE
     | _EVERYONES,
@@ -183,7 +183,8 @@ _DOORS = {
     "rich": ["cli", "demo"],
     "orjson": ["cli", "demo", "dlq"],
     "httpx": ["demo"],
-    "numpy": ["tuning"],
+    "numpy": ["spark.tuning", "tuning"],
+    "pandas": ["spark.tuning"],
     "opentelemetry": ["otel"],
     "prometheus_client": ["metrics"],
     "pytest": ["testing.pytest_plugin"],
@@ -213,7 +214,17 @@ def test_no_other_library_is_there() -> None:
 
 def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
     """A service that only consumes does not pay for the command line, the demo or Spark."""
-    unneeded = {"typer", "rich", "orjson", "httpx", "numpy", "pyspark", "pytest", "hypothesis"}
+    unneeded = {
+        "typer",
+        "rich",
+        "orjson",
+        "httpx",
+        "numpy",
+        "pandas",
+        "pyspark",
+        "pytest",
+        "hypothesis",
+    }
     unneeded |= {"prometheus_client", "opentelemetry"}
     code = (
         "import sys, linear_retry; "
