@@ -21,6 +21,7 @@ _Held: TypeAlias = (
     e.CircuitOpened | e.ProbeFailed | e.DeadLetterFailed | e.LimitReached | e.RetriedNow
 )
 _HELD = (e.CircuitOpened, e.ProbeFailed, e.DeadLetterFailed, e.LimitReached, e.RetriedNow)
+_LONGEST_S = 1e9
 
 
 class Numbers:
@@ -198,7 +199,8 @@ def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:
     match event:
         case e.RetriedNow(failures=failures):
             now_ms = before.last_word_ms
-            at_ms = now_ms + round(event.early_s * 1000)
+            # Whatever a garbled entry says: infinity cannot be rounded.
+            at_ms = now_ms + round(min(event.early_s, _LONGEST_S) * 1000)
             return replace(before, failures=failures, asked_ms=now_ms, retry_at_ms=at_ms)
         case e.DeadLetterFailed(sends=sends):
             known = replace(before, why="letter", sends=sends)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, get_args
 
 import pytest
@@ -14,33 +14,11 @@ from hypothesis import strategies as st
 from linear_retry import Scope, events
 from linear_retry.events import Event
 from linear_retry.journal_entry import Entry, Unreadable, encode, read_entry
+from tests.journal_entries import entries
 
 _TYPES: tuple[type[Any], ...] = get_args(Event)
 _COMMON = {"v", "event_id", "at_ms", "group", "member", "event"}
 _WHOLE_MS = datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)
-
-st.register_type_strategy(
-    datetime,
-    st.integers(-(10**12), 10**13).map(
-        lambda ms: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
-    ),
-)
-# Half a surrogate pair is text in Python, and may be in an exception's.
-_TEXTS = st.text(st.characters())
-st.register_type_strategy(str, _TEXTS)
-st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
-st.register_type_strategy(
-    Scope,
-    st.one_of(
-        st.just(Scope()), st.builds(Scope, _TEXTS), st.builds(Scope, _TEXTS, st.integers(0, 999))
-    ),
-)
-
-
-def _entries(kind: type[Any]) -> st.SearchStrategy[Entry]:
-    uuids = st.uuids().map(str)
-    numbers = st.integers(1, 10**18)
-    return st.builds(Entry, uuids, numbers, st.integers(), _TEXTS, _TEXTS, st.from_type(kind))
 
 
 def _opened(**changes: Any) -> dict[str, Any]:
@@ -60,7 +38,7 @@ def _reason(value: object) -> str:
 def test_what_is_written_is_read_back(kind: type[Any]) -> None:
     """`read_entry` is the inverse of `encode`, for every event and whatever is in it."""
 
-    @given(_entries(kind))
+    @given(entries(kind))
     def try_one(entry: Entry) -> None:
         assert entry == read_entry(encode(entry))
 
@@ -102,7 +80,7 @@ def test_garbled_content_raises_nothing(value: bytes) -> None:
 def test_an_entry_that_is_garbled_raises_nothing(data: st.DataObject) -> None:
     """Any field replaced by any JSON: read, or refused with a reason."""
     kind = data.draw(st.sampled_from(_TYPES))
-    said = json.loads(encode(data.draw(_entries(kind))))
+    said = json.loads(encode(data.draw(entries(kind))))
     scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
     anything = st.recursive(
         scalars,

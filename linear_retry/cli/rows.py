@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -38,7 +39,11 @@ def json_line(value: dict[str, Any]) -> bytes:
     """One object, with the end of its line."""
     import orjson
 
-    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+    try:
+        return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        # Half a surrogate pair, or more than 64 bits: what others have written may have both.
+        return json.dumps(value).encode() + b"\n"
 
 
 def write_json(objects: Iterable[dict[str, Any]]) -> None:
