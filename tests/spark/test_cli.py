@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from linear_retry.cli import app
 from linear_retry.spark.session import CONNECTOR, SparkMissingError, check_java
 from tests.conftest import TopicFactory
 from tests.dlq.letters import our_record
+from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 
 
@@ -39,6 +43,25 @@ def test_what_came_is_told(
     assert 0 == code
     none = {"rows": 0, "unreadable": 0, "gone": 0}
     assert {"table": "dead_letters", "topic": letters, **none} == json.loads(out)
+
+
+@pytest.mark.broker
+def test_ctrl_c_ends_it(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """`--continuous` ends on Ctrl-C, between two calls to the JVM, with one word."""
+    letters = topic()
+    kafka.produce(letters, [(0, None, None, ())])
+
+    def press() -> None:
+        wait_until(lambda: list(tmp_path.glob("dead_letters/*/*/*.parquet")), "a row", 300)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    where = ("--bootstrap", kafka.bootstrap, "--dead-letters", letters, "--lake", str(tmp_path))
+    with ThreadPoolExecutor() as pool:
+        pressed = pool.submit(press)
+        assert (130, "", "interrupted\n") == _ran(*where, "--continuous", "--every", "1s")
+        assert pressed.result() is None
 
 
 @pytest.mark.broker

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -30,7 +33,12 @@ def ingest(
     """Ingest, and say what came of it."""
     # Asked before Spark is begun: a wrong address is told in seconds.
     found(config, wanted(dead_letters, journal))
-    with Bar("ingesting") as bar, session(master) as spark:
+    with Bar("ingesting") as bar, session(master) as spark, _ctrl_c_between_calls() as check:
+
+        def progress(behind: int, total: int) -> None:
+            check()
+            bar(behind, total)
+
         done = run(
             spark,
             config,
@@ -39,12 +47,36 @@ def ingest(
             journal=journal,
             every_s=every,
             max_offsets=max_offsets,
-            progress=bar,
+            progress=progress,
         )
     if as_json:
         write_json([asdict(each) for each in done])
     else:
         _say(done)
+
+
+@contextmanager
+def _ctrl_c_between_calls() -> Iterator[Callable[[], None]]:
+    """What is given raises `KeyboardInterrupt` once Ctrl-C was pressed; a second one does at once.
+
+    Inside a call to the JVM an exception would break the connection, and PySpark's own handler
+    makes a call inside the call.
+    """
+    pressed = threading.Event()
+
+    def note(*_: object) -> None:
+        pressed.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def check() -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _say(done: Iterable[Ingested]) -> None:
