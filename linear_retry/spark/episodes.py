@@ -25,6 +25,9 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 KINDS = ("closed", "close_missing", "stopped", "restarted", "open", "left_censored")
 
+LAST_MS = 253_402_300_799_999
+"""The year 9999: what most readers of Parquet can hold."""
+
 _MEMBER = ("group", "member")
 _LIFE = (*_MEMBER, "instance")
 _SCOPE = (*_LIFE, "scope_topic", "scope_partition")
@@ -49,7 +52,14 @@ def _lives(journal: DataFrame) -> DataFrame:
     """Each entry once, with what is known of the life that it is of."""
     life, member = Window.partitionBy(*_LIFE), Window.partitionBy(*_MEMBER)
     in_order = life.orderBy("sequence", "topic", "partition", "offset")
-    readable = journal.where("problems IS NULL").repartition(*_MEMBER)
+    # Beyond that a difference of two times overflows, and Spark would end the job.
+    readable = (
+        journal.where(F.col("problems").isNull() & F.col("at_ms").between(0, LAST_MS))
+        .withColumn(
+            "retry_at_ms", F.when(F.col("retry_at_ms").between(0, LAST_MS), F.col("retry_at_ms"))
+        )
+        .repartition(*_MEMBER)
+    )
     again = F.coalesce(F.lag("sequence").over(in_order) == F.col("sequence"), F.lit(False))
     once = readable.withColumn("again", again).where("NOT again")
     by_number = life.orderBy("sequence")

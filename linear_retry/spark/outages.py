@@ -11,8 +11,6 @@ from linear_retry.spark.records import date_of
 
 OUTAGES = "outages"
 
-_LAST_MS = 253_402_300_799_999  # the year 9999: what most readers of Parquet can hold
-
 
 def outages(lake: Lake) -> dict[str, int]:
     """Make the table `outages` anew of all that is in `journal`; how many there are of each kind.
@@ -21,8 +19,7 @@ def outages(lake: Lake) -> dict[str, int]:
     call it again. Raises `LakeError` where no journal was ingested, or the lake cannot be written.
     """
     found, counted = episodes(lake.table(JOURNAL)), Observation()
-    at_ms = F.coalesce("opened_at_ms", "last_at_ms")
-    at = F.when(at_ms.between(0, _LAST_MS), F.timestamp_millis(at_ms))
+    at = F.timestamp_millis(F.coalesce("opened_at_ms", "last_at_ms"))
     dated = found.withColumn("date", date_of(at)).observe(
         counted, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS)
     )

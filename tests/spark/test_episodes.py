@@ -91,6 +91,8 @@ def _cases() -> Iterator[Entry]:
     lossy = _life("lossy", (0, _opened(1000)), (1002, _closed()), (1003, _opened(2003)))
     lossy += _life("lossy", (9000, _closed()), first=6)
     yield from (*lossy, lossy[0], lossy[3])
+    yield from _life("odd clock", (0, _opened(1000)), (2**63 - 1 - NOON_MS, _failed(0)))
+    yield from _life("odd clock", (1000, _closed()), first=3)
     for error in ERRORS:
         yield from _life(f"type {error}", (0, _opened(0, error)))
     yield from _life("letters only", (0, _letter()), (1, stopped))
@@ -229,6 +231,12 @@ def test_where_entries_are_missing_nothing_is_known(rows: list[Row]) -> None:
     whole, gap = _of(rows, "lossy")
     assert ("closed", 0, 0, 1000) == (whole.kind, whole.missing, whole.lower_ms, whole.upper_ms)
     assert ("closed", 2, None, None) == (gap.kind, gap.missing, gap.lower_ms, gap.upper_ms)
+
+
+def test_an_entry_of_no_time_is_a_missing_one(rows: list[Row]) -> None:
+    """Foreign entries may say anything; a difference of such times would end the job."""
+    [row] = _of(rows, "odd clock")
+    assert ("closed", 1, [], None) == (row.kind, row.missing, row.probes, row.upper_ms)
 
 
 @pytest.mark.parametrize(("error", "name"), ERRORS.items())
