@@ -22,10 +22,13 @@ _CHECKOUT = Path(__file__).parents[2]
 _PROGRAMS = ("prometheus", "promtool")
 _DOWNLOAD_LIMIT_S = 300
 _START_LIMIT_S = 60.0
+SCRAPE_S = 1
+"""From one scrape to the next, and what one may take."""
 _CONFIG = """
 global:
-  scrape_interval: 200ms
-  evaluation_interval: 200ms
+  scrape_interval: {every_s}s
+  scrape_timeout: {every_s}s
+  evaluation_interval: {every_s}s
 rule_files: [{rules}]
 scrape_configs:
   - job_name: consumers
@@ -104,11 +107,11 @@ def _run(directory: Path, *command: str) -> None:
 
 
 class Prometheus:
-    """A server that scrapes what listens on `port`, and evaluates `rules`, five times a second."""
+    """A server that scrapes what listens on `port`, and evaluates `rules`, once a second."""
 
     def __init__(self, directory: Path, port: int, rules: Path) -> None:
         self._directory = directory
-        self._config = _CONFIG.format(port=port, rules=json.dumps(str(rules)))
+        self._config = _CONFIG.format(every_s=SCRAPE_S, port=port, rules=json.dumps(str(rules)))
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -133,9 +136,13 @@ class Prometheus:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def query(self, expression: str) -> list[dict[str, Any]]:
-        """Each series that it gives now: `metric`, its labels, and `value`, time and text."""
-        answer = self._get("/api/v1/query", query=expression)
+    def query(self, expression: str, at_s: float | None = None) -> list[dict[str, Any]]:
+        """Each series that it gave at that Unix time, or gives now: `metric` and `value`.
+
+        These are its labels, and time and text.
+        """
+        when = {} if at_s is None else {"time": f"{at_s:.3f}"}
+        answer = self._get("/api/v1/query", query=expression, **when)
         return list(answer["result"])
 
     def label_values(self, metric: str, label: str) -> list[str]:
