@@ -9,7 +9,7 @@ from typing import assert_never
 
 from linear_retry import events
 from linear_retry.consumer.circuits import Held
-from linear_retry.consumer.commits import Commits
+from linear_retry.consumer.committing import Committing
 from linear_retry.consumer.letters import (
     Abandoned,
     Acknowledged,
@@ -80,7 +80,7 @@ class Applying:
         self._letters = letters
         self._operating = operating
         self._in_a_row = LettersInARow()
-        self._commits = Commits(parts)
+        self._commits = Committing(parts)
 
     def failed(self, before: Held, error: Exception) -> None:
         """An attempt of this message has failed, and is not counted in `before` yet.

@@ -56,7 +56,7 @@ def _commit(parts: Parts, give_up_at_s: float) -> None:
 
     Sent again while it is not acknowledged: where other members end at the same time, the group
     refuses it until it has found its peace. And until nothing is under way: what librdkafka sends
-    once more of its own accord may undo what was sent later (`Commits`).
+    once more of its own accord may undo what was sent later (`Committing`).
     """
     if not parts.offsets.uncommitted() and not _under_way(parts, parts.ownership.partitions):
         return

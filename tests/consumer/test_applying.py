@@ -10,7 +10,7 @@ from confluent_kafka import Message
 from linear_retry import Strategy, UsageError, events
 from linear_retry.consumer.applying import Applying, Choices
 from linear_retry.consumer.circuits import Held
-from linear_retry.consumer.commits import COMMIT_EVERY_S
+from linear_retry.consumer.committing import COMMIT_EVERY_S
 from linear_retry.consumer.letters import Abandoned, Acknowledged, Answer, Letters, NotSent
 from linear_retry.consumer.operating import Operating
 from linear_retry.consumer.requests import Requests

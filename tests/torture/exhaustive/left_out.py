@@ -137,7 +137,7 @@ SEEN_AS: dict[str, dict[str, How]] = {
     "circuits.Circuits": {"_open": "in order"},
     "circuits.Circuit": {"retry_at_s": "until"},
     "reading.Reading": {"polled_at_s": "since"},
-    "commits.Commits": {"_send_at_s": "until", "_patient_until_s": "until"},
+    "committing.Committing": {"_send_at_s": "until", "_patient_until_s": "until"},
     "fetching.Fetch": {"ready_at_s": "until"},
     "membership.Membership": {"target": "set"},
     "membership.Change": {"partitions": "set"},

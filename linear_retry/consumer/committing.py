@@ -9,7 +9,7 @@ UNANSWERED_FOR_S = 60.0
 """librdkafka answers earlier than that, as a rule: an answer is taken for lost then."""
 
 
-class Commits:
+class Committing:
     """Sends off what is done, one commit at a time for each partition.
 
     librdkafka retries a commit that met a coordinator in trouble, and a later one may overtake it:
