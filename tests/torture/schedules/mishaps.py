@@ -189,6 +189,12 @@ def commits_land_late(world: World, late: bool) -> None:
     world.faults.commits_land_late = late
 
 
+@MISHAPS.add(times=FEW)
+def retried_commits(world: World, times: int) -> None:
+    """Each lands a second later, behind what was sent since."""
+    world.faults.commits_retried = times
+
+
 # -- letters -----------------------------------------------------------------------------------
 
 
