@@ -109,8 +109,9 @@ def test_one_is_down_while_all_are(three: EmbeddedKafka) -> None:
         with pytest.raises(KafkaException):
             admin.list_topics(timeout=0.5)
     assert "orders" in admin.list_topics(timeout=_ANSWER_S).topics
-    first = AdminClient({"bootstrap.servers": three.bootstrap.split(",")[0], **_QUIET})
     with three.down(1):
+        # Not before: the first broker would tell it of the others, and those are there.
+        first = AdminClient({"bootstrap.servers": three.bootstrap.split(",")[0], **_QUIET})
         with three.down():
             pass
         with pytest.raises(KafkaException):
