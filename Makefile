@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test jars demo torture soak rules benchmarks clean
+.PHONY: help install test test-waiting test-computing jars demo torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
@@ -44,7 +44,18 @@ test: jars
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest -q --durations=15
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-waiting test-computing
+
+# At once, for two processors: most tests wait, for brokers that are down on purpose, and their lines
+# come in between.
+COMPUTING := tests/spark tests/torture tests/tuning
+PYTEST := $(BIN)/pytest -q --durations=15
+
+test-waiting:
+	$(PYTEST) $(COMPUTING:%=--ignore=%)
+
+test-computing:
+	nice $(PYTEST) $(COMPUTING)
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/linear-retry demo
