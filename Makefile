@@ -44,10 +44,10 @@ test: jars
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-waiting test-computing
+	@$(MAKE) --no-print-directory --jobs=2 test-waiting test-computing
 
-# At once, for two processors: most tests wait, for brokers that are down on purpose, and their lines
-# come in between.
+# At once, for two processors: most tests wait, for brokers that are down on purpose. What the others
+# have to say comes when they are done.
 COMPUTING := tests/spark tests/torture tests/tuning
 PYTEST := $(BIN)/pytest -q --durations=15
 
@@ -55,7 +55,10 @@ test-waiting:
 	$(PYTEST) $(COMPUTING:%=--ignore=%)
 
 test-computing:
-	nice $(PYTEST) $(COMPUTING)
+	@mkdir -p .cache; \
+	  echo 'nice $(PYTEST) $(COMPUTING)'; \
+	  nice $(PYTEST) $(COMPUTING) >.cache/test-computing.txt 2>&1; status=$$?; \
+	  cat .cache/test-computing.txt; exit $$status
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/linear-retry demo
