@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test test-waiting test-computing jars demo torture soak rules benchmarks clean
+.PHONY: help install test jars demo torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
@@ -44,21 +44,7 @@ test: jars
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	@$(MAKE) --no-print-directory --jobs=2 test-waiting test-computing
-
-# At once, for two processors: most tests wait, for brokers that are down on purpose. What the others
-# have to say comes when they are done.
-COMPUTING := tests/spark tests/torture tests/tuning
-PYTEST := $(BIN)/pytest -q --durations=15
-
-test-waiting:
-	$(PYTEST) $(COMPUTING:%=--ignore=%)
-
-test-computing:
-	@mkdir -p .cache; \
-	  echo 'nice $(PYTEST) $(COMPUTING)'; \
-	  nice $(PYTEST) $(COMPUTING) >.cache/test-computing.txt 2>&1; status=$$?; \
-	  cat .cache/test-computing.txt; exit $$status
+	$(BIN)/pytest -q --durations=15
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/linear-retry demo
