@@ -50,8 +50,10 @@ class Plot:
 READING = Plot()
 OUTAGE = Plot({"0@3": ["outage"] * 2})
 EXHAUSTED = Plot({"0@3": ["outage"] * 3})
-POISON = Plot({"0@2": ["poison"], "1@4": ["poison"]})
-TRANSACTION = Plot({"0@2": ["poison"], "1@4": ["poison"]}, transactional=True)
+# Whenever they come: a member that has lost its partitions attempts them once more.
+_REFUSED = {"0@2": ["poison"] * 9, "1@4": ["poison"] * 9}
+POISON = Plot(_REFUSED)
+TRANSACTION = Plot(_REFUSED, transactional=True)
 LEAVING = Plot(stops_at="0@5", handler_s=0.01)
 LEAVING_OPEN = Plot({"0@3": ["outage"]}, strategy=(5.0,), stops_at="CircuitOpened")
 JOINED = Plot(messages=100, handler_s=0.03, company="joins")
