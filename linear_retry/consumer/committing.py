@@ -13,7 +13,7 @@ class Committing:
     """Sends off what is done, one commit at a time for each partition.
 
     librdkafka retries a commit that met a coordinator in trouble, and a later one may overtake it:
-    the broker then ends with the older offset (of six errors, four did that each time, with
+    the broker then ends with the older offset (of six errors, five did that each time, with
     librdkafka 2.16 on its mock cluster). So what is not answered is not followed by another.
     """
 
