@@ -25,7 +25,7 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli import circuits, dlq, simulate, spark, strategy
-from linear_retry.cli.connecting import Connection, expanded
+from linear_retry.cli.connecting import Connection, checked_address, expanded
 from linear_retry.cli.journal_options import Span
 
 app = typer.Typer(
@@ -73,11 +73,7 @@ def _options(
 
 
 def _checked_bootstrap(value: str | None) -> str | None:
-    for address in [] if value is None else value.split(","):
-        host, _, port = address.strip().rpartition(":")
-        if not (host and port.isdecimal() and 0 < int(port) < 65536):
-            raise typer.BadParameter(f"{address!r} is not HOST:PORT, such as localhost:9092")
-    return value
+    return None if value is None else checked_address(value)
 
 
 @app.command()

@@ -39,7 +39,7 @@ class Connection:
             raise typer.BadParameter(str(error), param_hint="--config") from None
         if self.bootstrap is not None:
             found = {k: v for k, v in found.items() if k != "metadata.broker.list"}
-            found["bootstrap.servers"] = _address(self.bootstrap)
+            found["bootstrap.servers"] = checked_address(self.bootstrap, "--bootstrap")
         if not (found.get("bootstrap.servers") or found.get("metadata.broker.list")):
             raise typer.BadParameter(
                 "no broker is named; write --bootstrap HOST:PORT, or bootstrap.servers into the "
@@ -82,11 +82,15 @@ def _parameters(
             yield each.replace(annotation=inner[field])
 
 
-def _address(text: str) -> str:
+def checked_address(text: str, option: str | None = None) -> str:
+    """Raises `BadParameter` for what is no HOST:PORT, or several with commas between.
+
+    A callback need not name its option.
+    """
     for address in text.split(","):
         host, _, port = address.strip().rpartition(":")
         if not (host and port.isdecimal() and 0 < int(port) < 65536):
             raise typer.BadParameter(
-                f"{address!r} is not HOST:PORT, such as localhost:9092", param_hint="--bootstrap"
+                f"{address!r} is not HOST:PORT, such as localhost:9092", param_hint=option
             )
     return text

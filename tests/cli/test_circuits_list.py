@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 import typer
@@ -20,31 +17,17 @@ from linear_retry.cli.ending import told
 from linear_retry.journal_entry import DEFAULT_TOPIC, encode
 from linear_retry.journal_reading import JournalReading
 from linear_retry.kafka.embedded import EmbeddedKafka
+from tests.cli.said import Said
 from tests.cli.terminal import terminal
 from tests.journal_story import GROUP, Life, opened, outage, write
 
 runner = CliRunner()
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[list[str]]:
-        return [line.split("\t") for line in self.out.splitlines()]
-
-    @property
-    def objects(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-def _run(kafka: EmbeddedKafka, *arguments: str) -> _Said:
+def _run(kafka: EmbeddedKafka, *arguments: str) -> Said:
     result = runner.invoke(app, ["circuits", "list", *arguments, "--bootstrap", kafka.bootstrap])
     assert result.exception is None or isinstance(result.exception, SystemExit)
-    return _Said(result.exit_code, result.stdout, result.stderr)
+    return Said(result.exit_code, result.stdout, result.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +97,8 @@ def test_without_a_group_all_are_listed(kafka: EmbeddedKafka) -> None:
 def test_nothing_open_is_said_in_a_line(kafka: EmbeddedKafka) -> None:
     """On stderr: a program that reads the rows finds none."""
     sentence = f"no circuit is open in parcels, as far as {DEFAULT_TOPIC} tells\n"
-    assert _Said(0, "", sentence) == _run(kafka, "--group", "parcels")
-    assert _Said(0, "", sentence) == _run(kafka, "--group", "parcels", "--json")
+    assert Said(0, "", sentence) == _run(kafka, "--group", "parcels")
+    assert Said(0, "", sentence) == _run(kafka, "--group", "parcels", "--json")
     nobody = _run(kafka, "--journal", "empty")
     assert (0, "no group has said anything in empty in this time\n") == (nobody.code, nobody.err)
 

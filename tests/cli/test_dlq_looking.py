@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import re
@@ -13,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -22,6 +20,7 @@ from linear_retry.cli import app
 from linear_retry.dlq import DeadLetterTopic, Exported, Resolution, State, read_export
 from linear_retry.dlq.resolutions import encoded, resolutions_topic
 from linear_retry.error_text import ErrorText
+from tests.cli.said import Said
 from tests.dlq.letters import our_record
 from tests.real_kafka import RealKafka
 
@@ -84,27 +83,12 @@ def topic(kafka: RealKafka) -> _Topic:
     return _Topic(kafka.bootstrap, name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[list[str]]:
-        return [line.split("\t") for line in self.out.splitlines()]
-
-    @property
-    def objects(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-def _run(topic: _Topic, command: str, *arguments: str) -> _Said:
+def _run(topic: _Topic, command: str, *arguments: str) -> Said:
     result = runner.invoke(
         app, ["dlq", command, topic.name, *arguments, "--bootstrap", topic.bootstrap]
     )
     assert result.exception is None or isinstance(result.exception, SystemExit)
-    return _Said(result.exit_code, result.stdout, result.stderr)
+    return Said(result.exit_code, result.stdout, result.stderr)
 
 
 def _ids(topic: _Topic, *arguments: str) -> list[str]:
