@@ -16,6 +16,7 @@ from linear_retry.kafka.control_sender import send
 from linear_retry.kafka.journal_producer import Record
 from linear_retry.testing import EmbeddedKafka
 from tests.kafka_operations import wait_until
+from tests.living import living
 
 
 def _consumer(bootstrap: str, control: str, **options: object) -> LinearConsumer:
@@ -38,17 +39,10 @@ def test_a_missing_control_topic_stops_nobody(caplog: pytest.LogCaptureFixture) 
         kafka.produce("orders", [b"%d" % number for number in range(5)])
         handled: list[int | None] = []
         consumer = _consumer(kafka.bootstrap, "no-such-topic")
-
-        def live() -> None:
-            with consumer:
-                consumer.run(lambda message: handled.append(message.offset()))
-
-        thread = threading.Thread(target=live)
-        thread.start()
-        wait_until(lambda: "no commands are heard from no-such-topic" in caplog.text, "it is said")
-        wait_until(lambda: len(handled) == 5, "all is handled")
-        consumer.stop()
-        thread.join(30)
+        with living(consumer, lambda message: handled.append(message.offset())):
+            said = "no commands are heard from no-such-topic"
+            wait_until(lambda: said in caplog.text, "it is said")
+            wait_until(lambda: len(handled) == 5, "all is handled")
     assert "there is no topic 'no-such-topic'" in caplog.text
 
 
