@@ -17,8 +17,8 @@ from tests.consumer.group import FakeGroup, Member, Protocol
 class Player(Member):
     """A member that may be killed in the midst of anything. This one attempts as `run` does.
 
-    `ends`: its program wants to end, and closes it after the turn. `silent`: what it would have
-    said in this turn nobody hears. `sends`: it may be waiting for a letter in this turn.
+    `ends`: its program wants to end, and closes it after the turn. `interrupted`: by a Ctrl-C
+    in the midst of a turn. `sends`: it may be waiting for a letter in this turn.
     """
 
     def __init__(self, group: FakeGroup, name: str, protocol: Protocol) -> None:
@@ -26,7 +26,7 @@ class Player(Member):
         self.ends = False
         self.commits = True
         self.patience = 100
-        self.silent = False
+        self.interrupted = False
         self.sends = False
         super().__init__(group, name, protocol)
 

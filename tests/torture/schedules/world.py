@@ -152,7 +152,7 @@ class World:
         except KeyboardInterrupt:
             # Of a failure that has come to nothing nobody knows any more: to go on would be to
             # attempt its message anew, as if it had not failed.
-            player.ends |= player.silent or self.group.has_forgotten_a_failure(player)
+            player.ends |= player.interrupted or self.group.has_forgotten_a_failure(player)
         except LinearRetryError as error:
             self._ends.require(player, error, self.group.witness.entries)
             player.ends = True
@@ -185,7 +185,7 @@ class World:
         """It is gone; where it acts, nothing of it goes on, after another's turn inside at most."""
         self.group.crash(player)
         self.group.players.remove(player)
-        player.killed = player.silent = True
+        player.killed = True
         self.group.untold.tell()
         self.group.deal(owners)
         if player in self._acting[-1:]:
@@ -194,7 +194,7 @@ class World:
     def interrupt(self) -> None:
         """Where something strikes inside: there. A second one ends the program at the latest."""
         if self._acting:
-            self._acting[-1].silent = True
+            self._acting[-1].interrupted = True
             raise KeyboardInterrupt
         self.group.dependency.raises_once.append(KeyboardInterrupt())
 
