@@ -24,21 +24,33 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """What an outage costs in the mean with each strategy, in ms, and how much less with the new.
+class Costs:
+    """What one outage comes to in the mean with some strategy.
 
-    `*_covered`: the share of outages that end before the strategy does.
+    `idle_ms` passes from its end to the first attempt after it; `covered` is the share of outages
+    that end before the strategy does; `total_ms` is `idle_ms` and the price of the `probes`.
     """
 
-    present: Mean
-    proposed: Mean
-    saved: Mean
-    present_covered: Mean
-    proposed_covered: Mean
+    idle_ms: Mean
+    probes: Mean
+    covered: Mean
+    total_ms: Mean
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two strategies in the same outages, and how much less the proposed one costs, in ms.
+
+    Without a present one only the other is known.
+    """
+
+    present: Costs | None
+    proposed: Costs
+    saved: Mean | None
 
 
 def compare(
-    present_ms: Sequence[int],
+    present_ms: Sequence[int] | None,
     proposed_ms: Sequence[int],
     outages: Outages,
     probe_cost_ms: float,
@@ -53,21 +65,32 @@ def compare(
     none. Both strategies meet the same draws, so `saved` is surer than the two by themselves.
     """
     known = estimate(outages)
-    present = outage_costs(present_ms, outages, known, probe_cost_ms)
-    proposed = outage_costs(proposed_ms, outages, known, probe_cost_ms)
-    (before, covered_before), (after, covered_after) = present.T, proposed.T
-    each = np.column_stack([before, after, before - after, covered_before, covered_after])
+    arrays = [proposed_ms] if present_ms is None else [proposed_ms, present_ms]
+    each = [_with_total(outage_costs(one, outages, known), probe_cost_ms) for one in arrays]
+    if present_ms is not None:
+        each.append(each[1][:, -1:] - each[0][:, -1:])
     together = np.arange(len(outages)) if concurrent is None else concurrent
-    return Comparison(*means(each, together, dice, resamples))
+    proposed, rest = _split(means(np.hstack(each), together, dice, resamples))
+    if present_ms is None:
+        return Comparison(None, Costs(*proposed), None)
+    present, [saved] = _split(rest)
+    return Comparison(Costs(*present), Costs(*proposed), saved)
 
 
-def outage_costs(
-    delays_ms: Sequence[int], outages: Outages, known: Estimate, probe_cost_ms: float
-) -> Numbers:
-    """Of each outage its cost in ms, and the chance that it ends before the delays do.
+def _split(found: list[Mean]) -> tuple[list[Mean], list[Mean]]:
+    return found[:4], found[4:]
 
-    Both are means over where it may have ended: by what all outages say (`known`), within its own
+
+def _with_total(costs: Numbers, probe_cost_ms: float) -> Numbers:
+    return np.column_stack([costs, costs[:, 0] + probe_cost_ms * costs[:, 1]])
+
+
+def outage_costs(delays_ms: Sequence[int], outages: Outages, known: Estimate) -> Numbers:
+    """Of each outage the idle time in ms, the probes, and the chance that it is covered.
+
+    All are means over where it may have ended: by what all outages say (`known`), within its own
     bounds. The mean over all outages is that of the estimate itself (Turnbull's self-consistency).
+    What may have lasted longer than any outage with a known end counts as not covered.
     """
     moments_ms = np.cumsum(np.array(delays_ms, np.float64))
     last_ms = known.edges_ms[-1]
@@ -79,12 +102,12 @@ def outage_costs(
     cell = np.searchsorted(known.edges_ms, middles_ms) - 1
     shares = known.shares[cell] * np.diff(cuts_ms) / np.diff(known.edges_ms)[cell]
     ends_ms, shares = np.append(middles_ms, np.inf), np.append(shares, known.shares[-1])
-    values = np.column_stack([_costs_at(ends_ms, moments_ms, probe_cost_ms), np.ones(len(ends_ms))])
-    up_to = np.vstack([np.zeros(3), np.cumsum(values * shares[:, None], axis=0)])
+    values = np.column_stack([_costs_at(ends_ms, moments_ms), np.ones(len(ends_ms))])
+    up_to = np.vstack([np.zeros(4), np.cumsum(values * shares[:, None], axis=0)])
     first = np.searchsorted(cuts_ms, np.minimum(outages.lower_ms, last_ms))
     last = np.where(np.isinf(outages.upper_ms), -1, np.searchsorted(cuts_ms, outages.upper_ms))
     within = up_to[last] - up_to[first]
-    found: Numbers = within[:, :2] / within[:, 2:]
+    found: Numbers = within[:, :3] / within[:, 3:]
     return found
 
 
@@ -114,10 +137,10 @@ def _parts(resamples: int, at_once: int) -> list[int]:
     return [at_once] * full + [rest] * (rest > 0)
 
 
-def _costs_at(ends_ms: Numbers, moments_ms: Numbers, probe_cost_ms: float) -> Numbers:
-    """Cost in ms, and 1 where it is covered, of outages that last exactly so long."""
+def _costs_at(ends_ms: Numbers, moments_ms: Numbers) -> Numbers:
+    """Idle ms, probes, and 1 where it is covered, of outages that last exactly so long."""
     failed = np.searchsorted(moments_ms, ends_ms)
     is_covered = failed < len(moments_ms)
     idle_ms = np.zeros(len(ends_ms))
     idle_ms[is_covered] = moments_ms[failed[is_covered]] - ends_ms[is_covered]
-    return np.column_stack([idle_ms + probe_cost_ms * (failed + is_covered), is_covered])
+    return np.column_stack([idle_ms, failed + is_covered, is_covered])
