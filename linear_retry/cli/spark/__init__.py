@@ -5,14 +5,13 @@ As everywhere in `cli`, what does the work is imported when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from linear_retry.cli.connecting import Connection, expanded
-from linear_retry.cli.ending import NOT_THERE, fail, told
+from linear_retry.cli.ending import told
+from linear_retry.cli.spark.needing import needing_pyspark
 
 app = typer.Typer(
     help="Learn from dead letters and outages, with Spark.",
@@ -65,7 +64,7 @@ def ingest(
     Exit codes: 0, done; 2, wrong usage; 3, no broker answers, a topic or its permission is missing,
     the lake cannot be written or is of another topic, or there is no Java or PySpark; 130, Ctrl-C.
     """
-    with told(), _needing_pyspark():
+    with told(), needing_pyspark():
         from linear_retry.cli.spark.ingesting import ingest as run
 
         run(
@@ -102,20 +101,10 @@ def outages(
     Exit codes: 0, done; 2, wrong usage; 3, no journal was ingested, the lake cannot be written, or
     there is no Java or PySpark; 130, Ctrl-C.
     """
-    with told(), _needing_pyspark():
+    with told(), needing_pyspark():
         from linear_retry.cli.spark.outages import outages as run
 
         run(lake, master=master, as_json=as_json)
-
-
-@contextmanager
-def _needing_pyspark() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
-            raise
-        fail("PySpark is missing: pip install 'linear-retry[spark]'", NOT_THERE)
 
 
 def _seconds(text: str) -> float:
