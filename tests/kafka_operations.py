@@ -168,7 +168,7 @@ class KafkaOperations:
         self, topic: str, isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[int, int]:
         """Partition to the offset after its last message that this isolation level shows."""
-        admin = AdminClient(self.client_settings())
+        admin = self._admin()
         numbers = _partitions(admin.list_topics(topic, timeout=_ANSWER_S), topic)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka left it out
         asked = {TopicPartition(topic, number): latest for number in numbers}
@@ -198,9 +198,14 @@ class KafkaOperations:
         resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
         self._ask(lambda admin: admin.incremental_alter_configs([resource]))
 
+    def _admin(self) -> AdminClient:
+        # For librdkafka it is a producer: what it asks about a topic makes that topic, be it that
+        # the question is answered only when somebody has deleted it.
+        return AdminClient(self.client_settings(**{"allow.auto.create.topics": False}))
+
     def _ask(self, question: Callable[[AdminClient], dict[Any, Any]]) -> Any:
         # The client must be kept until the answer is here: collecting it cancels the question.
-        admin = AdminClient(self.client_settings())
+        admin = self._admin()
         (future,) = question(admin).values()
         return future.result(_ANSWER_S)
 
