@@ -98,6 +98,15 @@ def duration_ms(text: str) -> float | None:
     return sum(float(number) * unit_ms for number, unit_ms in parts)
 
 
+def duration_text(whole_ms: int) -> str:
+    """`whole_ms` as a strategy file would write it: `1h30m`, `250ms`, `0s`."""
+    rest_ms, written = whole_ms, ""
+    for unit, unit_ms in zip(("h", "m", "s", "ms"), _UNITS_MS, strict=True):
+        count, rest_ms = divmod(rest_ms, unit_ms)
+        written += f"{count}{unit}" if count else ""
+    return written or "0s"
+
+
 def is_number(value: object, low: float, high: float) -> TypeGuard[float]:
     """Whether `value` is a number from `low` to `high`; no boolean is one."""
     # In this form NaN is refused too, and an int too large for a float does no harm.

@@ -1,8 +1,9 @@
-"""What does a file of the user's hold?"""
+"""What does a file of the user's hold, and how does one come into being whole?"""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from linear_retry.strategy import NOT_TEXT
 
@@ -25,3 +26,25 @@ def read(path: str | os.PathLike[str]) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ValueError(f"{named(path)}: cannot be read ({reason})") from error
+
+
+def write(path: str | os.PathLike[str], content: bytes) -> None:
+    """Make `path` hold `content`; another process finds the old file or the whole new one.
+
+    Raises `ValueError`, which names the file and says why it cannot be written.
+    """
+    directory, name = os.path.split(os.fspath(path))
+    unfinished = os.path.join(directory, f".{name}.{os.getpid()}.part")
+    try:
+        try:
+            with open(unfinished, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+        finally:
+            with suppress(FileNotFoundError):  # it has become `path`
+                os.unlink(unfinished)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ValueError(f"{named(path)}: cannot be written ({reason})") from error

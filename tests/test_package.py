@@ -87,6 +87,7 @@ _PURE = {
     "strategy",
     "strategy_file",
     "strategy_solver",
+    "strategy_text",
 }
 _MAY_IMPORT = {
     **dict.fromkeys(_EVERYONES, _EVERYONES),

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from linear_retry.delays import duration_text
 from linear_retry.errors import StrategyError
 from linear_retry.small_file import named
 from linear_retry.strategy import Strategy
@@ -82,12 +83,7 @@ class _Row:
 
 def duration(seconds: float) -> str:
     """`seconds` as a strategy file would write it: `1h30m`, `250ms`, `0s`."""
-    rest_ms = round(seconds * 1000)
-    text = ""
-    for unit, unit_ms in (("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
-        count, rest_ms = divmod(rest_ms, unit_ms)
-        text += f"{count}{unit}" if count else ""
-    return text or "0s"
+    return duration_text(round(seconds * 1000))
 
 
 def load(file: Path) -> Strategy | StrategyError:

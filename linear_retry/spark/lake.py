@@ -43,8 +43,9 @@ class Lake:
         try:
             return self.spark.read.option("basePath", root).parquet(root).drop("batch")
         except AnalysisException as error:  # no such directory, or no file in it
+            command = "ingest" if name in (DEAD_LETTERS, JOURNAL) else name
             raise LakeError(
-                f"{root}: nothing is there yet; run `linear-retry spark ingest` first"
+                f"{root}: nothing is there yet; run `linear-retry spark {command}` first"
             ) from error
 
     def prepare(self, table: str, topic: str) -> None:
