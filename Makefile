@@ -1,11 +1,14 @@
 # PYTHON: any Python 3.11 or later; `make PYTHON=python3.12 install`
 PYTHON ?= python3
+# A pipe fails with any of its commands.
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
 VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test jars demo torture soak rules benchmarks clean
+.PHONY: help install test jars checks tests-that-compute tests-that-wait demo torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
@@ -40,11 +43,22 @@ $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
 jars: install
 	@$(BIN)/python -m tests.kafka_jars >/dev/null
 
-test: jars
+test: checks
+	$(MAKE) --no-print-directory -j2 tests-that-wait tests-that-compute
+
+checks: jars
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest -q --durations=15
+
+# Two at once take two thirds of the time: those that wait for brokers and clocks hardly compute, and
+# what they need of a processor comes first.
+COMPUTING := tests/spark tests/torture tests/tuning
+tests-that-compute: jars
+	nice -n 10 $(BIN)/pytest -q --durations=15 $(COMPUTING) | sed -u 's/^/compute: /'
+
+tests-that-wait: jars
+	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING)) | sed -u 's/^/wait: /'
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/linear-retry demo
