@@ -37,7 +37,8 @@ class SystemClock:
     session timeout does not: a member that wakes up must know that it was away.
     """
 
-    now_s: NowS = (
+    # From Python 3.14 on a partial in a class is a method: it would be given the clock as well.
+    now_s = staticmethod(
         partial(time.clock_gettime, time.CLOCK_BOOTTIME) if _SUSPEND_AWARE else time.monotonic
     )
 

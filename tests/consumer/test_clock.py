@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from datetime import UTC, datetime
 
@@ -40,3 +41,8 @@ def _waiting_s() -> float:
         if hasattr(time, "CLOCK_BOOTTIME")
         else time.monotonic()
     )
+
+
+def test_the_time_is_asked_of_nobody() -> None:
+    """A partial in a class is told whose it is from Python 3.14 on, and `clock_gettime` refuses."""
+    assert isinstance(inspect.getattr_static(SystemClock, "now_s"), staticmethod)
