@@ -13,7 +13,8 @@ A group of commands that loads nothing heavy is a Typer app of its own: `app.add
 with `typer.echo` or rich: unlike `print`, they cope with a reader that has gone (`| head`).
 
 Exit codes of every command: 0, done; 1, the answer is no (a bad strategy), or whoever read the
-output has gone; 2, wrong usage; 3, what it needs is not there; 130, Ctrl-C.
+output has gone; 2, wrong usage; 3, what it needs is not there; 5, too little is known to propose
+anything; 130, Ctrl-C.
 """
 
 from __future__ import annotations
@@ -91,6 +92,14 @@ def demo(
         bool,
         typer.Option("--json", help="Each event, then the proof: one JSON object on each line."),
     ] = False,
+    on_spark: Annotated[
+        bool,
+        typer.Option(
+            "--spark",
+            help="In place of the orders a week of a fleet of 12 services, and what `linear-retry "
+            "spark` finds of it. Takes two minutes, and needs --bootstrap.",
+        ),
+    ] = False,
 ) -> None:
     """Watch it at work: 400 orders, a payment service that goes down twice, and the proof.
 
@@ -99,8 +108,13 @@ def demo(
     Example: linear-retry demo --bootstrap localhost:9092
 
     Exit codes: 0, the proof holds; 1, it fails; 2, wrong usage; 3, no cluster answers, it refuses
-    what the demo needs, or httpx is missing (pip install 'linear-retry[demo]'); 130, Ctrl-C.
+    what the demo needs, or httpx is missing (pip install 'linear-retry[demo]'), or with --spark
+    Java or PySpark; 130, Ctrl-C.
     """
+    if on_spark:
+        from linear_retry.cli.demo_spark import demo_spark
+
+        demo_spark(bootstrap, as_json=as_json)
     from linear_retry.cli.demo import demo as run
 
     run(bootstrap, as_json)

@@ -63,7 +63,7 @@ def borrowed(bootstrap: str, complain: Callable[[str], object]) -> Iterator[Plac
     name = f"linear-retry-demo-{uuid.uuid4().hex[:12]}"
     place = Place(bootstrap, f"{name}.orders", f"{name}.orders.dlq", name)
     topics = {place.topic: PARTITIONS, place.dead_letters: PARTITIONS}
-    with borrowed_topics(bootstrap, topics, group_id=name, complain=complain):
+    with borrowed_topics(bootstrap, topics, groups=[name], complain=complain):
         yield place
 
 

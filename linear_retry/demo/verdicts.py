@@ -13,10 +13,10 @@ from linear_retry.demo.evidence import Verdict
 _VIOLATIONS_SHOWN = 5
 
 
-def table(verdicts: Iterable[Verdict]) -> RenderableType:
+def table(verdicts: Iterable[Verdict], title: str = "proof") -> RenderableType:
     """One row for each claim, and below it the first of what speaks against it."""
     verdicts = tuple(verdicts)
-    rows = Table(title="proof", title_justify="left", expand=False)
+    rows = Table(title=title, title_justify="left", expand=False)
     rows.add_column("claim")
     rows.add_column("figures")
     rows.add_column("", no_wrap=True)

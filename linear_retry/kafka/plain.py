@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by
     NewTopic,
 )
 
+from linear_retry.dead_letter import Record
 from linear_retry.errors import BrokerError
 
 _PATIENCE_S = 10.0
@@ -43,24 +44,26 @@ def borrowed_topics(
     bootstrap: str,
     partitions: Mapping[str, int],
     *,
-    group_id: str,
+    groups: Sequence[str],
     complain: Callable[[str], object],
+    config: Mapping[str, str] | None = None,
     within_s: float = _PATIENCE_S,
 ) -> Iterator[None]:
     """Topics, by name and number of partitions, that are there inside the `with` and gone after.
 
-    The consumer group `group_id` goes with them. Raises `BrokerError` where no broker answers
-    `within_s`, or one refuses a topic. Removing is best effort: `complain` is told what stays.
+    The consumer groups go with them; `config` is of each topic. Raises `BrokerError` where no
+    broker answers `within_s`, or one refuses a topic. Removing is best effort: `complain` is told
+    what stays.
     """
     admin = AdminClient(_quiet(bootstrap))
     _reach(admin, bootstrap, within_s)
     try:
-        _create(admin, bootstrap, partitions)
+        _create(admin, bootstrap, partitions, config or {})
         yield
     finally:
         topics = admin.delete_topics(list(partitions), request_timeout=_PATIENCE_S)
-        groups = admin.delete_consumer_groups([group_id], request_timeout=_PATIENCE_S)
-        for kind, answers in (("topic", topics), ("group", groups)):
+        left = admin.delete_consumer_groups(list(groups), request_timeout=_PATIENCE_S)
+        for kind, answers in (("topic", topics), ("group", left)):
             for text in _left_behind(kind, answers):
                 complain(text)
 
@@ -103,6 +106,48 @@ def produce(
         reason = errors[0].str() if errors else f"no answer within {_PATIENCE_S:g} s"
         raise BrokerError(f"{bootstrap}: cannot write to topic {topic!r}: {reason}")
     return tuple(offsets[number] for number in range(count))
+
+
+def write(bootstrap: str, records: Iterable[Record]) -> int:
+    """Write each record to its topic, at its time, in order; how many, once all are there.
+
+    A negative partition is the one of its key. Raises `BrokerError` where one is not acknowledged
+    within 10 s of the last.
+    """
+    errors: list[KafkaError] = []
+
+    def report(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            errors.append(error)
+
+    keys = {"enable.idempotence": True, "partitioner": "murmur2_random"}
+    producer, count = Producer(_quiet(bootstrap) | keys), 0
+    for record in records:
+        _send(producer, record, report)
+        count += 1
+    left = producer.flush(_PATIENCE_S)
+    if left or errors:
+        reason = errors[0].str() if errors else f"no answer within {_PATIENCE_S:g} s"
+        raise BrokerError(f"{bootstrap}: {left + len(errors)} records are not written: {reason}")
+    return count
+
+
+def _send(producer: Producer, record: Record, report: Any) -> None:
+    while True:
+        try:
+            producer.produce(
+                record.topic,
+                record.value,
+                record.key,
+                record.partition,
+                on_delivery=report,
+                timestamp=record.timestamp_ms,
+                headers=list(record.headers),
+            )
+        except BufferError:
+            producer.poll(_SLICE_S)  # the queue is full
+        else:
+            return
 
 
 def read_all(bootstrap: str, topic: str, partitions: int) -> tuple[PlainMessage, ...]:
@@ -164,8 +209,10 @@ def _reach(admin: Any, bootstrap: str, within_s: float) -> None:
                 ) from error
 
 
-def _create(admin: Any, bootstrap: str, partitions: Mapping[str, int]) -> None:
-    wanted = [NewTopic(name, num_partitions=count) for name, count in partitions.items()]
+def _create(
+    admin: Any, bootstrap: str, partitions: Mapping[str, int], config: Mapping[str, str]
+) -> None:
+    wanted = [NewTopic(name, n, config=dict(config)) for name, n in partitions.items()]
     for name, answer in admin.create_topics(wanted, request_timeout=_PATIENCE_S).items():
         try:
             answer.result()

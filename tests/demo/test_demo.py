@@ -120,7 +120,7 @@ def test_nobody_there_is_an_error_that_names_the_address() -> None:
     """Bounded, and before a topic is asked for."""
     with (
         pytest.raises(BrokerError, match=f"{_NOBODY}: no broker answers"),
-        borrowed_topics(_NOBODY, {"a": 1}, group_id="a", complain=lambda _: None, within_s=0.01),
+        borrowed_topics(_NOBODY, {"a": 1}, groups=["a"], complain=lambda _: None, within_s=0.01),
     ):
         pass
 

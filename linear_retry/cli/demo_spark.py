@@ -1,0 +1,98 @@
+"""How is the pipeline shown on a fleet? `demo --spark`."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from linear_retry.cli.ending import NOT_THERE, WRONG_USAGE, fail, told
+
+if TYPE_CHECKING:
+    from linear_retry.demo.evidence import Verdict
+    from linear_retry.demo.fleet_run import Plan
+
+_EXTRA = ("numpy", "pandas", "py4j", "pyarrow", "pyspark")
+
+
+def demo_spark(
+    bootstrap: str | None, *, as_json: bool = False, plan: Plan | None = None
+) -> NoReturn:
+    """Run it; ends in `typer.Exit` with the exit code, whatever happens."""
+    if bootstrap is None:
+        fail("--spark needs a real cluster: name it with --bootstrap HOST:PORT", WRONG_USAGE)
+    with told(), _terminated_like_ctrl_c():
+        try:
+            verdicts = _shown(bootstrap, plan, as_json=as_json)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in _EXTRA:
+                raise
+            fail("--spark needs PySpark: pip install 'linear-retry[spark]'", NOT_THERE)
+    raise typer.Exit(0 if all(verdict.holds for verdict in verdicts) else 1)
+
+
+def _shown(bootstrap: str, plan: Plan | None, *, as_json: bool) -> tuple[Verdict, ...]:
+    from linear_retry.demo.fleet_run import Plan, run
+    from linear_retry.demo.telling import json_proof
+    from linear_retry.spark.session import session
+
+    def tell(text: str) -> None:
+        typer.echo(text, err=as_json)
+
+    def command(arguments: Sequence[str]) -> None:
+        tell(f"\n$ {shlex.join(['linear-retry', *arguments])}")
+        _call(arguments)
+
+    directory = Path(tempfile.mkdtemp(prefix="linear-retry-demo-"))
+    # One session for all commands: the time to begin one is not what is shown here.
+    with session():
+        verdicts = run(bootstrap, directory, command, tell, _complain, plan or Plan())
+    if as_json:
+        typer.echo(json_proof(verdicts))
+    else:
+        _show(verdicts, directory)
+    return verdicts
+
+
+def _show(verdicts: tuple[Verdict, ...], directory: Path) -> None:
+    from rich.console import Console
+
+    from linear_retry.cli.rows import on_a_terminal
+    from linear_retry.demo.verdicts import table
+
+    shown = table(verdicts, "found, beside what the model says is true")
+    if on_a_terminal():
+        Console(highlight=False).print(shown)
+    else:
+        Console(color_system=None, width=110).print(shown)
+    for path in sorted(directory.iterdir()):
+        typer.echo(f"{path}")
+
+
+def _complain(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _call(arguments: Sequence[str]) -> None:
+    """As from a shell. Raises `typer.Exit` where it fails."""
+    from linear_retry.cli import app
+
+    code = app(list(arguments), prog_name="linear-retry", standalone_mode=False)
+    if code:
+        raise typer.Exit(code)
+
+
+@contextmanager
+def _terminated_like_ctrl_c() -> Iterator[None]:
+    """SIGTERM too removes the topics."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
