@@ -10,7 +10,7 @@ import typer
 
 from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError
 
-WRONG_USAGE, NOT_THERE, FENCED, INTERRUPTED = 2, 3, 4, 130
+WRONG_USAGE, NOT_THERE, FENCED, NOT_KNOWN, INTERRUPTED = 2, 3, 4, 5, 130
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from linear_retry.spark.tuning import Present, costs, proposals
 from linear_retry.strategy import Strategy
 from linear_retry.strategy_solver import Conditions, Unreachable
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
+from linear_retry.tuning.lengths import Estimate
 from linear_retry.tuning.proposing import TooFew
 
 
@@ -91,14 +92,18 @@ def mean_waits_ms(strategy: Strategy) -> tuple[int, ...]:
     return tuple(round(wait_ms * (1 + strategy.jitter / 2)) for wait_ms in strategy.delays_ms)
 
 
+def groups(lake: Lake) -> list[str]:
+    """Those in the table `outages`. Raises `LakeError` where there is no such table."""
+    return sorted(row["group"] for row in lake.table(OUTAGES).select("group").distinct().collect())
+
+
 def _outages(lake: Lake, group: str | None) -> DataFrame:
     known = lake.table(OUTAGES)
     if group is None:
         return known
     chosen = known.where(known["group"] == group)
     if chosen.isEmpty():
-        names = sorted(row["group"] for row in known.select("group").distinct().collect())
-        there = ", ".join(map(repr, names)) or "none"
+        there = ", ".join(map(repr, groups(lake)))
         raise ConfigurationError(
             f"{lake.path}/{OUTAGES}: no outage is of group {group!r}; there are: {there}"
         )
@@ -135,9 +140,10 @@ def _tuned(row: Any, present_ms: Present) -> Tuned:
 
 
 def _comparison(row: Any) -> Comparison:
+    lengths = Estimate.of(*row.lengths)
     if row.present is None:
-        return Comparison(None, _costs(row.proposed), None)
-    return Comparison(_costs(row.present), _costs(row.proposed), Mean(*row.saved))
+        return Comparison(None, _costs(row.proposed), None, lengths)
+    return Comparison(_costs(row.present), _costs(row.proposed), Mean(*row.saved), lengths)
 
 
 def _costs(found: Row) -> Costs:

@@ -23,7 +23,8 @@ _SEEN = 2 / 3
 _MEAN = "struct<mean: double, low: double, high: double>"
 _COSTS = f"struct<idle_ms: {_MEAN}, probes: {_MEAN}, covered: {_MEAN}, total_ms: {_MEAN}>"
 _COUNTS = {"group": "string", "outages": "bigint", "ended": "bigint"}
-_COMPARED = {"present": _COSTS, "proposed": _COSTS, "saved": _MEAN}
+_LENGTHS = "struct<edges_ms: array<double>, shares: array<double>>"
+_COMPARED = {"present": _COSTS, "proposed": _COSTS, "saved": _MEAN, "lengths": _LENGTHS}
 _PROPOSED = {
     **_COUNTS,
     "seen": "bigint",

@@ -41,12 +41,13 @@ class Costs:
 class Comparison:
     """Two strategies in the same outages, and how much less the proposed one costs, in ms.
 
-    Without a present one only the other is known.
+    Without a present one only the other is known. `lengths` are those of the outages.
     """
 
     present: Costs | None
     proposed: Costs
     saved: Mean | None
+    lengths: Estimate
 
 
 def compare(
@@ -72,9 +73,9 @@ def compare(
     together = np.arange(len(outages)) if concurrent is None else concurrent
     proposed, rest = _split(means(np.hstack(each), together, dice, resamples))
     if present_ms is None:
-        return Comparison(None, Costs(*proposed), None)
+        return Comparison(None, Costs(*proposed), None, known)
     present, [saved] = _split(rest)
-    return Comparison(Costs(*present), Costs(*proposed), saved)
+    return Comparison(Costs(*present), Costs(*proposed), saved, known)
 
 
 def _split(found: list[Mean]) -> tuple[list[Mean], list[Mean]]:

@@ -18,6 +18,7 @@ of which no two are equal, it takes minutes for 500 outages; these cells take le
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -47,6 +48,15 @@ class Estimate:
 
     edges_ms: Numbers
     shares: Numbers
+
+    @classmethod
+    def of(cls, edges_ms: Sequence[float], shares: Sequence[float]) -> Estimate:
+        """As it was, of what a table has of it."""
+        return cls(np.array(edges_ms, np.float64), np.array(shares, np.float64))
+
+    def within(self, moment_ms: float) -> float:
+        """The share of outages that last no longer than this, as far as that is known."""
+        return float(np.interp(moment_ms, self.edges_ms, np.append(0, np.cumsum(self.shares[:-1]))))
 
     def lengths(self, *, rounded_to_ms: int = 1) -> OutageLengths:
         """Finitely many lengths, which are as good; none is rounded down."""

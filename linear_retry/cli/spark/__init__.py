@@ -11,6 +11,7 @@ import typer
 
 from linear_retry.cli.connecting import Connection, expanded
 from linear_retry.cli.ending import told
+from linear_retry.cli.spark import replaying, tuning
 from linear_retry.cli.spark.needing import needing_pyspark
 
 app = typer.Typer(
@@ -105,6 +106,10 @@ def outages(
         from linear_retry.cli.spark.outages import outages as run
 
         run(lake, master=master, as_json=as_json)
+
+
+app.command()(tuning.tune)
+app.command()(replaying.replay)
 
 
 def _seconds(text: str) -> float:

@@ -1,0 +1,121 @@
+"""How is it told what strategies came to in recorded outages, and how sure that is?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from linear_retry.delays import duration_text
+from linear_retry.spark import Simulated, Tuned
+from linear_retry.tuning.held_out import Comparison, Costs, Mean
+from linear_retry.tuning.proposing import TooFew
+
+_EQUAL = 0.001
+"""A difference in what is covered that is not worth a word."""
+
+
+def rows(found: Comparison, name: str) -> list[tuple[str, ...]]:
+    """A header, and a row for each thing that is counted, with its interval in each strategy."""
+    both = [found.proposed] if found.present is None else [found.present, found.proposed]
+    names = [name] if found.present is None else ["present", name]
+    return [
+        ("mean of an outage", *names),
+        ("idle after it", *(time(each.idle_ms) for each in both)),
+        ("attempts", *(_count(each.probes) for each in both)),
+        ("cost", *(time(each.total_ms) for each in both)),
+        ("covered", *(share(each.covered) for each in both)),
+    ]
+
+
+def remarks(found: Comparison, name: str) -> Iterator[str]:
+    """What the difference comes to, and what must not be read into it."""
+    saved, present = found.saved, found.present
+    if saved is None or present is None:
+        yield "the journal has no delays of the present strategy; give it with --present FILE"
+        return
+    if saved.low > 0:
+        yield f"saved: {time(saved)} an outage"
+    elif saved.high < 0:
+        yield f"lost: {time(Mean(-saved.mean, -saved.high, -saved.low))} an outage"
+    else:
+        yield f"saved: {time(saved)} an outage, which may be nothing"
+    more = found.proposed.covered.mean - present.covered.mean
+    if abs(more) > _EQUAL:
+        which = "present" if more > 0 else name
+        yield f"the {which} strategy gives up on more of them, which costs it nothing here"
+
+
+def saved(found: Comparison | None) -> str:
+    """In one cell; empty where nothing can be said."""
+    return "" if found is None or found.saved is None else time(found.saved)
+
+
+def time(of: Mean) -> str:
+    """The mean, and the bounds that it has."""
+    return f"{_rough(of.mean)} ({_rough(of.low)} to {_rough(of.high)})"
+
+
+def share(of: Mean) -> str:
+    """In per cent, never more than there is: 99.96 is not all."""
+    mean, low, high = (f"{int(each * 1000) / 10:.1f}" for each in (of.mean, of.low, of.high))
+    return f"{mean} % ({low} to {high})"
+
+
+def _count(of: Mean) -> str:
+    return f"{of.mean:.1f} ({of.low:.1f} to {of.high:.1f})"
+
+
+def _rough(milliseconds: float) -> str:
+    """Three digits at least, and no more than anybody reads."""
+    whole_ms, sign = abs(milliseconds), "-" if milliseconds < 0 else ""
+    unit_ms = next(unit for least, unit in _UNITS_MS if whole_ms >= least)
+    rounded_ms = round(whole_ms / unit_ms) * unit_ms
+    return f"{sign if rounded_ms else ''}{duration_text(rounded_ms)}"
+
+
+_UNITS_MS = ((3_600_000, 60_000), (60_000, 1000), (10_000, 100), (0, 10))
+
+
+def tuned_json(one: Tuned) -> dict[str, Any]:
+    """Times in seconds; None where there is no such thing."""
+    found: dict[str, Any] = {"group": one.group, "outages": one.outages, "seen": one.seen}
+    proposal = one.proposal
+    if isinstance(proposal, tuple):
+        found |= {"verdict": "proposed", "delays_s": _seconds(proposal)}
+    elif isinstance(proposal, TooFew):
+        found |= {"verdict": "too few", **asdict(proposal)}
+    else:
+        found |= {"verdict": "unreachable", "cover": proposal.covered}
+    return found | {"present_s": _seconds(one.present_ms)} | _compared(one.comparison, "proposed")
+
+
+def simulated_json(one: Simulated) -> dict[str, Any]:
+    """As `tuned_json`."""
+    found = {"group": one.group, "outages": one.outages, "ended": one.ended}
+    return found | {"present_s": _seconds(one.present_ms)} | _compared(one.comparison, "strategy")
+
+
+def _compared(found: Comparison | None, name: str) -> dict[str, Any]:
+    if found is None:
+        return {"present": None, name: None, "saved_s": None}
+    saved_s = None if found.saved is None else _in_seconds(found.saved)
+    present = None if found.present is None else _costs(found.present)
+    return {"present": present, name: _costs(found.proposed), "saved_s": saved_s}
+
+
+def _costs(of: Costs) -> dict[str, Any]:
+    return {
+        "idle_s": _in_seconds(of.idle_ms),
+        "attempts": asdict(of.probes),
+        "cost_s": _in_seconds(of.total_ms),
+        "covered": asdict(of.covered),
+    }
+
+
+def _in_seconds(of: Mean) -> dict[str, float]:
+    return {name: round(value / 1000, 3) for name, value in asdict(of).items()}
+
+
+def _seconds(delays_ms: tuple[int, ...] | None) -> list[float] | None:
+    return None if delays_ms is None else [delay_ms / 1000 for delay_ms in delays_ms]

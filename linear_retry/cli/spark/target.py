@@ -1,0 +1,38 @@
+"""Where does a proposed strategy go, and may it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from linear_retry import small_file
+from linear_retry.cli.ending import NOT_THERE, WRONG_USAGE, fail
+from linear_retry.strategy_text import text
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The file of `--to`, if there is one, and whether it may be there already."""
+
+    path: Path | None
+    force: bool
+
+    def check(self) -> None:
+        """Before any work is done for nothing: ends the command where it could not be written."""
+        if self.path is None:
+            return
+        shown = small_file.named(self.path)
+        if self.path.is_dir() or not self.path.parent.is_dir():
+            fail(f"{shown}: no file can be there; give --to a file in a directory", WRONG_USAGE)
+        if self.path.exists() and not self.force:
+            fail(f"{shown}: is there already; add --force to overwrite it", WRONG_USAGE)
+
+    def write(self, delays_ms: Sequence[int], description: str) -> None:
+        """Write it whole, or end the command without having written anything."""
+        if self.path is None:
+            return
+        try:
+            small_file.write(self.path, text(delays_ms, description).encode())
+        except ValueError as error:
+            fail(f"{error}; check the directory and its permissions", NOT_THERE)

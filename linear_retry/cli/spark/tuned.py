@@ -1,0 +1,152 @@
+"""What is said of the strategies that are proposed? `spark tune`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from linear_retry.cli.ending import NOT_KNOWN, WRONG_USAGE, fail
+from linear_retry.cli.printable import one_line
+from linear_retry.cli.rows import write_json
+from linear_retry.cli.spark import compared
+from linear_retry.cli.spark.probes import draw
+from linear_retry.cli.spark.recorded import Recorded
+from linear_retry.cli.spark.target import Target
+from linear_retry.cli.strategy import echo_table
+from linear_retry.delays import duration_text
+from linear_retry.errors import StrategyError
+from linear_retry.small_file import named
+from linear_retry.spark import Lake, Tuned, groups
+from linear_retry.spark import tune as run
+from linear_retry.spark.session import session
+from linear_retry.strategy import Strategy
+from linear_retry.strategy_solver import Conditions, Unreachable
+from linear_retry.tuning.proposing import TooFew
+
+_ALL = ("group", "outages", "proposed", "waits", "in total", "covered", "saved an outage")
+
+
+def tune(
+    lake: str,
+    probe_cost_ms: int,
+    conditions: Conditions,
+    recorded: Recorded,
+    target: Target,
+    *,
+    as_json: bool,
+) -> None:
+    """Propose, compare, tell, and write what is asked for."""
+    target.check()
+    present = None if recorded.present is None else load(recorded.present)
+    with session(recorded.master) as spark:
+        where = Lake(spark, lake.rstrip("/"))
+        if target.path is not None and recorded.group is None:
+            _check_one(groups(where))
+        found = run(
+            where,
+            probe_cost_ms / 1000,
+            conditions,
+            group=recorded.group,
+            present=present,
+            seed=recorded.seed,
+        )
+    if as_json:
+        write_json(map(compared.tuned_json, found))
+    else:
+        _say(found, conditions)
+    proposed = [each for each in found if isinstance(each.proposal, tuple)]
+    if not proposed:
+        raise typer.Exit(NOT_KNOWN)
+    [*_, one] = proposed
+    _write(target, one, probe_cost_ms, conditions, as_json)
+
+
+def load(path: Path) -> Strategy:
+    """The strategy in a file of the user's; ends the command where it has none."""
+    try:
+        return Strategy.load(path)
+    except StrategyError as error:
+        fail("\n".join(error.problems), 1)
+
+
+def _check_one(names: list[str]) -> None:
+    if len(names) > 1:
+        there = ", ".join(map(repr, names))
+        fail(f"--to is for one strategy; choose its group with --group: {there}", WRONG_USAGE)
+
+
+def _write(
+    target: Target, one: Tuned, probe_cost_ms: int, conditions: Conditions, as_json: bool
+) -> None:
+    if target.path is None:
+        return
+    assert isinstance(one.proposal, tuple)
+    price = duration_text(probe_cost_ms)
+    target.write(
+        one.proposal,
+        f"Cheapest for {one.seen} outages of {one.group}, of which it covers {conditions.cover:g}, "
+        f"where an attempt is as bad as {price} of waiting",
+    )
+    if not as_json:
+        typer.echo(f"{named(target.path)}: written")
+
+
+def _say(found: list[Tuned], conditions: Conditions) -> None:
+    if not found:
+        typer.echo("of no outage anything is known; nothing is proposed")
+    elif len(found) > 1:
+        echo_table([_ALL, *map(_row, found)])
+        for one in found:
+            for line in _why_not(one):
+                typer.echo(line)
+    else:
+        _say_one(found[0], conditions)
+
+
+def _say_one(one: Tuned, conditions: Conditions) -> None:
+    for line in _why_not(one):
+        typer.echo(line)
+    if not isinstance(one.proposal, tuple):
+        return
+    others = f"compared on the {one.outages - one.seen} after them"
+    typer.echo(f"{one_line(one.group)}: made from {one.seen} outages, {others}")
+    if one.comparison is None:
+        typer.echo("they overlap, as one outage of many members: none is left to compare on")
+        return
+    strategies = {} if one.present_ms is None else {"present": one.present_ms}
+    draw({**strategies, "proposed": one.proposal}, one.comparison.lengths)
+    echo_table(compared.rows(one.comparison, "proposed"))
+    for line in compared.remarks(one.comparison, "proposed"):
+        typer.echo(line)
+    if one.comparison.proposed.covered.high < conditions.cover:
+        typer.echo(f"{conditions.cover:g} are not covered: outages were longer than those before")
+
+
+def _row(one: Tuned) -> tuple[str, ...]:
+    group, outages = one_line(one.group), str(one.outages)
+    if not isinstance(one.proposal, tuple):
+        return group, outages, "nothing", "", "", "", ""
+    total = duration_text(sum(one.proposal))
+    head = (group, outages, "yes", str(len(one.proposal)), total)
+    covered = "" if one.comparison is None else compared.share(one.comparison.proposed.covered)
+    return *head, covered, compared.saved(one.comparison)
+
+
+def _why_not(one: Tuned) -> Iterator[str]:
+    match one.proposal:
+        case TooFew(ended, None, _):
+            why = (
+                f"no number of outages, be it {ended}, tells how long all last; ask for less than 1"
+            )
+        case TooFew(ended, needed, cover):
+            known = f"of the {one.seen} outages to learn from {ended} have a known end"
+            enough = "" if cover is None else f"; that is enough for --cover {cover:g}"
+            why = f"{known}, and it takes {needed}{enough}"
+        case Unreachable(covered):
+            less = int(covered * 1000) / 1000
+            why = f"no more than {less:g} of the outages are known to end; ask for less than that"
+        case _:
+            return
+    yield f"{one_line(one.group)}: nothing is proposed: {why}"
