@@ -11,9 +11,10 @@ from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.export import Exported, write_export
 from linear_retry.dlq.filters import EVERYTHING, Filter
 from linear_retry.dlq.letter import Letter, State
+from linear_retry.dlq.names import Names
 from linear_retry.dlq.newer import Newer, newer
 from linear_retry.dlq.planning import Plan
-from linear_retry.dlq.purging import Names, Purge, plan_purge, purge
+from linear_retry.dlq.purging import Purge, plan_purge, purge
 from linear_retry.dlq.replays import plan_replay, replay
 from linear_retry.dlq.resolutions import Resolution, Resolutions
 from linear_retry.dlq.resolving import reopen, resolve

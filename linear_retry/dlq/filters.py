@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from linear_retry.dlq.letter import Letter, State
@@ -14,8 +15,9 @@ class Filter:
     But of `headers` each must be there: a name and its whole value. `exceptions` are parts of type
     or message, upper and lower case alike. `origins` are a topic and a partition, or None for all
     of its. `since_ms` and `until_ms` are for the time at which the letter was written, the latter
-    exclusive. `ids` are letters' ids, with or without `#generation`. `limit` is for who reads
-    letters: at most so many that match.
+    exclusive. `ids` are letters' ids, with or without `#generation`. `chosen` has the resolution
+    keys of the letters that are meant, which may be too many for a tuple; None: all are. `limit` is
+    for who reads letters: at most so many that match.
     """
 
     reasons: tuple[str, ...] = ()
@@ -27,6 +29,7 @@ class Filter:
     ids: tuple[str, ...] = ()
     headers: tuple[tuple[str, bytes], ...] = ()
     states: tuple[State, ...] = ()
+    chosen: Container[str] | None = None
     limit: int | None = None
 
     def matches(self, letter: Letter, state: State) -> bool:
@@ -37,6 +40,7 @@ class Filter:
             and (self.until_ms is None or letter.timestamp_ms < self.until_ms)
             and (not self.reasons or letter.reason in self.reasons)
             and (not self.keys or letter.key in self.keys)
+            and (self.chosen is None or letter.resolution_key in self.chosen)
             and (not self.ids or letter.id in self.ids or letter.resolution_key in self.ids)
             and (not self.origins or self._is_from(letter))
             and (not self.exceptions or self._died_of(letter))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letter import State
+from linear_retry.dlq.names import Names
 from linear_retry.dlq.recording import Recorder
 from linear_retry.dlq.resolutions import Resolutions, resolutions_topic
-from linear_retry.dlq.room import room, scratch
 from linear_retry.kafka.whole_topics import Progress
 
 _BATCH = 5_000
@@ -30,28 +29,6 @@ class Purge:
     remaining: int = 0
     still_open: int = 0
     forgotten: int = 0
-
-
-class Names:
-    """A set of texts, in a temporary file where it is large. To be used in a `with`."""
-
-    def __init__(self) -> None:
-        self._database = scratch("CREATE TABLE name (name TEXT PRIMARY KEY) WITHOUT ROWID", "BEGIN")
-
-    def __enter__(self) -> Names:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._database.close()
-
-    def add(self, name: str) -> None:
-        with room():
-            self._database.execute("INSERT OR IGNORE INTO name VALUES (?)", (name,))
-
-    def __contains__(self, name: str) -> bool:
-        found = self._database.execute("SELECT 1 FROM name WHERE name = ?", (name,))
-        with closing(found):
-            return found.fetchone() is not None
 
 
 def plan_purge(

@@ -6,6 +6,7 @@ Needs the extra `spark` (pip install 'linear-retry[spark]') and Java 17.
 from linear_retry.spark.ingest import Ingested, ingest
 from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.outages import OUTAGES, outages
+from linear_retry.spark.replay import Replayed, replay
 
 __all__ = [
     "DEAD_LETTERS",
@@ -14,6 +15,8 @@ __all__ = [
     "Ingested",
     "Lake",
     "LakeError",
+    "Replayed",
     "ingest",
     "outages",
+    "replay",
 ]

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from linear_retry.errors import BrokerError, ConfigurationError, LinearRetryError
+from linear_retry.spark.causes import cause
 from linear_retry.spark.entries import entries
 from linear_retry.spark.kafka_options import java_keys
 from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
@@ -25,7 +26,6 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 MAX_OFFSETS = 1_000_000
 _LOOK_S = 1
-_CAUSE = re.compile(r"^(?:Caused by: )?([\w.$]*(?:Error|Exception)\b.*)$", re.MULTILINE)
 _OPTIONS = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
@@ -35,7 +35,8 @@ _OPTIONS = {
     "failOnDataLoss": "false",
     "groupIdPrefix": "linear-retry-spark",
 }
-_TABLES: dict[str, Callable[[DataFrame], DataFrame]] = {DEAD_LETTERS: letters_of, JOURNAL: entries}
+TABLES: dict[str, Callable[[DataFrame], DataFrame]] = {DEAD_LETTERS: letters_of, JOURNAL: entries}
+"""What each table is made by, of records as Spark's Kafka source gives them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class _Run:
                 f"the session has no Kafka connector; begin it with spark.jars.packages={CONNECTOR}"
             ) from error
         # Made once, and not in each batch: so many columns take Python a while.
-        rows = _TABLES[self._source.table](records)
+        rows = TABLES[self._source.table](records)
         checkpoint = self._lake.checkpoint(self._source.table, self._source.topic)
         writer = rows.writeStream.foreachBatch(self._keep).option("checkpointLocation", checkpoint)
         timed = (
@@ -198,7 +199,6 @@ def _offsets(told: str) -> dict[int, int]:
 def _failure(topic: str, error: StreamingQueryException) -> LinearRetryError:
     """The last of the causes that Spark lists, in one line."""
     told = str(error).partition("=== Streaming Query ===")[0]
-    causes = _CAUSE.findall(told) or told.splitlines()[:1]
-    reason = causes[-1][:500]
+    reason = cause(told)
     kind = BrokerError if "org.apache.kafka" in reason else LakeError
     return kind(f"{topic} cannot be ingested any further: {reason}")

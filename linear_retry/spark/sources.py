@@ -54,6 +54,15 @@ def _id(facts: Any, topic: str) -> str:
     return str(facts.id)
 
 
+def other_topic(lake: Lake, source: Source, known: str | None) -> LakeError:
+    """What to raise where the rows of that name are not of this topic."""
+    return LakeError(
+        f"{lake.path}: {source.table} has rows of another topic {source.topic!r} (id {known}, and "
+        f"this one's is {source.topic_id}): it was made anew, or is in another cluster; use "
+        "another lake"
+    )
+
+
 def claim(lake: Lake, source: Source) -> None:
     """Note that this table's rows of that name are of this topic, and of no other.
 
@@ -62,10 +71,7 @@ def claim(lake: Lake, source: Source) -> None:
     table, topic = source.table, source.topic
     known = lake.topic_id(table, topic)
     if known not in (None, source.topic_id):
-        raise LakeError(
-            f"{lake.path}: {table} has rows of another topic {topic!r} (id {known}, and this one's "
-            f"is {source.topic_id}): it was made anew, or is in another cluster; use another lake"
-        )
+        raise other_topic(lake, source, known)
     if lake.has_batches(table, topic) and not lake.has_checkpoint(table, topic):
         raise LakeError(
             f"{lake.path}: {table} has rows of {topic!r}, but nothing says how far it has come "

@@ -27,6 +27,7 @@ _MEANT = [
     Filter(since_ms=_AT_MS, until_ms=_AT_MS + 1),
     Filter(ids=(_LETTER.id,)),
     Filter(ids=(_LETTER.resolution_key,)),
+    Filter(chosen=frozenset({_LETTER.resolution_key})),
     Filter(headers=(("tenant", b"acme"), ("retry-counter", b"2"))),
     Filter(states=(State.RESOLVED, State.OPEN)),
 ]
@@ -38,6 +39,8 @@ _OTHERS = [
     Filter(since_ms=_AT_MS + 1),
     Filter(until_ms=_AT_MS),
     Filter(ids=(f"{_LETTER.id}#2", "billing")),
+    Filter(chosen=frozenset({_LETTER.id})),
+    Filter(chosen=frozenset()),  # chosen from, and nothing found: not everything
     Filter(headers=(("tenant", b"acme"), ("tenant", b"other"))),
     Filter(states=(State.RESOLVED, State.REPLAYED)),
 ]

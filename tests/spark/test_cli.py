@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
+from linear_retry.dlq.cluster import Cluster
 from linear_retry.spark.session import CONNECTOR, SparkMissingError, check_java
 from tests.conftest import TopicFactory
 from tests.dlq.letters import our_record
@@ -76,13 +78,14 @@ def test_a_missing_topic(kafka: RealKafka, tmp_path: Path) -> None:
     assert not lake.exists()
 
 
-def test_no_broker(tmp_path: Path) -> None:
+def test_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said within seconds, and not after minutes of Spark's log."""
+    monkeypatch.setattr("linear_retry.spark.sources.Cluster", partial(Cluster, patience_s=1))
     code, _, said = _ran(
         *("--bootstrap", "127.0.0.1:1", "--journal", "j", "--lake", str(tmp_path / "lake"))
     )
     assert 3 == code
-    assert said.startswith("127.0.0.1:1: no answer about topic 'j' within 10 s")
+    assert said.startswith("127.0.0.1:1: no answer about topic 'j' within 1 s")
     assert 1 == said.count("\n")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +19,12 @@ from linear_retry.events import CircuitClosed
 from linear_retry.journal_entry import Entry, encode
 from linear_retry.scope import Scope
 from linear_retry.spark import DEAD_LETTERS, JOURNAL, Ingested, Lake, LakeError, ingest
+from linear_retry.spark.ingest import TABLES
 from tests.conftest import TopicFactory
 from tests.dlq.letters import our_record
 from tests.kafka_operations import Record
 from tests.real_kafka import RealKafka
-from tests.spark.killed import BATCH, POINTS
+from tests.spark.killed import BATCH, POINTS, places
 
 pytestmark = pytest.mark.broker
 
@@ -92,33 +96,44 @@ def test_letters_and_entries_go_into_two_tables(
     assert [{"name": "value", "value": b"\xff"}] == garbage["garbled"]
 
 
+def _killed(bootstrap: str, topic: str, point: str, lake: str) -> None:
+    """An ingest by a process of its own, which ends at this point."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.killed", point, bootstrap, topic, lake],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_KILL_LIMIT_S,
+        start_new_session=True,
+    )
+    assert -9 == done.returncode, done.stderr
+
+
 def test_killed_at_any_point_each_letter_is_there_once(
-    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+    spark: SparkSession,
+    kafka: RealKafka,
+    topic: TopicFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Killed before, amid and after the writing of a batch, the tables read the same in the end."""
-    letters, lake = topic(partitions=2), str(tmp_path / "lake")
+    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
+    letters, begun = topic(partitions=2), str(tmp_path / "lake")
     config = {"bootstrap.servers": kafka.bootstrap}
     written = kafka.produce(letters, _letters(1))
-    ingest(spark, config, lake, dead_letters=[letters])
+    ingest(spark, config, begun, dead_letters=[letters])
     written += kafka.produce(letters, _letters(2 * BATCH, partitions=2, first=1))
-    for point in POINTS:
-        child = [sys.executable, "-m", "tests.spark.killed"]
-        killed = subprocess.run(
-            [*child, point, kafka.bootstrap, letters, lake],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_KILL_LIMIT_S,
-            start_new_session=True,
-        )
-        assert -9 == killed.returncode, killed.stderr
+    lakes = [shutil.copytree(begun, f"{begun}-{number}") for number in range(len(POINTS))]
+    with ThreadPoolExecutor() as pool:  # a JVM takes long to begin
+        list(pool.map(partial(_killed, kafka.bootstrap, letters), POINTS, lakes))
+    for lake in lakes:
         found = _places(lake)
         assert len(set(found)) == len(found)
         assert set(found) < set(written)
-    ingest(spark, config, lake, dead_letters=[letters])
-    assert sorted(written) == _places(lake)
-    by_spark = Lake(spark, lake).table(DEAD_LETTERS).select("partition", "offset").collect()
-    assert sorted(written) == sorted(map(tuple, by_spark))
+        ingest(spark, config, lake, dead_letters=[letters])
+        assert sorted(written) == _places(lake)
+        by_spark = Lake(spark, lake).table(DEAD_LETTERS).select("partition", "offset").collect()
+        assert sorted(written) == sorted(map(tuple, by_spark))
 
 
 class _Failing(Lake):

@@ -2,58 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 import typer
 
 from linear_retry.cli.connecting import expanded
 from linear_retry.cli.dlq.options import TOPIC, Connection, Selection
+from linear_retry.cli.dlq.sending import WHY, YES, Sending
 from linear_retry.cli.ending import told
 from linear_retry.cli.person import BY
 from linear_retry.delays import shown
 
-YES = Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would be.")]
-WHY = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
-
-_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
-
 
 @expanded
-def replay(
-    topic: TOPIC,
-    selection: Selection,
-    connection: Connection,
-    yes: YES = False,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOPIC",
-            help="Send all of them there, such as to a retry topic of one consumer group.",
-        ),
-    ] = None,
-    rate: Annotated[
-        str | None, typer.Option(metavar="N/s", help="At most so many messages a second.")
-    ] = None,
-    keep_timestamp: Annotated[
-        bool,
-        typer.Option(
-            "--keep-timestamp",
-            help="Each message keeps its time, in place of that of sending. Refused where the "
-            "topic's retention would remove it at once.",
-        ),
-    ] = False,
-    check_newer: Annotated[
-        bool,
-        typer.Option(
-            "--check-newer",
-            help="Read the source topics and say which keys have newer messages there; with --yes, "
-            "send nothing then. Prints keys.",
-        ),
-    ] = False,
-    by: BY = None,
-    why: WHY = "",
-) -> None:
+def replay(topic: TOPIC, selection: Selection, connection: Connection, sending: Sending) -> None:
     """Send open dead letters again, in their original order.
 
     Each goes to the topic and partition it came from, in the order of the original offsets, each
@@ -67,22 +29,10 @@ def replay(
     topic is not there or cannot take a letter (nothing is sent then); 4, ended by a newer one; 130,
     Ctrl-C.
     """
-    messages_a_second = None if rate is None else _rate(rate)
-    if to == "":
-        raise typer.BadParameter("the topic's name is empty", param_hint="--to")
+    order = sending.order(as_json=connection.as_json)
     with told(), connection.topic(topic) as letters:
-        from linear_retry.cli.dlq.replaying import Order, replay_letters
+        from linear_retry.cli.dlq.replaying import replay_letters
 
-        order = Order(
-            to=to,
-            rate=messages_a_second,
-            keep_timestamp=keep_timestamp,
-            check_newer=check_newer,
-            by=by,
-            why=why,
-            yes=yes,
-            as_json=connection.as_json,
-        )
         replay_letters(letters, _of_any_state(selection).filter(), order)
 
 
@@ -171,17 +121,6 @@ def purge(
 
         everything = all_of is not None
         purge_letters(letters, everything=everything, yes=yes, as_json=connection.as_json)
-
-
-def _rate(text: str) -> float:
-    found = _RATE.fullmatch(text.strip())
-    rate = 0.0 if found is None else float(found[1])
-    if not 0 < rate < 1e9:
-        raise typer.BadParameter(
-            f"{shown(text)} is no rate; write messages a second, such as 100/s or 0.5",
-            param_hint="--rate",
-        )
-    return rate
 
 
 def _of_any_state(selection: Selection) -> Selection:

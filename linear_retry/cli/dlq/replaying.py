@@ -50,7 +50,7 @@ def replay_letters(topic: DeadLetterTopic, meant: Filter, order: Order) -> None:
         if order.yes and found:
             fail("nothing is sent; without --check-newer it would be", 1)
         sent = _send(topic, plan, order) if order.yes and plan.letters else 0
-        _tell_end(plan, order, sent)
+        tell_end(plan, order, sent)
         if found or any(why != NO_LETTER for why in plan.left):
             raise typer.Exit(1)
 
@@ -101,7 +101,8 @@ def _tell_plan(topic: DeadLetterTopic, meant: Filter, plan: Plan, order: Order) 
         typer.echo(f"{plural(count)} left open: {why}", err=True)
 
 
-def _tell_end(plan: Plan, order: Order, sent: int) -> None:
+def tell_end(plan: Plan, order: Order, sent: int) -> None:
+    """What came of it, or would."""
     if order.as_json:
         said: dict[str, Any] = {"letters": plan.letters, "sent": sent, "dry_run": not order.yes}
         write_json([said | {"left": plan.left, "replay_id": plan.replay_id if sent else None}])
