@@ -61,6 +61,16 @@ class Choices:
     scope: ScopeKind
     dice: Callable[[], float] = random.random
 
+    def classify(self, error: Exception) -> Failure:
+        """Transient or permanent? Raises `UsageError` where `is_transient` raises."""
+        try:
+            return classify(error, self.is_transient)
+        except Exception as raised:
+            raise UsageError(
+                f"transient= raised {brief(raised)} when asked about {brief(error)}: it must "
+                "answer True or False for any exception; nothing was decided about the message"
+            ) from raised
+
 
 class Applying:
     """Opens circuits, sends letters, stores offsets: the one place that does."""
@@ -89,7 +99,7 @@ class Applying:
         """
         parts, choices = self._parts, self._choices
         parts.tally.failed += 1
-        failure = self._classify(error)
+        failure = choices.classify(error)
         held = before.failed(error, parts.clock.utc_ms())
         decision = decide(
             failure,
@@ -181,15 +191,6 @@ class Applying:
                 self._letters.listen()
 
     # -- inside ----------------------------------------------------------------------------
-
-    def _classify(self, error: Exception) -> Failure:
-        try:
-            return classify(error, self._choices.is_transient)
-        except Exception as raised:
-            raise UsageError(
-                f"transient= raised {brief(raised)} when asked about {brief(error)}: it must "
-                "answer True or False for any exception; nothing was decided about the message"
-            ) from raised
 
     def _send(self, held: Held, letters: Letters, letter: DeadLetter) -> Answer | None:
         """None: it would be a letter too many, and is not there from an earlier sending either."""

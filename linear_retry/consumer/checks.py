@@ -53,12 +53,12 @@ def plan(
     control: str | None = None,
 ) -> Plan:
     """Everything that a consumer is made of, checked. Raises `ConfigurationError`."""
-    policy = _policy(strategy, on_exhausted, on_permanent)
+    policy = policy_of(strategy, on_exhausted, on_permanent)
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
     _check_choice("scope", scope, get_args(ScopeKind))
     _check_topics(topics)
-    _check_letters(letters, policy, topics)
-    _check_journals(journals, letters, topics)
+    check_letters(letters, policy, topics)
+    check_journals(journals, letters, topics)
     _check_control(control, journals, letters, topics)
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
@@ -141,7 +141,8 @@ def _unwrapped(call: Any) -> Any:
     return inspect.unwrap(call)
 
 
-def _policy(strategy: Strategy, on_exhausted: OnExhausted, on_permanent: OnPermanent) -> Policy:
+def policy_of(strategy: Strategy, on_exhausted: OnExhausted, on_permanent: OnPermanent) -> Policy:
+    """What these choices are together. Raises `ConfigurationError`."""
     if not isinstance(strategy, Strategy):
         raise ConfigurationError(
             f"strategy={strategy!r}: a Strategy; write Strategy([1, 5, 30]) or Strategy.load(path)"
@@ -168,7 +169,8 @@ def _check_topics(topics: object) -> None:
         raise ConfigurationError(f"topics={topics!r}: at least one name, and each a text")
 
 
-def _check_letters(letters: DeadLetters | None, policy: Policy, topics: Sequence[str]) -> None:
+def check_letters(letters: DeadLetters | None, policy: Policy, topics: Sequence[str]) -> None:
+    """Raises `ConfigurationError` where they are missing or wrong."""
     if letters is None:
         if policy.needs_dead_letters:
             raise ConfigurationError(
@@ -181,9 +183,10 @@ def _check_letters(letters: DeadLetters | None, policy: Policy, topics: Sequence
     refuse_own_topics(topics, [letters.topic])
 
 
-def _check_journals(
+def check_journals(
     journals: Sequence[Journal], letters: DeadLetters | None, topics: Sequence[str]
 ) -> None:
+    """Raises `ConfigurationError` where one would go where it is read as something else."""
     for journal in journals:
         refuse_own_topics(topics, [journal.topic])
         if letters is not None and letters.topic == journal.topic:

@@ -27,9 +27,10 @@ class Held:
 
     `epoch` is that of the ownership it was read in: after a revoke, the next owner counts anew.
     `letter` is there once the handler has had its last call: only the sending is tried again.
+    `source` is None where a micro-batch is held, or a row of one, and no message of a consumer's.
     """
 
-    message: Message
+    source: Message | None
     partition: Partition
     offset: int
     epoch: int
@@ -39,6 +40,13 @@ class Held:
     error: Exception | None = None
     letter: DeadLetter | None = None
     sends: int = 0
+
+    @property
+    def message(self) -> Message:
+        """What a consumer attempts again."""
+        if self.source is None:
+            raise AssertionError("a micro-batch is no message: a bug; please report it")
+        return self.source
 
     def failed(self, error: Exception, at_ms: int) -> Held:
         """The same message with one failure more."""

@@ -53,7 +53,12 @@ def resend_delay_s(sends: int) -> float:
 
 def write(held: Held, reason: str, group_id: str, strategy: str) -> DeadLetter:
     """The letter for a message that has failed for the last time."""
-    death = Death(
+    return dead_letter(read(held.message), death(held, reason, group_id, strategy))
+
+
+def death(held: Held, reason: str, group_id: str, strategy: str) -> Death:
+    """What its letter says of why it was given up."""
+    return Death(
         group_id=group_id,
         reason=reason,
         failures=held.failures,
@@ -62,7 +67,14 @@ def write(held: Held, reason: str, group_id: str, strategy: str) -> DeadLetter:
         strategy=strategy,
         error=None if held.error is None else describe(held.error),
     )
-    return dead_letter(read(held.message), death)
+
+
+def addressed(letter: DeadLetter, partitions: int) -> Outgoing:
+    """To the partition of its number where the topic has that, else by its key."""
+    number = letter.original_partition
+    return Outgoing(
+        letter.key, letter.value, letter.headers(), number if number < partitions else None
+    )
 
 
 class Way(Protocol):
@@ -123,7 +135,7 @@ class Letters:
         answer: Answer = NotSent("no form of it was small enough")
         references = self._oversized == "reference"
         for form in forms(letter, read(held.message), references=references):
-            sent = self._way.send(held, self._addressed(form))
+            sent = self._way.send(held, addressed(form, self._partitions or 0))
             if not isinstance(sent, TooLarge):
                 answer = sent
                 break
@@ -167,13 +179,3 @@ class Letters:
             self._partitions = counts.get(self.topic)
             return self._partitions is not None
         return True
-
-    def _addressed(self, letter: DeadLetter) -> Outgoing:
-        """To the partition of its number where there is one, else by its key."""
-        partition = letter.original_partition
-        return Outgoing(
-            letter.key,
-            letter.value,
-            letter.headers(),
-            partition if partition < (self._partitions or 0) else None,
-        )
