@@ -62,7 +62,7 @@ class RealKafka(KafkaOperations):
 
     def __init__(self, directory: Path, broker_settings: dict[str, str] | None = None) -> None:
         self._directory = directory
-        self._ports = _free_ports(2)
+        self._ports = free_ports(2)
         super().__init__(f"127.0.0.1:{self._ports[0]}")
         self._more = broker_settings or {}
         self._watcher = AdminClient(self.client_settings())
@@ -180,7 +180,7 @@ class RealKafka(KafkaOperations):
         return f"{self._log}:\n{self._log.read_text(errors='replace')[-3000:]}"
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     # Below the range that systems take for outgoing connections: a client that tries to reach a
     # stopped broker's port would else take that very port itself some day, and connect to itself.
     free: list[int] = []

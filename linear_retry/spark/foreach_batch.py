@@ -1,0 +1,147 @@
+"""How does a stream of Spark's own wait, in order, while the thing behind it is down?"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from pyspark.sql import DataFrame
+
+from linear_retry.batches import assembly
+from linear_retry.batches.assembly import CLOSE_TIMEOUT_S
+from linear_retry.batches.attempting import Attempting
+from linear_retry.consumer.assembly import Outside
+from linear_retry.consumer.checks import Transient, check_handler
+from linear_retry.consumer.circuits import CircuitView
+from linear_retry.consumer.clock import Clock
+from linear_retry.consumer.dead_letters import DeadLetters
+from linear_retry.decision import OnExhausted, OnPermanent
+from linear_retry.errors import UsageError
+from linear_retry.events import Listener
+from linear_retry.spark.micro_batch import Handler, SparkBatch, check_columns
+from linear_retry.strategy import Strategy
+
+
+def foreach_batch(
+    handler: Handler,
+    *,
+    strategy: Strategy,
+    transient: Transient,
+    dead_letters: str | DeadLetters | None = None,
+    on_exhausted: OnExhausted = "dead-letter",
+    on_permanent: OnPermanent = "dead-letter",
+    config: Mapping[str, Any] | None = None,
+    source: DataFrame | None = None,
+    listeners: Sequence[Listener] = (),
+    _outside: Outside | None = None,
+) -> ForeachBatch:
+    """`handler(rows, batch_id)`, for `writeStream.foreachBatch`, that waits where it fails for now.
+
+    The choices are those of `LinearConsumer`, with a micro-batch in a message's stead: its query
+    goes no further until it is done, dead-lettered (each row a letter) or skipped; with `"stop"`
+    the query fails with the cause. `config` are librdkafka's keys for dead letters and journals:
+    brokers, security, and `group.id`, which names whoever gives messages up. Of `source`, the
+    streaming DataFrame, the columns are looked at now; else they are with the first micro-batch.
+
+    Raises `ConfigurationError` with key, value, rule and remedy, and `UsageError` for a handler
+    that cannot work. Needs a classic session, not one of Spark Connect.
+    """
+    _check_handler(handler)
+    outside = _outside or Outside()
+    attempting = assembly.attempting(
+        config or {},
+        strategy=strategy,
+        transient=transient,
+        dead_letters=dead_letters,
+        on_exhausted=on_exhausted,
+        on_permanent=on_permanent,
+        listeners=tuple(listeners),
+        outside=outside,
+    )
+    if source is not None and attempting.needs_dead_letters:
+        check_columns(source.schema)
+    return ForeachBatch(handler, attempting, outside.clock)
+
+
+class ForeachBatch:
+    """What `foreach_batch` makes, for one query: what its `writeStream.foreachBatch` calls.
+
+    A context manager: leaving it closes.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        attempting: Attempting,
+        clock: Clock,
+    ) -> None:
+        self._handler = handler
+        self._attempting = attempting
+        self._clock = clock
+        self._in_use = threading.Lock()
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """For Spark: returns once the micro-batch is done, dead-lettered or skipped.
+
+        Raises what makes the query fail: `ExhaustedError` and `PermanentError` where `"stop"` was
+        chosen, `ConfigurationError` for a stream without Kafka's columns, `UnknownTopicError` and
+        `BrokerError` where no letters can be sent at the start of a run.
+        """
+        if not self._in_use.acquire(blocking=False):
+            raise UsageError("foreach_batch: another query has it in use; make one for each query")
+        try:
+            if self._attempting.needs_dead_letters:
+                check_columns(rows.schema)
+            self._attempting.handle(SparkBatch(rows, batch_id, self._handler, self._clock))
+        finally:
+            self._in_use.release()
+
+    @property
+    def circuit(self) -> CircuitView:
+        """The circuit now: its state, and until when it waits, why. For any thread."""
+        return self._attempting.circuit
+
+    def close(self) -> None:
+        """Have the journal say that it has ended, and wait for that a moment. Idempotent.
+
+        Once the query is stopped. Raises `UsageError` while it has a micro-batch in hand.
+        """
+        if not self._in_use.acquire(timeout=CLOSE_TIMEOUT_S):
+            raise UsageError("foreach_batch: a query has it in use; stop that first")
+        try:
+            self._attempting.close()
+        finally:
+            self._in_use.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except UsageError as last:
+            if error is None:
+                raise
+            error.add_note(f"and at close: {last}")
+
+    def __reduce__(self) -> NoReturn:
+        raise UsageError(
+            "foreach_batch: it cannot go to another process, where Spark Connect would run it: "
+            "its events and its circuit would be out of reach; use a classic session"
+        )
+
+
+def _check_handler(handler: Handler) -> None:
+    if not callable(handler):
+        raise UsageError(f"handler={handler!r}: a callable of a DataFrame and a batch's number")
+    if inspect.iscoroutinefunction(handler):
+        raise UsageError(f"handler={handler!r}: it would never be awaited; give a plain function")
+    check_handler(handler)

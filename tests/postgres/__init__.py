@@ -1,0 +1,130 @@
+"""Where does a test get a real PostgreSQL from, and how does it go down and come back?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psycopg
+
+from tests import dying_with_parent
+from tests.debian import CACHE, unpacked
+from tests.kafka_operations import wait_until
+from tests.real_kafka import free_ports
+
+_LIMIT_S = 60.0
+_NOBODY = 65534
+_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    # Nobody will miss what is in it, and tests start it often.
+    "fsync": "off",
+    "shared_buffers": "8MB",
+    "max_connections": "20",
+}
+
+
+def programs(cache: Path = CACHE) -> Path:
+    """The directory of `initdb` and `postgres`: Debian's, those on the path, else the cache's."""
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    on_path = shutil.which("initdb")
+    if installed:
+        return installed[-1].parent
+    if on_path is not None:
+        return Path(on_path).resolve().parent
+    (found,) = unpacked("postgresql", cache).glob("usr/lib/postgresql/*/bin/initdb")
+    return found.parent
+
+
+class Postgres:
+    """A server of its own, in a `with`. Its address stays the same over stop and start."""
+
+    def __init__(self) -> None:
+        (self._port,) = free_ports(1)
+        # pytest's own directories are closed to others, and the server is nobody's under root.
+        self._directory = Path(tempfile.mkdtemp(prefix="postgres-"))
+        self._programs = programs()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self._port}/postgres?connect_timeout=5"
+
+    def __enter__(self) -> Postgres:
+        try:
+            if _is_root():
+                os.chown(self._directory, _NOBODY, _NOBODY)
+            made = [str(self._programs / "initdb"), "-D", str(self._data), "-A", "trust"]
+            made += ["-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"]
+            subprocess.run(
+                self._as_nobody(made), check=True, capture_output=True, env=self._environment()
+            )
+            self.start()
+        except BaseException:
+            self._end()  # `with` calls no __exit__ for what was never entered
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def start(self) -> None:
+        """Returns once it answers."""
+        settings = {**_SETTINGS, "port": str(self._port)}
+        settings["unix_socket_directories"] = str(self._directory)
+        command = [str(self._programs / "postgres"), "-D", str(self._data)]
+        command += [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._as_nobody(command), stdout=log, stderr=log, env=self._environment()
+            )
+        wait_until(self._answers, "PostgreSQL answers", _LIMIT_S, self._log.read_text)
+
+    def stop(self) -> None:
+        """At once: transactions are rolled back, and connections end."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(_LIMIT_S)
+            self._process = None
+
+    def _end(self) -> None:
+        self.stop()
+        shutil.rmtree(self._directory)
+
+    def _answers(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            raise AssertionError(f"PostgreSQL ended by itself\n{self._log.read_text()}")
+        try:
+            with psycopg.connect(self.url):
+                return True
+        except psycopg.OperationalError:
+            return False
+
+    def _as_nobody(self, command: list[str]) -> list[str]:
+        """It refuses to run as root. With the test process it ends in either case."""
+        if _is_root():
+            who = [f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
+            return ["setpriv", *who, "--pdeathsig=KILL", *command]
+        dying = [sys.executable, "-I", "-S", dying_with_parent.__file__, str(os.getpid())]
+        return [*dying, *command]
+
+    def _environment(self) -> dict[str, str]:
+        """What was unpacked has its libraries beside it."""
+        beside = sorted(str(path) for path in self._programs.parents[3].glob("lib/*-linux-gnu*"))
+        return {**os.environ, "LD_LIBRARY_PATH": ":".join(beside)}
+
+    @property
+    def _data(self) -> Path:
+        return self._directory / "data"
+
+    @property
+    def _log(self) -> Path:
+        return self._directory / "postgres.log"
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
