@@ -18,6 +18,8 @@ from benchmarks import (
     lone_message,
     memory,
     retry,
+    spark_episodes,
+    spark_ingest,
     throughput,
     while_open,
 )
@@ -42,7 +44,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "dlq-list": dlq_list.run,
     "dlq-replay": dlq_replay.run,
 }
-ALL: dict[str, Benchmark] = BENCHMARKS | {"neighbours": race.run}
+ON_SPARK: dict[str, Benchmark] = {
+    "spark-ingest": spark_ingest.run,
+    "spark-episodes": spark_episodes.run,
+}
+ALL: dict[str, Benchmark] = BENCHMARKS | ON_SPARK | {"neighbours": race.run}
 
 
 def main(arguments: list[str]) -> None:
@@ -69,7 +75,7 @@ def _chosen(arguments: list[str]) -> argparse.Namespace:
     unknown = [name for name in chosen.names if name not in ALL]
     if unknown:
         parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(ALL)}")
-    names = chosen.names or [*BENCHMARKS]
+    names = chosen.names or [*BENCHMARKS, *ON_SPARK]
     chosen.names = names + ["neighbours"] * (chosen.neighbours and "neighbours" not in names)
     return chosen
 

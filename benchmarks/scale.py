@@ -19,6 +19,8 @@ class Scale:
     openings: int
     listed_letters: int
     replayed_letters: int
+    ingested_letters: int
+    episode_events: int
 
 
 FULL = Scale(
@@ -32,6 +34,8 @@ FULL = Scale(
     openings=10_000,
     listed_letters=1_000_000,
     replayed_letters=100_000,
+    ingested_letters=1_000_000,
+    episode_events=1_000_000,
 )
 QUICK = Scale(
     rounds=2,
@@ -44,4 +48,6 @@ QUICK = Scale(
     openings=500,
     listed_letters=100_000,
     replayed_letters=10_000,
+    ingested_letters=100_000,
+    episode_events=100_000,
 )

@@ -27,6 +27,8 @@ _TINY = Scale(
     openings=3,
     listed_letters=100,
     replayed_letters=100,
+    ingested_letters=100,
+    episode_events=100,
 )
 
 

@@ -1,0 +1,42 @@
+"""How does a measurement get a Spark of its own, and how large did that get?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from linear_retry.spark.session import session
+from tests.spark.conftest import connector
+
+ROUNDS_AT_MOST = 3
+
+
+@contextmanager
+def own_spark() -> Iterator[SparkSession]:
+    """All cores, and Spark's own defaults: a heap of 1 GiB among them."""
+    with session("local[*]", {"spark.jars": connector()}) as spark:
+        yield spark
+
+
+def jvm_mib(spark: SparkSession) -> float:
+    """What the JVM had at the most."""
+    process = spark.sparkContext._gateway.proc  # type: ignore[union-attr]  # there is one
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def shuffled_bytes(spark: SparkSession) -> int:
+    """What all tasks so far have written for other tasks to read."""
+    executors = spark.sparkContext._jsc.sc().statusStore().executorList(False)
+    return sum(executors.apply(n).totalShuffleWrite() for n in range(executors.size()))
+
+
+def parquet_bytes(directory: str) -> int:
+    """The size of all Parquet files there."""
+    return sum(file.stat().st_size for file in Path(directory).rglob("*.parquet"))

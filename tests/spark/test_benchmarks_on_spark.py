@@ -1,0 +1,41 @@
+"""Do the benchmarks on Spark measure what they say, whatever the times are?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.letters import topic_of_letters
+from benchmarks.on_spark import jvm_mib, parquet_bytes, shuffled_bytes
+from benchmarks.spark_episodes import fill
+from benchmarks.spark_ingest import copied, ingested
+from linear_retry.spark import JOURNAL, Lake, outages
+from tests.real_kafka import RealKafka
+
+
+@pytest.mark.broker
+def test_copy_and_ingest_read_the_same_letters(
+    spark: SparkSession, kafka: RealKafka, tmp_path: Path
+) -> None:
+    """Each way leaves a row for each letter."""
+    topic = topic_of_letters(kafka, 40)
+    for way in (copied, ingested):
+        table = way(spark, kafka.bootstrap, topic, str(tmp_path / way.__name__))
+        assert 40 == spark.read.parquet(table).count()
+        assert parquet_bytes(table) > 0
+
+
+@pytest.mark.parametrize("is_of_one", [False, True])
+def test_events_are_as_many_as_asked(spark: SparkSession, tmp_path: Path, is_of_one: bool) -> None:
+    """Copies of a fleet's weeks: all readable, no entry twice, of many members or of one."""
+    fill(spark, str(tmp_path), 2000, is_of_one=is_of_one, weeks=1)
+    journal = Lake(spark, str(tmp_path)).table(JOURNAL)
+    assert 2000 == journal.count() == journal.dropDuplicates(["instance", "sequence"]).count()
+    assert 0 == journal.where("problems IS NOT NULL").count()
+    assert is_of_one == (1 == journal.select("group", "member").distinct().count())
+    before = shuffled_bytes(spark)
+    assert sum(outages(Lake(spark, str(tmp_path))).values()) > 0
+    assert shuffled_bytes(spark) > before
+    assert jvm_mib(spark) > 0
