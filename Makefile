@@ -12,6 +12,7 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
+	@echo "make demo-spark  a fleet's week of outages, and what Spark makes of it; needs Java 17 too"
 	@echo "make test        everything: ruff, mypy, all tests; needs Java 17 or later too"
 	@echo "make torture     try to break the guarantees, for hours; ARGS='--help' says what else"
 	@echo "make soak        the same, and all stays small, for MINUTES=30; Linux, Java 17 or later"
@@ -62,6 +63,9 @@ tests-that-wait: jars
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/linear-retry demo
+
+demo-spark: jars
+	@$(BIN)/python -m tests.demo_spark
 
 # For example: make torture ARGS="schedules --first 1000000 --amount 50000"
 torture: jars

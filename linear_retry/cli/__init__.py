@@ -90,7 +90,11 @@ def demo(
     ] = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Each event, then the proof: one JSON object on each line."),
+        typer.Option(
+            "--json",
+            help="Each event, then the proof: one JSON object on each line. With "
+            "--spark the proof only.",
+        ),
     ] = False,
     on_spark: Annotated[
         bool,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -47,7 +48,8 @@ def _shown(bootstrap: str, plan: Plan | None, *, as_json: bool) -> tuple[Verdict
 
     def command(arguments: Sequence[str]) -> None:
         tell(f"\n$ {shlex.join(['linear-retry', *arguments])}")
-        _call(arguments)
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):
+            _call(arguments)
 
     directory = Path(tempfile.mkdtemp(prefix="linear-retry-demo-"))
     # One session for all commands: the time to begin one is not what is shown here.

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
@@ -20,7 +20,7 @@ from linear_retry.demo.fleet import FLEET, Calendar, Service, Week
 from linear_retry.demo.fleet_lives import PARTITIONS, Said, said
 from linear_retry.demo.fleet_members import PARTITIONS as REAL_PARTITIONS
 from linear_retry.demo.fleet_members import Lived, Member, Topics, fill, living
-from linear_retry.demo.fleet_truth import Found, compare
+from linear_retry.demo.fleet_truth import Found, Tuned, compare, tuned
 from linear_retry.kafka.plain import borrowed_topics, write
 
 Run = Callable[[Sequence[str]], None]
@@ -35,6 +35,7 @@ class Plan:
     day_ms: int = 86_400_000
     real_day_ms: int = 3_000
     seed: int = 1
+    tuned: Tuned = field(default_factory=Tuned)
 
 
 def run(
@@ -52,18 +53,27 @@ def run(
     with _borrowed(bootstrap, plan, complain) as topics:
         model, real = _lived(topics, plan, tell)
         lake = directory / "lake"
-        for arguments in commands(topics, directory):
+        strategy = directory / f"{plan.tuned.group}.json"
+        for arguments in _commands(topics, lake, strategy, plan.tuned):
             command(arguments)
-        return compare(Found.of(lake), model, real)
+        (service,) = (each for each in plan.services if each.group == plan.tuned.group)
+        return (
+            *compare(Found.of(lake), model, real),
+            tuned(service, model[service.group], strategy, plan.tuned),
+        )
 
 
-def commands(topics: Topics, directory: Path) -> list[list[str]]:
+def _commands(topics: Topics, lake: Path, strategy: Path, wanted: Tuned) -> list[list[str]]:
     """What a user would call, one after another."""
-    lake = ["--lake", str(directory / "lake")]
     where = ["--bootstrap", topics.bootstrap, "--dead-letters", topics.dead_letters]
+    where += ["--journal", topics.journal]
+    asked = ["--probe-cost", f"{wanted.probe_cost_s:g}", "--cover", f"{wanted.cover:g}"]
+    group = ["--group", wanted.group]
     return [
-        ["spark", "ingest", *where, "--journal", topics.journal, *lake],
-        ["spark", "outages", *lake],
+        ["spark", "ingest", *where, "--lake", str(lake)],
+        ["spark", "outages", "--lake", str(lake)],
+        ["spark", "tune", "--lake", str(lake), *group, *asked, "--to", str(strategy)],
+        ["strategy", "check", str(strategy)],
     ]
 
 

@@ -11,8 +11,11 @@ from typing import Any
 import pyarrow.dataset as ds  # type: ignore[import-untyped]  # it has no types
 
 from linear_retry.demo.evidence import Verdict
+from linear_retry.demo.fleet import Service
 from linear_retry.demo.fleet_lives import Episode, Said
 from linear_retry.demo.fleet_members import Lived
+from linear_retry.strategy import Strategy
+from linear_retry.strategy_solver import OutageLengths, cost
 
 Row = Mapping[str, Any]
 
@@ -20,6 +23,19 @@ _OUTAGES = (
     *("group", "instance", "sequence", "kind", "opened_at_ms", "closed_at_ms", "outcome"),
     *("lower_ms", "upper_ms"),
 )
+
+
+_SWAY = 0.02
+"""The delays come from the first two thirds of the week, and are judged by all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What is asked of the delays for one group."""
+
+    group: str = "billing"
+    cover: float = 0.99
+    probe_cost_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,4 +155,24 @@ def _letters(
             for group, reason in sorted(found.keys() | true.keys())
             if found[group, reason] != true[group, reason]
         ),
+    )
+
+
+def tuned(service: Service, said: Said, file: Path, asked: Tuned) -> Verdict:
+    """What the present and the proposed delays come to in the outages as they truly were."""
+    true_ms = [each.length_ms for each in said.episodes if each.length_ms is not None]
+    lengths = OutageLengths.of((length_ms, 1 / len(said.episodes)) for length_ms in true_ms)
+    probe_ms = asked.probe_cost_s * 1000
+    present, proposed = (
+        cost(strategy.delays_ms, lengths) for strategy in (service.strategy, Strategy.load(file))
+    )
+    told = (
+        f"{name} {one.total_ms(probe_ms) / 1000:.1f} s each, {one.covered:.1%} covered"
+        for name, one in (("present", present), ("proposed", proposed))
+    )
+    missed = proposed.covered < asked.cover - _SWAY
+    return Verdict(
+        f"the delays for {service.group}, in {len(true_ms)} true outages",
+        "; ".join(told),
+        (f"{asked.cover:.1%} were to be covered",) * missed,
     )
