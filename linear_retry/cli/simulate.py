@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn, get_args
 
 import typer
 
 from linear_retry.cli import simulated
+from linear_retry.cli.connecting import expanded
+from linear_retry.cli.ending import told
 from linear_retry.cli.outages import length_ms, read
+from linear_retry.cli.spark.needing import needing_pyspark
+from linear_retry.cli.spark.recorded import Recorded
 from linear_retry.cli.strategy import echo_head, echo_json, echo_table, load, summary
 from linear_retry.decision import OnExhausted, Policy
 from linear_retry.delays import shown
@@ -24,27 +29,43 @@ _STYLES = {
 }
 
 
-def simulate(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A strategy file.")],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The outages that the user names, and what happens in one."""
+
     outage: Annotated[
         list[str] | None,
         typer.Option(
             metavar="DURATION",
             help="How long the dependency is down: 7m, 1h30m, or 90 for seconds. May be repeated.",
         ),
-    ] = None,
+    ] = None
     outages: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="More of them: one on each line, # begins a comment."),
-    ] = None,
+    ] = None
     on_exhausted: Annotated[
         str,
         typer.Option(
             metavar="CHOICE", help="When the strategy has run out: dead-letter, repeat or stop."
         ),
-    ] = "dead-letter",
+    ] = "dead-letter"
     attempt: Annotated[
         str, typer.Option(metavar="DURATION", help="How long an attempt takes to fail.")
+    ] = "0s"
+
+
+@expanded
+def simulate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A strategy file.")],
+    given: Given,
+    recorded: Recorded,
+    lake: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="In place of --outage: those in its table `outages`."),
+    ] = None,
+    probe_cost: Annotated[
+        str, typer.Option(metavar="TIME", help="With --lake: an attempt is as bad as such a wait.")
     ] = "0s",
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per outage, each on a line.")
@@ -56,30 +77,65 @@ def simulate(
     that starts later succeeds. All is told without jitter; where the strategy has some, the bounds
     with it are added. Several outages make a table and a summary.
 
+    With --lake it is what the strategy would have cost in all outages that Spark has found, of each
+    group, beside the strategy that was used: docs/tuning.md. --group to --master, and --probe-cost,
+    are for that; --outage to --attempt are not.
+
     Example: linear-retry strategy simulate strategies/short-outage.json --outage 7m
 
     Exit codes: 0, simulated, however it ends; 1, a file is not right (its problems are on stderr);
-    2, wrong usage.
+    2, wrong usage. With --lake also 3, there is no table of outages, or no Java or PySpark; 5, of
+    no outage anything is known; 130, Ctrl-C.
     """
-    outages_ms = [length_ms(text, "--outage") for text in outage or []]
-    attempt_ms, choice = length_ms(attempt, "--attempt"), _choice(on_exhausted)
-    if not outages_ms and outages is None:
+    if lake is None:
+        if recorded != Recorded() or probe_cost != "0s":
+            raise typer.BadParameter(f"{_WITH_LAKE} are for recorded outages; give --lake DIR")
+        _in_given(file, given, as_json)
+    else:
+        if given != Given():
+            raise typer.BadParameter(
+                f"{_WITHOUT_LAKE} are not for recorded outages; leave them out"
+            )
+        _in_recorded(file, lake, length_ms(probe_cost, "--probe-cost"), recorded, as_json)
+
+
+_WITH_LAKE = "--group, --present, --seed, --master and --probe-cost"
+_WITHOUT_LAKE = "--outage, --outages, --on-exhausted and --attempt"
+
+
+def _in_given(file: Path, given: Given, as_json: bool) -> None:
+    outages_ms = [length_ms(text, "--outage") for text in given.outage or []]
+    attempt_ms, choice = length_ms(given.attempt, "--attempt"), _choice(given.on_exhausted)
+    if not outages_ms and given.outages is None:
         raise typer.BadParameter("no outage is given; write --outage 7m, or --outages FILE")
     loaded, problems = load(file), list[str]()
     if isinstance(loaded, StrategyError):
         problems += loaded.problems
-    outages_ms += [] if outages is None else read(outages, problems)
+    outages_ms += [] if given.outages is None else read(given.outages, problems)
     if isinstance(loaded, StrategyError) or problems:
         _refuse(file, problems, as_json)
     simulator = _simulator(loaded, choice, attempt_ms)
     simulations = [simulator.through(outage_ms) for outage_ms in outages_ms]
     if as_json:
-        told = {**summary(file, loaded), "on_exhausted": choice, "attempt_s": attempt_ms / 1000}
+        head = {**summary(file, loaded), "on_exhausted": choice, "attempt_s": attempt_ms / 1000}
         for simulation in simulations:
-            echo_json(told | simulated.as_json(simulation, simulator.waits_out_ms))
+            echo_json(head | simulated.as_json(simulation, simulator.waits_out_ms))
     else:
         _say(simulations, loaded, attempt_ms)
         typer.echo(simulated.limit(simulator.waits_out_ms))
+
+
+def _in_recorded(
+    file: Path, lake: str, probe_cost_ms: int, recorded: Recorded, as_json: bool
+) -> None:
+    loaded = load(file)
+    if isinstance(loaded, StrategyError):
+        _refuse(file, list(loaded.problems), as_json)
+    with told(), needing_pyspark():
+        from linear_retry.cli.spark.simulated import simulate as run
+
+        head = summary(file, loaded) if as_json else None
+        run(lake, loaded, probe_cost_ms, recorded, head)
 
 
 def _choice(text: str) -> OnExhausted:

@@ -13,18 +13,24 @@ from linear_retry.tuning.proposing import TooFew
 
 _EQUAL = 0.001
 """A difference in what is covered that is not worth a word."""
+_UNITS_MS = ((3_600_000, 60_000), (10_000, 1000), (1000, 100), (0, 1))
+"""From how long on a time is told in whole minutes, seconds, tenths of a second."""
 
 
-def rows(found: Comparison, name: str) -> list[tuple[str, ...]]:
-    """A header, and a row for each thing that is counted, with its interval in each strategy."""
+def rows(found: Comparison, name: str, outages: int) -> list[tuple[str, ...]]:
+    """A header, and a row for each thing that is counted, with its interval in each strategy.
+
+    `outages`: so many they are, of which some outlast it.
+    """
     both = [found.proposed] if found.present is None else [found.present, found.proposed]
     names = [name] if found.present is None else ["present", name]
     return [
         ("mean of an outage", *names),
         ("idle after it", *(time(each.idle_ms) for each in both)),
-        ("attempts", *(_count(each.probes) for each in both)),
+        ("attempts", *(count(each.probes) for each in both)),
         ("cost", *(time(each.total_ms) for each in both)),
         ("covered", *(share(each.covered) for each in both)),
+        (f"given up of {outages}", *(given_up(each.covered, outages) for each in both)),
     ]
 
 
@@ -62,19 +68,23 @@ def share(of: Mean) -> str:
     return f"{mean} % ({low} to {high})"
 
 
-def _count(of: Mean) -> str:
-    return f"{of.mean:.1f} ({of.low:.1f} to {of.high:.1f})"
+def given_up(covered: Mean, outages: int) -> str:
+    """How many outlast the strategy: each is a dead letter at least."""
+    return count(Mean(*(outages * (1 - of) for of in (covered.mean, covered.high, covered.low))))
+
+
+def count(of: Mean) -> str:
+    """With one decimal, for it is a mean."""
+    mean, low, high = (abs(round(each, 1)) for each in (of.mean, of.low, of.high))
+    return f"{mean} ({low} to {high})"
 
 
 def _rough(milliseconds: float) -> str:
-    """Three digits at least, and no more than anybody reads."""
+    """As many digits as anybody reads."""
     whole_ms, sign = abs(milliseconds), "-" if milliseconds < 0 else ""
-    unit_ms = next(unit for least, unit in _UNITS_MS if whole_ms >= least)
+    unit_ms = next(unit_ms for least_ms, unit_ms in _UNITS_MS if whole_ms >= least_ms)
     rounded_ms = round(whole_ms / unit_ms) * unit_ms
     return f"{sign if rounded_ms else ''}{duration_text(rounded_ms)}"
-
-
-_UNITS_MS = ((3_600_000, 60_000), (60_000, 1000), (10_000, 100), (0, 10))
 
 
 def tuned_json(one: Tuned) -> dict[str, Any]:

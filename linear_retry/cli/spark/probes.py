@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
-from math import exp, log
+from math import ceil, exp, log
 
 from linear_retry.delays import duration_text
 from linear_retry.tuning.lengths import Estimate
@@ -80,10 +80,11 @@ def _line(name: str, cells: str) -> str:
 def _heights(lengths: Estimate, scale: _Scale) -> str:
     ended = [lengths.within(edge_ms) for edge_ms in scale.edges_ms()]
     shares = [after - before for before, after in pairwise(ended)]
-    most = max(shares) or 1
+    # The first holds all that is shorter, and would dwarf the others.
+    most = max(shares[1:]) or 1
     tallest = len(_HEIGHTS) - 1
-    # Whatever is there is seen, be it as little as can be.
-    return "".join(_HEIGHTS[-int(-share / most * tallest // 1)] for share in shares)
+    # Rounded up: whatever is there is seen.
+    return "".join(_HEIGHTS[min(tallest, ceil(share / most * tallest))] for share in shares)
 
 
 def _attempts(moments_ms: Sequence[int], scale: _Scale) -> str:

@@ -117,7 +117,7 @@ def _say_one(one: Tuned, conditions: Conditions) -> None:
         return
     strategies = {} if one.present_ms is None else {"present": one.present_ms}
     draw({**strategies, "proposed": one.proposal}, one.comparison.lengths)
-    echo_table(compared.rows(one.comparison, "proposed"))
+    echo_table(compared.rows(one.comparison, "proposed", one.outages - one.seen))
     for line in compared.remarks(one.comparison, "proposed"):
         typer.echo(line)
     if one.comparison.proposed.covered.high < conditions.cover:

@@ -1,0 +1,74 @@
+"""What is said of a strategy in recorded outages? `strategy simulate --lake`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from linear_retry.cli.ending import NOT_KNOWN, fail
+from linear_retry.cli.printable import one_line
+from linear_retry.cli.rows import write_json
+from linear_retry.cli.spark import compared
+from linear_retry.cli.spark.probes import draw
+from linear_retry.cli.spark.recorded import Recorded
+from linear_retry.cli.spark.tuned import load
+from linear_retry.cli.strategy import echo_head, echo_table
+from linear_retry.spark import Lake, Simulated
+from linear_retry.spark import simulate as run
+from linear_retry.spark.session import session
+from linear_retry.strategy import Strategy
+
+_ALL = ("group", "outages", "idle after one", "attempts", "covered", "given up", "saved an outage")
+
+
+def simulate(
+    lake: str,
+    strategy: Strategy,
+    probe_cost_ms: int,
+    recorded: Recorded,
+    as_json: dict[str, Any] | None,
+) -> None:
+    """Compute it, and tell it: with `as_json` in objects that have that in common."""
+    present = None if recorded.present is None else load(recorded.present)
+    with session(recorded.master) as spark:
+        found = run(
+            Lake(spark, lake.rstrip("/")),
+            strategy,
+            probe_cost_ms / 1000,
+            group=recorded.group,
+            present=present,
+            seed=recorded.seed,
+        )
+    if not found:
+        fail("of no outage anything is known", NOT_KNOWN)
+    if as_json is not None:
+        write_json(as_json | compared.simulated_json(one) for one in found)
+        return
+    echo_head(strategy)
+    if len(found) > 1:
+        echo_table([_ALL, *map(_row, found)])
+    else:
+        _say_one(found[0], strategy)
+
+
+def _say_one(one: Simulated, strategy: Strategy) -> None:
+    typer.echo(f"{one_line(one.group)}: {one.outages} outages, {one.ended} with a known end")
+    strategies = {} if one.present_ms is None else {"present": one.present_ms}
+    draw({**strategies, "simulated": strategy.delays_ms}, one.comparison.lengths)
+    echo_table(compared.rows(one.comparison, "simulated", one.outages))
+    for line in compared.remarks(one.comparison, "simulated"):
+        typer.echo(line)
+
+
+def _row(one: Simulated) -> tuple[str, ...]:
+    found = one.comparison.proposed
+    return (
+        one_line(one.group),
+        str(one.outages),
+        compared.time(found.idle_ms),
+        compared.count(found.probes),
+        compared.share(found.covered),
+        compared.given_up(found.covered, one.outages),
+        compared.saved(one.comparison),
+    )
