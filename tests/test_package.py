@@ -103,7 +103,7 @@ _MAY_IMPORT = {
     "testing": {"testing", "consumer", "kafka"} | _PURE | _EVERYONES,
     # The root is what a user imports: demos show that, so they import it too.
     "": {"consumer", "journal", "strategy"} | _EVERYONES,
-    "demo": {"", "demo", "consumer", "kafka", "log"} | _PURE | _EVERYONES,
+    "demo": {"", "demo", "consumer", "journal", "kafka", "log"} | _PURE | _EVERYONES,
     "dlq": {"dlq", "kafka"} | _PURE | _EVERYONES,
     "tuning": {"tuning"} | _PURE | _EVERYONES,
     # What it asks of Kafka, it asks as `dlq` does; the rest is Spark's own client's.
@@ -186,6 +186,7 @@ _DOORS = {
     "httpx": ["demo"],
     "numpy": ["spark.tuning", "tuning"],
     "pandas": ["spark.tuning"],
+    "pyarrow": ["demo.fleet_truth"],
     "opentelemetry": ["otel"],
     "prometheus_client": ["metrics"],
     "pytest": ["testing.pytest_plugin"],
