@@ -13,11 +13,11 @@ _LIMIT_S = 300
 
 
 class NoPackageError(Exception):
-    """A package cannot be had on this machine; one line that says why and what to do."""
+    """A package cannot be had on this machine; the message says why, and what to do."""
 
 
-def unpacked(package: str, cache: Path = CACHE) -> Path:
-    """A directory with what is in this package and in those of its needs that are not installed.
+def unpacked(package: str, cache: Path = CACHE, *, alone: bool = False) -> Path:
+    """A directory with what is in this package and, unless `alone`, in what it needs and lacks.
 
     Fetched at the first call with apt, which needs neither root nor lists of its own for that;
     then only looked up. Nothing is installed.
@@ -26,7 +26,7 @@ def unpacked(package: str, cache: Path = CACHE) -> Path:
     if not target.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix=f"{package}-") as unfinished:
-            _publish(_fetched(package, Path(unfinished)), target)
+            _publish(_fetched(package, Path(unfinished), alone=alone), target)
     return target
 
 
@@ -40,12 +40,12 @@ def _publish(made: Path, target: Path) -> None:
             raise
 
 
-def _fetched(package: str, directory: Path) -> Path:
+def _fetched(package: str, directory: Path, *, alone: bool) -> Path:
     missing = [name for name in ("apt-get", "dpkg") if shutil.which(name) is None]
     if missing:
         raise NoPackageError(
             f"tests need Debian's package {package}, and there is no {missing[0]} to fetch it "
-            "with: install what it holds, so that it is on the path"
+            "with: install it, or what it holds, so that it is on the path"
         )
     (directory / "lists/partial").mkdir(parents=True)
     (directory / "archives/partial").mkdir(parents=True)
@@ -61,8 +61,10 @@ def _fetched(package: str, directory: Path) -> Path:
     )
     apt = ("apt-get", "-q", *(f"-o{option}" for option in options))
     _run(package, directory, *apt, "update")
-    wanted = _run(package, directory, *apt, "--simulate", "install", package)
-    names = re.findall(r"^Inst (\S+)", wanted, re.MULTILINE)
+    names = [package]
+    if not alone:
+        wanted = _run(package, directory, *apt, "--simulate", "install", package)
+        names = re.findall(r"^Inst (\S+)", wanted, re.MULTILINE)
     _run(package, directory, *apt, "download", *names)
     for archive in sorted(directory.glob("*.deb")):
         _run(package, directory, "dpkg", "-x", str(archive), str(directory / "package"))

@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 from os import getpid
@@ -16,11 +15,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests import dying_with_parent
+from tests.debian import CACHE, unpacked
 from tests.kafka_operations import wait_until
 
-_CHECKOUT = Path(__file__).parents[2]
 _PROGRAMS = ("prometheus", "promtool")
-_DOWNLOAD_LIMIT_S = 300
 _START_LIMIT_S = 60.0
 SCRAPE_S = 1
 """From one scrape to the next, and what one may take."""
@@ -36,74 +34,15 @@ scrape_configs:
 """
 
 
-class NoPrometheusError(Exception):
-    """Prometheus cannot be had on this machine; one line that says why and what to do."""
-
-
-def program(name: str, cache: Path = _CHECKOUT / ".cache") -> str:
+def program(name: str, cache: Path = CACHE) -> str:
     """`prometheus` or `promtool`: those on the path, else Debian's, in the checkout's cache.
 
-    Fetched at the first call with apt, which needs neither root nor lists of its own for that;
-    then only looked up. Nothing is installed.
+    Raises `NoPackageError`.
     """
     found = [shutil.which(one) for one in _PROGRAMS]
     if None not in found:
         return str(found[_PROGRAMS.index(name)])
-    package = cache / "prometheus"
-    if not package.is_dir():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache, prefix="prometheus-") as unfinished:
-            _publish(_fetched(Path(unfinished)), package)
-    return str(package / "usr/bin" / name)
-
-
-def _publish(target: Path, package: Path) -> None:
-    # Renamed when complete: a download that was cut short must never pass for a finished one.
-    try:
-        target.rename(package)
-    except OSError:
-        if not package.is_dir():  # where it is, another process was faster with the same
-            raise
-
-
-def _fetched(directory: Path) -> Path:
-    missing = [name for name in ("apt-get", "dpkg") if shutil.which(name) is None]
-    if missing:
-        raise NoPrometheusError(
-            f"tests of ops/ need prometheus and promtool, and there is no {missing[0]} to fetch "
-            "Debian's package with: install Prometheus, so that both are on the path"
-        )
-    (directory / "lists/partial").mkdir(parents=True)
-    (directory / "archives/partial").mkdir(parents=True)
-    # Lists of our own, for a user's eyes only: those of the machine may be missing, or root's.
-    options = (
-        f"Dir::State::lists={directory}/lists",
-        f"Dir::Cache={directory}",
-        "APT::Sandbox::User=",
-        "Acquire::Languages=none",
-        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
-        "Acquire::Retries=3",
-    )
-    apt = ("apt-get", "-q", *(f"-o{option}" for option in options))
-    _run(directory, *apt, "update")
-    _run(directory, *apt, "download", "prometheus")
-    (package,) = directory.glob("prometheus_*.deb")
-    _run(directory, "dpkg", "-x", str(package), str(directory / "package"))
-    return directory / "package"
-
-
-def _run(directory: Path, *command: str) -> None:
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_DOWNLOAD_LIMIT_S,
-    )
-    if done.returncode:
-        last = (done.stdout + done.stderr).strip()[-1500:]
-        raise NoPrometheusError(f"`{' '.join(command)}` did not fetch Prometheus:\n{last}")
+    return str(unpacked("prometheus", cache, alone=True) / "usr/bin" / name)
 
 
 class Prometheus:
