@@ -10,15 +10,15 @@ from linear_retry.cli import app
 from linear_retry.spark.session import session
 from tests.kafka_jars import NoBrokerError
 from tests.real_kafka import RealKafka
-from tests.spark.conftest import connector
+from tests.spark.conftest import settings
 
 
 def main() -> None:
-    """A broker, a session with the connector that the tests use, and the command."""
+    """A broker, a session like that of the tests, and the command."""
     with (
         tempfile.TemporaryDirectory() as directory,
         RealKafka(Path(directory)) as kafka,
-        session("local[*]", {"spark.jars": connector()}),
+        session("local[*]", settings()),
     ):
         app(["demo", "--spark", "--bootstrap", kafka.bootstrap], prog_name="linear-retry")
 

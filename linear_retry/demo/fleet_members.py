@@ -12,7 +12,8 @@ from typing import Protocol
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.demo.fleet import Calendar, Service, Week
-from linear_retry.events import DeadLettered, Event
+from linear_retry.errors import BrokerError
+from linear_retry.events import Assigned, DeadLettered, Event
 from linear_retry.journal import Journal
 from linear_retry.kafka.plain import produce
 
@@ -20,6 +21,7 @@ PARTITIONS = 2
 _HANDLER_S = 0.005
 _BAD_EVERY = 400
 _BAD = b"bad"
+_JOIN_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,13 @@ class _Message(Protocol):
 class _Handler:
     """Handles for 5 ms where the dependency is there; a message in 400 is bad."""
 
-    def __init__(self, service: Service, calendar: Calendar) -> None:
+    def __init__(self, service: Service) -> None:
         self.ended = Flag()
-        self._service, self._calendar = service, calendar
+        self.calendar = Calendar(())
+        self._service = service
 
     def __call__(self, message: _Message) -> None:
-        if self._calendar.during(time.time_ns() // 1_000_000) is not None:
+        if self.calendar.during(time.time_ns() // 1_000_000) is not None:
             raise self._service.error
         if message.value() == _BAD:
             raise self._service.permanent
@@ -73,9 +76,9 @@ class _Handler:
 class Member:
     """One real consumer, to be run in a thread of its own."""
 
-    def __init__(self, service: Service, topics: Topics, calendar: Calendar) -> None:
-        self._group, self._calendar, self._letters = topics.of(service), calendar, 0
-        self._handler = _Handler(service, calendar)
+    def __init__(self, service: Service, topics: Topics) -> None:
+        self._service, self._group = service, topics.of(service)
+        self._handler, self._joined, self._letters = _Handler(service), Flag(), 0
         self._consumer = LinearConsumer(
             {
                 "bootstrap.servers": topics.bootstrap,
@@ -94,10 +97,21 @@ class Member:
         """Until it is stopped; what it has met."""
         with self._consumer:
             self._consumer.run(self._handler)
-        return Lived(self._group, self._calendar, self._letters)
+        return Lived(self._group, self._handler.calendar, self._letters)
+
+    def wait(self) -> None:
+        """Until it has its partitions. Raises `BrokerError` where it gets none within a minute."""
+        if not self._joined.wait(_JOIN_S):
+            raise BrokerError(f"{self._group} was assigned nothing within {_JOIN_S} s")
+
+    def begin(self, week: Week, seed: int) -> None:
+        """From now on what is behind it is down where the model says so."""
+        self._handler.calendar = Calendar.of(self._service, week, seed)
 
     def _heard(self, event: Event) -> None:
         self._letters += isinstance(event, DeadLettered)
+        if isinstance(event, Assigned):
+            self._joined.set()
 
     def stop(self) -> None:
         self._handler.ended.set()
@@ -122,9 +136,9 @@ def living(members: Sequence[Member]) -> Iterator[Callable[[], tuple[Lived, ...]
                 member.stop()
 
 
-def fill(service: Service, topics: Topics, week: Week) -> None:
-    """Write the messages of a week."""
-    count = round((week.ends_ms - week.begins_ms) / 1000 / _HANDLER_S)
+def fill(service: Service, topics: Topics, week_s: float) -> None:
+    """Write more messages than can be handled in so long a week."""
+    count = round(2 * week_s / _HANDLER_S)
     produce(
         topics.bootstrap,
         topics.of(service),

@@ -16,11 +16,12 @@ from threading import Event
 
 from linear_retry.dead_letter import Record
 from linear_retry.demo.evidence import Verdict
-from linear_retry.demo.fleet import FLEET, Calendar, Service, Week
+from linear_retry.demo.fleet import DAYS, FLEET, Calendar, Service, Week
 from linear_retry.demo.fleet_lives import PARTITIONS, Said, said
 from linear_retry.demo.fleet_members import PARTITIONS as REAL_PARTITIONS
 from linear_retry.demo.fleet_members import Lived, Member, Topics, fill, living
 from linear_retry.demo.fleet_truth import Found, Tuned, compare, tuned
+from linear_retry.demo.quiet import without_log_lines
 from linear_retry.kafka.plain import borrowed_topics, write
 
 Run = Callable[[Sequence[str]], None]
@@ -96,15 +97,20 @@ def _borrowed(bootstrap: str, plan: Plan, complain: Callable[[str], object]) -> 
 def _lived(
     topics: Topics, plan: Plan, tell: Callable[[str], object]
 ) -> tuple[dict[str, Said], tuple[Lived, ...]]:
-    now_ms = time.time_ns() // 1_000_000
-    real, week = _real(plan), Week(now_ms, plan.real_day_ms)
+    real, week_s = _real(plan), DAYS * plan.real_day_ms / 1000
     for service in real:
-        fill(service, topics, week)
-    members = [Member(each, topics, Calendar.of(each, week, plan.seed)) for each in real]
-    with living(members) as stop:
+        fill(service, topics, week_s)
+    members = [Member(service, topics) for service in real]
+    with without_log_lines(), living(members) as stop:
+        for member in members:
+            member.wait()
+        week = Week(time.time_ns() // 1_000_000, plan.real_day_ms)
+        for member in members:
+            member.begin(week, plan.seed)
         names = " and ".join(service.group for service in real)
-        tell(f"{names}: real consumers, for {7 * plan.real_day_ms / 1000:g} s")
-        model = _written(topics, plan, Week(now_ms - 7 * plan.day_ms, plan.day_ms), tell)
+        tell(f"{names}: real consumers, for {week_s:g} s")
+        generated = Week(week.begins_ms - DAYS * plan.day_ms, plan.day_ms)
+        model = _written(topics, plan, generated, tell)
         while (left_s := week.ends_ms / 1000 - time.time()) > 0:
             Event().wait(left_s)
         return model, stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from linear_retry.demo.evidence import Evidence, Letter, Produced, Verdict
 from linear_retry.demo.orders import PARTITIONS, REJECTED, order_id_of, orders
 from linear_retry.demo.payments import TRANSIENT, Payments
 from linear_retry.demo.proof import prove
+from linear_retry.demo.quiet import without_log_lines
 from linear_retry.demo.record import Record
 from linear_retry.demo.service import Outage, PaymentService
 from linear_retry.demo.watching import Face, watching
@@ -78,7 +78,7 @@ def run(place: Place, make_face: Faces) -> tuple[Verdict, ...]:
     with (
         PaymentService(OUTAGES, REJECTED, latency_s=LATENCY_S) as service,
         Payments(service.url, record.attempted) as payments,
-        _without_log_lines(),
+        without_log_lines(),
     ):
         _consume(place, payments, record, make_face)
         receipts = service.receipts
@@ -150,14 +150,3 @@ def _letter(message: PlainMessage) -> Letter:
         int(headers["retry-original-offset"] or -1),
         (headers["retry-reason"] or b"").decode(),
     )
-
-
-@contextmanager
-def _without_log_lines() -> Iterator[None]:
-    """The consumer's log would go to stderr, through the picture; a handler of the user's stays."""
-    logger, silence = logging.getLogger("linear_retry"), logging.NullHandler()
-    logger.addHandler(silence)
-    try:
-        yield
-    finally:
-        logger.removeHandler(silence)
