@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -17,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning
 PRESENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)
 CONDITIONS = Conditions(cover=0.95, max_delays=30)
 PROBE_COST_MS = 20_000
+COLUMNS = "group string, opened_at_ms bigint, last_at_ms bigint, lower_ms bigint, upper_ms bigint"
 WEEK_MS = 7 * 24 * 3_600_000
 
 
@@ -40,10 +43,7 @@ def judged(spark: SparkSession) -> dict[str, Row]:
         *_group("members", 3, 60, members=4),
         ("unknown", 0, 0, None, None),
     ]
-    columns = (
-        "group string, opened_at_ms bigint, last_at_ms bigint, lower_ms bigint, upper_ms bigint"
-    )
-    table = spark.createDataFrame(told, columns).repartition(2)
+    table = spark.createDataFrame(told, COLUMNS).repartition(2)
     rows = proposals(table, PRESENT_MS, PROBE_COST_MS, CONDITIONS).collect()
     return {row.group: row for row in rows}
 
@@ -78,3 +78,14 @@ def test_outages_at_the_same_time_are_seen_together(judged: dict[str, Row]) -> N
 def test_of_outages_that_nothing_is_known_of_nothing_is_said(judged: dict[str, Row]) -> None:
     """A group without bounds has no row."""
     assert {"enough", "few", "members"} == judged.keys()
+
+
+def test_partitions_and_order_change_nothing(spark: SparkSession, judged: dict[str, Row]) -> None:
+    """The same seed gives the same intervals to the last digit, however Spark has cut the rows."""
+    told = [*_group("members", 3, 60, members=4), *_group("enough", 1, 300)]
+    random.Random(1).shuffle(told)
+    table = spark.createDataFrame(told, COLUMNS).repartition(7)
+    rows = proposals(table, PRESENT_MS, PROBE_COST_MS, CONDITIONS).collect()
+    assert {group: judged[group] for group in ("enough", "members")} == {
+        row.group: row for row in rows
+    }

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from linear_retry.strategy_solver import Conditions, Solution, Unreachable
-from linear_retry.tuning.outages import Outages
+from linear_retry.tuning.held_out import outage_costs
+from linear_retry.tuning.lengths import Estimate, estimate
+from linear_retry.tuning.outages import Numbers, Outages
 from linear_retry.tuning.proposing import TooFew, cover_known, outages_needed, propose
 from tests.tuning.recorded import lengths_ms, recorded
 
@@ -59,3 +61,68 @@ def test_outages_that_were_given_up_are_not_covered() -> None:
     found = propose(recorded(true_ms, [int(at_ms / 10)] * 10), 5000, Conditions(cover=0.95))
     assert isinstance(found, Unreachable)
     assert found.covered == pytest.approx(0.9, abs=0.01)
+
+
+# -- against random arrays ------------------------------------------------------------------------
+
+
+def _costs_of_many(moments_ms: Numbers, known: Estimate, probe_cost_ms: float) -> Numbers:
+    """What each row of moments costs: by integrals of the estimate itself, which is not rounded."""
+    edges, widths = known.edges_ms, np.diff(known.edges_ms)
+    shares = known.shares[:-1]
+    ended = np.append(0, np.cumsum(shares))
+    sums = np.append(0, np.cumsum(shares * (edges[1:] + edges[:-1]) / 2))
+    at = np.hstack([np.zeros((len(moments_ms), 1)), np.minimum(moments_ms, edges[-1])])
+    cell = np.clip(np.searchsorted(edges, at, side="right") - 1, 0, len(shares) - 1)
+    within = ended[cell] + shares[cell] * (at - edges[cell]) / widths[cell]
+    mean = sums[cell] + shares[cell] * (at**2 - edges[cell] ** 2) / 2 / widths[cell]
+    idle = (moments_ms * np.diff(within) - np.diff(mean)).sum(axis=1)
+    probes = (1 - within[:, :-1]).sum(axis=1)
+    found: Numbers = idle + probe_cost_ms * probes
+    return found
+
+
+@pytest.mark.parametrize(
+    ("seed", "probe_cost_ms", "limits"),
+    [
+        (1, 20_000, Conditions(0.95, max_delays=25, shortest_ms=1000)),
+        (2, 500, Conditions(0.98, max_delays=12, shortest_ms=20_000)),
+        (3, 0, Conditions(0.9, max_delays=6, shortest_ms=500)),
+        (4, 90_000, Conditions(0.99, max_delays=40, shortest_ms=5000)),
+    ],
+)
+def test_none_of_ten_thousand_random_strategies_is_better(
+    seed: int, probe_cost_ms: float, limits: Conditions
+) -> None:
+    """On the outages that it was made from, of those that cover as much with as many delays."""
+    outages = recorded(lengths_ms(seed, 400), LONG_MS, jitter=0.3, seed=seed)
+    found = propose(outages, probe_cost_ms, limits)
+    assert isinstance(found, Solution)
+    known = estimate(outages)
+    total_ms = sum(found.delays_ms)
+    assert known.within(total_ms) >= limits.cover - 1e-9
+    assert len(found.delays_ms) <= limits.max_delays
+    assert min(found.delays_ms) >= limits.shortest_ms
+    least_ms = min(_random_costs(seed, total_ms, known, probe_cost_ms, limits))
+    [cost_ms] = _costs_of_many(np.cumsum([found.delays_ms], axis=1), known, probe_cost_ms)
+    costs = outage_costs(found.delays_ms, outages, known).mean(axis=0)
+    assert cost_ms == pytest.approx(costs[0] + probe_cost_ms * costs[1], rel=5e-3)
+    assert cost_ms <= least_ms
+
+
+def _random_costs(
+    seed: int, total_ms: int, known: Estimate, probe_cost_ms: float, limits: Conditions
+) -> list[float]:
+    """Of 10,000: any number of delays, any growth, and as long as the proposed one, or longer."""
+    dice = np.random.default_rng(seed)
+    most = min(limits.max_delays, total_ms // limits.shortest_ms)
+    costs: list[float] = []
+    while len(costs) < 10_000:
+        count = int(dice.integers(1, most + 1))
+        growth = dice.uniform(-0.2, 0.6, size=(200, 1))
+        steps = np.exp(growth * np.arange(count) + dice.normal(0, 0.3, size=(200, count)))
+        spare_ms = total_ms * dice.uniform(1, 1.2, size=(200, 1)) - count * limits.shortest_ms
+        steps *= np.maximum(spare_ms, 0) / steps.sum(axis=1, keepdims=True)
+        moments_ms = np.cumsum(steps + limits.shortest_ms, axis=1)
+        costs += _costs_of_many(moments_ms, known, probe_cost_ms).tolist()
+    return costs[:10_000]
