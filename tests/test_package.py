@@ -97,6 +97,7 @@ _MAY_IMPORT = {
     "journal": {"kafka", "log"} | _PURE | _EVERYONES,
     "journal_reading": {"kafka"} | _PURE | _EVERYONES,
     "consumer": {"consumer", "journal", "kafka", "log"} | _PURE | _EVERYONES,
+    "batches": {"batches", "consumer", "journal", "kafka"} | _PURE | _EVERYONES,
     "metrics": {"metrics", "consumer"} | _EVERYONES,
     "otel": {"consumer", "kafka"} | _PURE | _EVERYONES,
     "health": {"health", "metrics", "consumer"} | _EVERYONES,
@@ -107,7 +108,7 @@ _MAY_IMPORT = {
     "dlq": {"dlq", "kafka"} | _PURE | _EVERYONES,
     "tuning": {"tuning"} | _PURE | _EVERYONES,
     # What it asks of Kafka, it asks as `dlq` does; the rest is Spark's own client's.
-    "spark": {"spark", "dlq", "tuning"} | _PURE | _EVERYONES,
+    "spark": {"spark", "batches", "consumer", "dlq", "tuning"} | _PURE | _EVERYONES,
     "cli": {"", "cli", "demo", "dlq", "consumer", "journal_reading", "kafka", "log", "spark"}
     | _PURE
     | _EVERYONES,
@@ -299,6 +300,7 @@ _CATCHES = {
     # The read-ahead is torn, and the exception goes on.
     ("consumer.loop", "turn", "BaseException"),
     ("consumer.reading", "_polled", "BaseException"),
+    ("batches.attempting", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.
     ("consumer.listeners", "tell", "Exception"),
     # An attempt that reached nobody is taken back, and the exception goes on.
@@ -308,7 +310,7 @@ _CATCHES = {
     # pybreaker calls the user's listeners in there.
     ("consumer.circuits", "_drive", "Exception"),
     # The predicate is the user's: what it raises becomes a UsageError that says so.
-    ("consumer.applying", "_classify", "Exception"),
+    ("consumer.applying", "classify", "Exception"),
     # What leaves a callback makes librdkafka drop messages: kept, and raised afterwards.
     ("kafka.client", "guarded", "BaseException"),
     # What a call that has a thread of its own comes to is raised by whoever waits for it.

@@ -3,6 +3,7 @@
 Needs the extra `spark` (pip install 'linear-retry[spark]') and Java 17.
 """
 
+from linear_retry.spark.foreach_batch import ForeachBatch, foreach_batch
 from linear_retry.spark.ingest import Ingested, ingest
 from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.outages import OUTAGES, outages
@@ -12,10 +13,12 @@ __all__ = [
     "DEAD_LETTERS",
     "JOURNAL",
     "OUTAGES",
+    "ForeachBatch",
     "Ingested",
     "Lake",
     "LakeError",
     "Replayed",
+    "foreach_batch",
     "ingest",
     "outages",
     "replay",
