@@ -154,8 +154,10 @@ class Attempting:
         return True
 
     def _bury(self, batch: MicroBatch, held: Held, reason: Reason) -> None:
-        """A letter for each row, in order. Done once the last of them is acknowledged."""
+        """A letter for each row, in order. Over once the last of them is acknowledged."""
         for record in batch.records():
+            if batch.is_stopping():
+                batch.end()
             place = record.topic, record.partition
             of_row = replace(held, partition=place, offset=record.offset)
             self._send(batch, of_row, record, reason)

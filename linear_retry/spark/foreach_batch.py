@@ -36,7 +36,6 @@ def foreach_batch(
     config: Mapping[str, Any] | None = None,
     source: DataFrame | None = None,
     listeners: Sequence[Listener] = (),
-    _outside: Outside | None = None,
 ) -> ForeachBatch:
     """`handler(rows, batch_id)`, for `writeStream.foreachBatch`, that waits where it fails for now.
 
@@ -50,7 +49,7 @@ def foreach_batch(
     that cannot work. Needs a classic session, not one of Spark Connect.
     """
     _check_handler(handler)
-    outside = _outside or Outside()
+    outside = Outside()
     attempting = assembly.attempting(
         config or {},
         strategy=strategy,
@@ -82,6 +81,7 @@ class ForeachBatch:
         self._attempting = attempting
         self._clock = clock
         self._in_use = threading.Lock()
+        self._closed = False
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """For Spark: returns once the micro-batch is done, dead-lettered or skipped.
@@ -93,6 +93,8 @@ class ForeachBatch:
         if not self._in_use.acquire(blocking=False):
             raise UsageError("foreach_batch: another query has it in use; make one for each query")
         try:
+            if self._closed:
+                raise UsageError("foreach_batch: it is closed; make another one")
             if self._attempting.needs_dead_letters:
                 check_columns(rows.schema)
             self._attempting.handle(SparkBatch(rows, batch_id, self._handler, self._clock))
@@ -107,11 +109,12 @@ class ForeachBatch:
     def close(self) -> None:
         """Have the journal say that it has ended, and wait for that a moment. Idempotent.
 
-        Once the query is stopped. Raises `UsageError` while it has a micro-batch in hand.
+        For good, and once the query is stopped: raises `UsageError` while a micro-batch is in hand.
         """
         if not self._in_use.acquire(timeout=CLOSE_TIMEOUT_S):
             raise UsageError("foreach_batch: a query has it in use; stop that first")
         try:
+            self._closed = True
             self._attempting.close()
         finally:
             self._in_use.release()

@@ -193,6 +193,17 @@ def test_a_stop_while_letters_cannot_be_sent() -> None:
     assert "Revoked" == world.kinds()[-1]
 
 
+def test_a_stop_between_two_letters() -> None:
+    """However many rows are left: the batch comes again, and they with it."""
+    world = World([])
+    stream = world.stream(_failing(PoisonError()), [row(n) for n in range(100)])
+    world.kafka.faults.delivery_s = 0.1
+    world.kafka.clock.at(0.25, stream.stop)
+    with pytest.raises(StoppedError):
+        world.attempting.handle(stream)
+    assert 3 >= len(world.letters())
+
+
 def test_stop_as_the_choice_raises_with_the_cause() -> None:
     """`"stop"`: the stream fails; its error names stream, batch and what was raised last."""
     world = World([1], on_exhausted="stop", on_permanent="stop", with_letters=False)
