@@ -6,6 +6,7 @@ import re
 
 _CAUSE = re.compile(r"^(?:Caused by: |: )?([\w.$]*(?:Error|Exception)\b.*)$", re.MULTILINE)
 _CODE = re.compile(r"^\[[A-Z0-9_.]+\] ")
+_OF_FILES = ("[FAILED_READ_FILE", "[CANNOT_READ")
 _LONGEST = 500
 
 
@@ -17,7 +18,8 @@ def cause(told: str) -> str:
 
 def is_of_sql(told: str) -> bool:
     """Whether that is what an expression of SQL has raised, and not the machinery below it."""
-    return _CODE.match(_without_class(cause(told))) is not None
+    line = _without_class(cause(told))
+    return _CODE.match(line) is not None and not line.startswith(_OF_FILES)
 
 
 def in_words(told: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.delays import shown
@@ -97,7 +97,7 @@ def chosen(lake: Lake, config: Mapping[str, Any], where: str) -> Iterator[Chosen
     with Names() as names:
         these = Chosen(names)
         bounds: Mapping[int, tuple[int, int]] = {}
-        for topic, partition, offset, name in _rows(lake.table(DEAD_LETTERS), where):
+        for topic, partition, offset, name in _rows(lake, where):
             if these.topic is None:
                 these.topic, bounds = topic, _bounds(lake, config, topic)
             elif topic != these.topic:
@@ -122,7 +122,7 @@ def _bounds(lake: Lake, config: Mapping[str, Any], topic: str) -> Mapping[int, t
     return source.bounds
 
 
-def _rows(letters: DataFrame, where: str) -> Iterator[tuple[str, int, int, str]]:
+def _rows(lake: Lake, where: str) -> Iterator[tuple[str, int, int, str]]:
     """Topic, partition, offset and resolution key of each letter that is chosen.
 
     All of it in one job, for a condition may be true now and then. The driver has the rows of one
@@ -130,7 +130,7 @@ def _rows(letters: DataFrame, where: str) -> Iterator[tuple[str, int, int, str]]
     """
     name = F.concat_ws("#", "id", "generation").alias("name")
     try:
-        rows = letters.where(where).select("topic", "partition", "offset", name)
+        rows = lake.table(DEAD_LETTERS).where(where).select("topic", "partition", "offset", name)
         # In their order, each name is put beside the one before it.
         yield from rows.repartition("name").sortWithinPartitions("name").toLocalIterator()
     except (PySparkException, Py4JJavaError) as error:

@@ -6,9 +6,11 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
@@ -17,6 +19,7 @@ import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from linear_retry.errors import LinearRetryError
@@ -47,6 +50,8 @@ def session(
     `master` is what Spark calls so, `local[*]` by default; `more` are settings on top of ours.
     Raises `SparkMissingError`. Spark's own log goes nowhere but into that error.
     """
+    # It would write an error to stderr by itself, as JSON with the plan and all stack traces.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
@@ -63,12 +68,23 @@ def session(
     if settings.get("spark.master", "").startswith("local"):
         # A host's own name that cannot be resolved would end the start.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    with tempfile.TemporaryFile() as log:
+    with tempfile.TemporaryFile() as log, _own_ctrl_c():
         context = _started(SparkConf(loadDefaults=False).setAll(list(settings.items())), log)
         try:
             yield SparkSession(context)
         finally:
             context.stop()
+
+
+@contextlib.contextmanager
+def _own_ctrl_c() -> Iterator[None]:
+    """PySpark's handler of SIGINT ends with Spark: later it would ask a context that is gone."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _started(conf: SparkConf, log: IO[bytes]) -> SparkContext:

@@ -1,0 +1,41 @@
+"""Does one line say why, of the many that Spark gives?"""
+
+from __future__ import annotations
+
+import pytest
+
+from linear_retry.spark.causes import cause, in_words, is_of_sql
+
+_RUNNING = """An error occurred while calling o30.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:53)
+Caused by: {}
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+_CAST = (
+    "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' of the type "
+    '"STRING" cannot be cast to "INT" because it is malformed. SQLSTATE: 22018'
+)
+_PARSING = "\n[PARSE_SYNTAX_ERROR] Syntax error at or near '=='. SQLSTATE: 42601 (line 1, pos 9)\n"
+_FOOTER = "[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Could not read footer. SQLSTATE: KD001"
+
+
+@pytest.mark.parametrize(
+    ("told", "words", "of_sql"),
+    [
+        (
+            _RUNNING.format(_CAST),
+            'The value \'x\' of the type "STRING" cannot be cast to "INT" because it is malformed',
+            True,
+        ),
+        (_PARSING, "Syntax error at or near '=='", True),
+        (_FOOTER, "Could not read footer", False),
+        (_RUNNING.format("java.io.IOException: disk"), "disk", False),
+        ("", "", False),
+    ],
+)
+def test_the_last_cause_is_the_reason(told: str, words: str, of_sql: bool) -> None:
+    """In words, and whether it is of the condition or of what is below."""
+    assert words == in_words(told)
+    assert of_sql == is_of_sql(told)
+    assert "\n" not in cause(told)
