@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -46,14 +46,16 @@ def _shown(bootstrap: str, plan: Plan | None, *, as_json: bool) -> tuple[Verdict
     def tell(text: str) -> None:
         typer.echo(text, err=as_json)
 
-    def command(arguments: Sequence[str]) -> None:
-        tell(f"\n$ {shlex.join(['linear-retry', *arguments])}")
-        with redirect_stdout(sys.stderr if as_json else sys.stdout):
-            _call(arguments)
-
     directory = Path(tempfile.mkdtemp(prefix="linear-retry-demo-"))
-    # One session for all commands: the time to begin one is not what is shown here.
-    with session():
+    with ExitStack() as ending:
+
+        def command(arguments: Sequence[str]) -> None:
+            # One session for all, from the first on: its start is not what is shown here.
+            ending.enter_context(session())
+            tell(f"\n$ {shlex.join(['linear-retry', *arguments])}")
+            with redirect_stdout(sys.stderr if as_json else sys.stdout):
+                _call(arguments)
+
         verdicts = run(bootstrap, directory, command, tell, _complain, plan or Plan())
     if as_json:
         typer.echo(json_proof(verdicts))

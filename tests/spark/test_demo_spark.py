@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -52,3 +54,17 @@ def test_it_needs_a_cluster() -> None:
     done = CliRunner().invoke(app, ["demo", "--spark"])
     said = "--spark needs a real cluster: name it with --bootstrap HOST:PORT\n"
     assert (2, "", said) == (done.exit_code, done.stdout, done.stderr)
+
+
+def test_without_pyspark() -> None:
+    """Whoever has not installed the extra is told its name, before a topic is made."""
+    program = "import sys; sys.modules['pyspark'] = None; from linear_retry.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "demo", "--spark", "--bootstrap", "127.0.0.1:1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    said = "--spark needs PySpark: pip install 'linear-retry[spark]'\n"
+    assert (3, "", said) == (done.returncode, done.stdout, done.stderr)
