@@ -1,0 +1,182 @@
+"""What should somebody do, by these numbers? Each sentence stands with its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from linear_retry.report.errors import (
+    FEWEST_GIVEN_UP,
+    FEWEST_IN_VAIN,
+    FEWEST_RECOVERED,
+    in_vain,
+    too_soon,
+)
+from linear_retry.report.letters import with_share
+from linear_retry.report.section import Row, Tables, records
+from linear_retry.report.words import count, counted, duration, moment, percent, shown
+from linear_retry.tuning.proposing import outages_needed
+
+_FEWEST_OF_A_KEY, _LARGE_SHARE_OF_A_KEY = 10, 0.2
+_FEWEST_KNOWN, _LARGE_SHARE_OF_WAITING = 20, 0.5
+_COVER = 0.95
+_EVENTS = {
+    "DataLost": "lost messages: retention removed them before they were read. Give the topic a "
+    "longer `retention.ms`, or the strategy a shorter end",
+    "HandlerTooSlow": "had a handler that took longer than `max.poll.interval.ms` allows. Give it "
+    "a timeout of its own",
+    "Skipped": "skipped messages that had failed: `on_permanent` or `on_exhausted` says so, and "
+    "there is no letter of them",
+    "LimitReached": "reached the limit of dead letters in a row: an outage looked like bad "
+    "messages. Look whether its errors are among `transient`",
+    "RetentionTooShort": "has a strategy that is longer than its topic’s `retention.ms`: messages "
+    "may be gone before it ends",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A sentence or two with its numbers, and the rule that it comes from."""
+
+    text: str
+    rule: str
+
+
+def advice(tables: Tables) -> list[Advice]:
+    """The most pressing first; none where no rule applies."""
+    groups = records(tables["groups"]) if "groups" in tables else []
+    letters = records(tables["letters"]) if "letters" in tables else []
+    keys = records(tables["keys"]) if "keys" in tables else []
+    events = records(tables["events"]) if "events" in tables else []
+    errors = records(tables["errors"])
+    return [
+        *_of_events(events),
+        *_in_vain(errors),
+        *_too_soon(errors),
+        *_too_short(groups),
+        *_too_long(groups),
+        *_hot_keys(keys, letters),
+        *_missing(groups),
+        *_unreadable(letters),
+        *_too_few(groups),
+    ]
+
+
+def _of_events(rows: list[Row]) -> Iterator[Advice]:
+    for event, said in _EVENTS.items():
+        for row in (row for row in rows if row["event"] == event):
+            when = f"{count(row['times'])} times, the last at {moment(row['last_ms'])}"
+            if row["times"] == 1:
+                when = f"once, at {moment(row['last_ms'])}"
+            yield Advice(
+                f"Group {shown(row['group'])} {said} ({when}).", f"{event} is in the journal."
+            )
+
+
+def _in_vain(rows: list[Row]) -> Iterator[Advice]:
+    for row in in_vain(rows):
+        # None of n has recovered: at 95 per cent no more than this share of such outages do.
+        most = 1 - 0.05 ** (1 / row["given_up"])
+        yield Advice(
+            f"In group {shown(row['group'])}, {counted(row['outages'], 'outage')} began with "
+            f"{shown(row['error'])}, {count(row['given_up'])} were given up, and none recovered: "
+            f"at most {percent(most)} of them would. If it is not down to this day, take it from "
+            "`transient`: the messages then become dead letters at once.",
+            f"{FEWEST_IN_VAIN} or more were given up and none recovered; the share has a "
+            "confidence of 95%.",
+        )
+
+
+def _too_soon(rows: list[Row]) -> Iterator[Advice]:
+    for each in too_soon(rows):
+        here = f"{count(each.recovered_here)} in this group" if each.recovered_here else ""
+        others = f"{count(each.recovered_elsewhere)} in others" if each.recovered_elsewhere else ""
+        where = " and ".join(filter(None, (here, others)))
+        yield Advice(
+            f"Group {shown(each.group)} gave up {counted(each.letters, 'message')} at once for "
+            f"{shown(each.error)}, and outages that began with it recover: {where}. Look whether "
+            "it belongs among `transient`.",
+            f"{FEWEST_GIVEN_UP} or more permanent letters, and {FEWEST_RECOVERED} or more outages "
+            "of the same error that recovered.",
+        )
+
+
+def _too_short(groups: list[Row]) -> Iterator[Advice]:
+    for row in groups:
+        if row["given_up"] >= FEWEST_GIVEN_UP and row["recovered"] >= FEWEST_RECOVERED:
+            over = row["given_up"] + row["recovered"]
+            yield Advice(
+                f"Group {shown(row['group'])} gave up {count(row['given_up'])} of "
+                f"{counted(over, 'outage')} that are over ({percent(row['given_up'] / over)}). If "
+                "these dependencies came back later, a longer strategy would have saved the "
+                "letters: `linear-retry spark tune` says which.",
+                f"{FEWEST_GIVEN_UP} or more were given up, and {FEWEST_RECOVERED} or more "
+                "recovered.",
+            )
+
+
+def _too_long(groups: list[Row]) -> Iterator[Advice]:
+    for row in groups:
+        share = row["unsure_s"] / row["blocked_s"] if row["blocked_s"] else 0
+        if row["known_end"] >= _FEWEST_KNOWN and share > _LARGE_SHARE_OF_WAITING:
+            yield Advice(
+                f"Of the {duration(row['blocked_s'])} that group {shown(row['group'])} was "
+                f"blocked, {duration(row['unsure_s'])} ({percent(share)}) lie between "
+                "the last attempt that failed and the first good one: its delays are long beside its outages. "
+                "`linear-retry spark tune` says what shorter ones would cost.",
+                f"More than {percent(_LARGE_SHARE_OF_WAITING)} of the time, and {_FEWEST_KNOWN} or "
+                "more outages with a known end.",
+            )
+
+
+def _hot_keys(rows: list[Row], letters: list[Row]) -> Iterator[Advice]:
+    for row in with_share(rows, letters):
+        share = row["share"] or 0
+        is_hot = row["letters"] >= _FEWEST_OF_A_KEY and share >= _LARGE_SHARE_OF_A_KEY
+        if row["form"] != "none" and is_hot:
+            yield Advice(
+                f"{count(row['letters'])} letters of group {shown(row['group'])} "
+                f"({percent(share)} of all) have the key {shown(row['key'])}: look "
+                "at what is wrong with it before at anything else.",
+                f"One key has {_FEWEST_OF_A_KEY} letters or more, and "
+                f"{percent(_LARGE_SHARE_OF_A_KEY)} of its group’s or more.",
+            )
+
+
+def _missing(groups: list[Row]) -> Iterator[Advice]:
+    lossy = [row for row in groups if row["with_missing_entries"]]
+    if lossy:
+        outages = sum(row["with_missing_entries"] for row in lossy)
+        yield Advice(
+            f"Entries of the journal are missing in {counted(outages, 'outage')} of "
+            f"{counted(len(lossy), 'group')}: their lengths are not known. "
+            "`linear_retry_journal_dropped_total` says when they are dropped.",
+            "A number in the sequence of a consumer’s entries is not there.",
+        )
+
+
+def _unreadable(letters: list[Row]) -> Iterator[Advice]:
+    unreadable = sum(row["unreadable"] for row in letters)
+    if unreadable:
+        yield Advice(
+            f"{counted(unreadable, 'dead letter')} cannot be read in full: the column `problems` "
+            "of the table `dead_letters` says why.",
+            "A letter has a header that is missing or garbled.",
+        )
+
+
+def _too_few(groups: list[Row]) -> Iterator[Advice]:
+    needed = outages_needed(_COVER)
+    few = [row for row in groups if needed is not None and row["known_end"] < needed]
+    if few:
+        yield Advice(
+            f"{counted(len(few), 'group')} of {count(len(groups))} have too few outages to say how "
+            f"long {percent(_COVER)} of theirs last: go on collecting before you trust delays that "
+            f"were tuned for them ({', '.join(_known(row) for row in few[:5])}"
+            f"{', …' if len(few) > 5 else ''}).",
+            f"Fewer than {needed} outages with a known end.",
+        )
+
+
+def _known(row: Row) -> str:
+    return f"{shown(row['group'])}: {count(row['known_end'])}"

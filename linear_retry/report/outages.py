@@ -1,0 +1,283 @@
+"""When were there outages, how long did they last, and how long was what blocked?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import altair as alt
+
+from linear_retry.report.section import Chart, Column, Grid, Row, Section, Swatch, Tables, records
+from linear_retry.report.style import AMBER, BLUE, GREY, RED, STEP, colors, data, names, spec, utc
+from linear_retry.report.words import between, count, counted, duration, moment, percent, shown
+
+_GROUPS = 20
+_CURVES = 12
+_TICKS_S = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
+_PARTS = {
+    "down_s": ("up to the last attempt that failed", RED),
+    "unsure_s": ("from there to the first good one", AMBER),
+    "other_s": ("not known to have recovered", GREY),
+}
+_MISSING = Section(
+    "Outages",
+    "This lake has no outages yet: run `linear-retry spark outages`, once a journal is ingested.",
+)
+
+
+def sections(tables: Tables) -> list[Section]:
+    """Three of them; one that says so where there are no outages."""
+    if "groups" not in tables or tables["groups"].empty:
+        return [_MISSING]
+    groups = records(tables["groups"])
+    curves, ends = records(tables["lengths"]), records(tables["length_quantiles"])
+    return [
+        _over_time(groups, records(tables["outages_over_time"])),
+        _lengths(groups, curves, ends),
+        _blocked(groups),
+    ]
+
+
+# -- over time ------------------------------------------------------------------------------------
+
+
+def _over_time(groups: list[Row], rows: list[Row]) -> Section:
+    largest = groups[:_GROUPS]
+    chosen = {row["group"] for row in largest}
+    most = max(rows, key=lambda row: row["blocked_s"])
+    stretch = duration((most["until_ms"] - most["from_ms"]) / 1000)
+    chart = Chart(
+        _heat(
+            [row for row in rows if row["group"] in chosen], [shown(r["group"]) for r in largest]
+        ),
+        "Outages by group and time",
+        caption=f"A cell is {stretch}. The darker, the longer circuits were open that were opened "
+        f"in it; at most {duration(most['blocked_s'])}.",
+    )
+    begun = sum(row["outages"] for row in groups)
+    return Section(
+        "Outages over time",
+        f"{counted(begun, 'outage')} in {counted(len(groups), 'group')}, from "
+        f"{moment(min(row['first_ms'] for row in groups))} to "
+        f"{moment(max(row['last_ms'] for row in groups))}.{_left_out(groups)}",
+        (chart,),
+        (Grid.of("Outages of each group", groups, _COLUMNS, "groups"),),
+        (
+            "An outage here is one time that one circuit was open: of a member, or of a topic or "
+            "partition of it. What several members saw of one failure counts several times.",
+        ),
+    )
+
+
+def _left_out(groups: list[Row]) -> str:
+    return f" Drawn are the {_GROUPS} that were blocked longest." if len(groups) > _GROUPS else ""
+
+
+def _heat(rows: list[Row], order: list[str]) -> dict[str, Any]:
+    values = [
+        {
+            **{name: row[name] for name in ("from_ms", "until_ms", "outages", "blocked_s")},
+            "group": shown(row["group"]),
+            "from": moment(row["from_ms"]),
+            "blocked": duration(row["blocked_s"]),
+        }
+        for row in rows
+    ]
+    chart = (
+        alt.Chart(data(values))
+        .mark_rect(color=BLUE)
+        .encode(
+            x=utc("from_ms"),
+            x2="until_ms",
+            y=names("group", order),
+            opacity=alt.Opacity(
+                "blocked_s:Q", scale=alt.Scale(range=[0.2, 1], zero=True), legend=None
+            ),
+            tooltip=[
+                alt.Tooltip("group:N"),
+                alt.Tooltip("from:N"),
+                alt.Tooltip("outages:Q"),
+                alt.Tooltip("blocked:N", title="open for"),
+            ],
+        )
+    )
+    return spec(chart, STEP * len(order))
+
+
+_COLUMNS = (
+    Column("group", lambda row: shown(row["group"]), is_number=False),
+    Column("outages", lambda row: count(row["outages"])),
+    Column("members", lambda row: count(row["members"])),
+    Column("recovered", lambda row: count(row["recovered"])),
+    Column("given up", lambda row: count(row["given_up"])),
+    Column("still open", lambda row: count(row["still_open"])),
+    Column("failed attempts", lambda row: count(row["failed_attempts"])),
+    Column("open for", lambda row: duration(row["blocked_s"])),
+    Column("last", lambda row: moment(row["last_ms"])),
+)
+
+
+# -- lengths --------------------------------------------------------------------------------------
+
+
+def _lengths(groups: list[Row], curves: list[Row], ends: list[Row]) -> Section:
+    title = "How long outages last"
+    if not curves:
+        return Section(title, "Of no outage it is known between which bounds its length lies.")
+    by_group: dict[str, list[Row]] = {}
+    for row in curves:
+        by_group.setdefault(row["group"], []).append(row)
+    order = [row["group"] for row in groups if row["group"] in by_group]
+    longest_s = max(row["after_s"] for row in curves)
+    charts = tuple(
+        Chart(
+            _curve(by_group[group], longest_s),
+            shown(group),
+            caption=_half([row for row in ends if row["group"] == group]),
+            is_small=True,
+        )
+        for group in order[:_CURVES]
+    )
+    ranked = sorted(ends, key=lambda row: (order.index(row["group"]), row["ended"]))
+    drawn = f" Drawn are the {_CURVES} that were blocked longest." if len(order) > _CURVES else ""
+    return Section(
+        title,
+        f"The share of outages that still go on after a time, by group.{drawn}",
+        charts,
+        (Grid.of("When outages have ended", ranked, _END_COLUMNS, "length_quantiles"),),
+        (
+            "How long an outage lasted is not known: only that it ended between the last attempt "
+            "that failed and the first that did not. The line is the likeliest distribution for "
+            "these bounds (Turnbull’s estimate), the band has it with a confidence of 95% "
+            "(bootstrap; outages that overlap are one).",
+            "Outages that were given up, or whose end is not recorded, lasted longer than what is "
+            "known of them: the line may end above zero for that.",
+        ),
+    )
+
+
+def _half(ends: list[Row]) -> str:
+    half = next(row for row in ends if row["ended"] == 0.5)
+    known = f"{counted(half['outages'], 'outage')}, {count(half['known_end'])} with a known end"
+    if half["after_s"] is None:
+        return f"{known}; half of them are not known to end"
+    sure = between(half["low_s"], half["high_s"])
+    return f"{known}; half ended within {duration(half['after_s'])} ({sure})"
+
+
+def _curve(rows: list[Row], longest_s: float) -> dict[str, Any]:
+    values = [{**row, "group": None, "time": duration(row["after_s"])} for row in rows]
+    ticks = [tick for tick in _TICKS_S if tick <= longest_s]
+    labels = ", ".join(f"'{tick}': '{_tick(tick)}'" for tick in ticks)
+    axis = alt.Axis(
+        title="after", values=ticks, labelExpr=f"({{{labels}}})[datum.value]", grid=True
+    )
+    domain = [rows[0]["after_s"], max(longest_s, 2 * rows[0]["after_s"])]
+    x = alt.X("after_s:Q", scale=alt.Scale(type="log", domain=domain, nice=False), axis=axis)
+    share = alt.Axis(title="still going on", format="%", tickCount=5)
+    tooltip = [
+        alt.Tooltip("time:N", title="after"),
+        *(
+            alt.Tooltip(f"{name}:Q", format=".1%", title=title)
+            for name, title in (
+                ("lasting", "still going on"),
+                ("low", "at least"),
+                ("high", "at most"),
+            )
+        ),
+    ]
+    base = alt.Chart(data(values)).encode(x=x, tooltip=tooltip)
+    scale = alt.Scale(domain=[0, 1])
+    band = base.mark_area(color=BLUE, opacity=0.25).encode(
+        y=alt.Y("low:Q", scale=scale, axis=share), y2="high"
+    )
+    line = base.mark_line(color=BLUE, strokeWidth=2).encode(y=alt.Y("lasting:Q", scale=scale))
+    return spec(alt.layer(band, line), 150)
+
+
+def _tick(seconds: int) -> str:
+    return duration(seconds).replace(".0", "") if seconds % 60 else _whole(seconds)
+
+
+def _whole(seconds: int) -> str:
+    for size_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size_s:
+            return f"{seconds // size_s} {unit}"
+    return f"{seconds} s"
+
+
+_END_COLUMNS = (
+    Column("group", lambda row: shown(row["group"]), is_number=False),
+    Column("outages", lambda row: count(row["outages"])),
+    Column("with a known end", lambda row: count(row["known_end"])),
+    Column("this share", lambda row: percent(row["ended"])),
+    Column("ended within", lambda row: duration(row["after_s"])),
+    Column("95% sure", lambda row: between(row["low_s"], row["high_s"])),
+)
+
+
+# -- time blocked ---------------------------------------------------------------------------------
+
+
+def _blocked(groups: list[Row]) -> Section:
+    shares = {name: math.fsum(row[name] for row in groups) for name in _PARTS}
+    whole = math.fsum(row["blocked_s"] for row in groups)
+    unsure = percent(shares["unsure_s"] / whole) if whole else percent(0.0)
+    return Section(
+        "Time blocked",
+        f"Circuits were open for {duration(whole)} in all. At most {unsure} of that is waiting "
+        "for a dependency that was back already: shorter delays could save no more."
+        f"{_left_out(groups)}",
+        (
+            Chart(
+                _bars(groups[:_GROUPS]),
+                "Time blocked by group",
+                tuple(Swatch(color, text) for text, color in _PARTS.values()),
+            ),
+        ),
+        notes=(
+            "The times of all members, topics and partitions are added up. An outage whose end is "
+            "not recorded counts up to what was heard of it last.",
+        ),
+    )
+
+
+def _bars(groups: list[Row]) -> dict[str, Any]:
+    largest_s = max(row["blocked_s"] for row in groups)
+    size_s, unit = next(
+        (
+            (size, unit)
+            for size, unit in ((3600, "hours"), (60, "minutes"))
+            if largest_s >= 2 * size
+        ),
+        (1, "seconds"),
+    )
+    values = [
+        {
+            "group": shown(row["group"]),
+            "part": _PARTS[name][0],
+            "rank": rank,
+            "time": row[name] / size_s,
+            "shown": duration(row[name]),
+        }
+        for row in groups
+        for rank, name in enumerate(_PARTS)
+        if row[name]
+    ]
+    order = [shown(row["group"]) for row in groups]
+    chart = (
+        alt.Chart(data(values))
+        .mark_bar()
+        .encode(
+            x=alt.X("time:Q", axis=alt.Axis(title=f"{unit} open", tickCount=5)),
+            y=names("group", order),
+            color=alt.Color("part:N", scale=colors(dict(_PARTS.values())), legend=None),
+            order="rank:Q",
+            tooltip=[
+                alt.Tooltip("group:N"),
+                alt.Tooltip("part:N"),
+                alt.Tooltip("shown:N", title="time"),
+            ],
+        )
+    )
+    return spec(chart, STEP * len(order))

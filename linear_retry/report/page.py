@@ -1,0 +1,139 @@
+"""How does it all become one page, that needs nothing else?
+
+What the letters say is text in it, and never anything else: the template escapes it, the charts get
+it as JSON in which no tag can begin or end, and the page's own policy lets the browser run the two
+scripts that are ours, by their hash, compile no text as a script, and fetch nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup, escape
+
+from linear_retry.report import errors, letters, outages
+from linear_retry.report.advice import advice
+from linear_retry.report.section import Column, Grid, Section, Tables, records, total
+from linear_retry.report.words import count, duration, moment, percent, shown
+
+_ROOM = files("linear_retry.report")
+_IN_SCRIPTS = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
+_CODE = re.compile(r"`([^`<>]*)`")
+_ADVICE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number at the top of the page."""
+
+    value: str
+    label: str
+
+
+def rendered(
+    tables: Tables, scripts: str, *, lake: str, folder: str, made_at: datetime
+) -> tuple[str, int]:
+    """The page, and how many pieces of advice there are. `scripts` is what draws the charts."""
+    said = advice(tables)
+    sections = [*outages.sections(tables), *letters.sections(tables), errors.section(tables)]
+    drawing = _text("page.js")
+    page = _template().render(
+        policy=_policy(scripts, drawing),
+        css=Markup(_text("page.css")),
+        vega=Markup(scripts),
+        drawing=Markup(drawing),
+        number=Markup(' class="number"'),
+        lake=shown(lake),
+        made_at=f"{made_at:%Y-%m-%d %H:%M} UTC",
+        tiles=_tiles(tables),
+        advice=said[:_ADVICE],
+        unsaid=max(0, len(said) - _ADVICE),
+        sections=[*sections, *_events(tables)],
+        folder=folder,
+        names=", ".join(tables),
+    )
+    return page, len(said)
+
+
+@cache
+def _template() -> Any:
+    # StrictUndefined: a name that is missing is an error, and not an empty place.
+    room = Environment(autoescape=True, undefined=StrictUndefined)
+    room.filters |= {"in_script": _in_script, "with_code": _with_code}
+    return room.from_string(_text("page.html"))
+
+
+def _text(name: str) -> str:
+    return _ROOM.joinpath(name).read_text("utf-8")
+
+
+def _in_script(value: Any) -> Markup:
+    """JSON in which no tag can begin, nor a comment: the element ends where we end it."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return Markup(text.translate(_IN_SCRIPTS))
+
+
+def _with_code(text: str) -> Markup:
+    """Escaped, and only then what stands between backticks shown as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
+def _policy(*scripts: str) -> str:
+    """What a browser may do with the page: run these scripts, and nothing else."""
+    digests = (
+        base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts
+    )
+    ours = " ".join(f"'sha256-{digest}'" for digest in digests)
+    # Vega's drawings and tips have styles of their own, which run nothing and here fetch nothing.
+    return (
+        f"default-src 'none'; script-src {ours}; style-src 'unsafe-inline'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _tiles(tables: Tables) -> list[Tile]:
+    found = []
+    if "groups" in tables:
+        groups = records(tables["groups"])
+        number = total(groups, "outages")
+        recovered = total(groups, "recovered") / number if number else None
+        found += [
+            Tile(count(number), "outages"),
+            Tile(percent(recovered), "of them recovered"),
+            Tile(duration(total(groups, "blocked_s")), "blocked in all"),
+            Tile(count(total(groups, "still_open")), "open when last heard of"),
+        ]
+    if "letters" in tables:
+        rows = records(tables["letters"])
+        exhausted = total([row for row in rows if row["reason"] == "exhausted"], "letters")
+        found += [
+            Tile(count(total(rows, "letters")), "dead letters"),
+            Tile(count(exhausted), "of them after waiting in vain"),
+        ]
+    return found
+
+
+def _events(tables: Tables) -> list[Section]:
+    if "events" not in tables or tables["events"].empty:
+        return []
+    grid = Grid.of("By group", records(tables["events"]), _EVENT_COLUMNS, "events")
+    text = "Events of the journal that are rare, and that somebody should know of."
+    return [Section("What else was told", text, grids=(grid,))]
+
+
+_EVENT_COLUMNS = (
+    Column("group", lambda row: shown(row["group"]), is_number=False),
+    Column("event", lambda row: shown(row["event"]), is_number=False),
+    Column("times", lambda row: count(row["times"])),
+    Column("first", lambda row: moment(row["first_ms"])),
+    Column("last", lambda row: moment(row["last_ms"])),
+)

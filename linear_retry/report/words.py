@@ -1,0 +1,78 @@
+"""How does a person read a number, a time, or a text that anybody may have written?"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+NOTHING = "–"
+_LONGEST = 120
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def is_missing(value: Any) -> bool:
+    """Whether pandas has nothing there."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def shown(text: Any) -> str:
+    """`text` in one line, cut where it is long, and without what moves or hides letters.
+
+    A name with marks that turn the direction of writing would read as another one.
+    """
+    if is_missing(text):
+        return NOTHING
+    line = "".join(each if each.isprintable() else "\ufffd" for each in str(text)[: _LONGEST + 1])
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def simple(error_type: Any) -> str:
+    """An exception's type without its module."""
+    return shown(error_type).rpartition(".")[2] or shown(error_type)
+
+
+def count(number: Any) -> str:
+    return NOTHING if is_missing(number) else f"{round(number):,}"
+
+
+def counted(number: Any, noun: str) -> str:
+    """`1 outage`, `1,200 outages`."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def percent(share: Any) -> str:
+    """A share; never 0 or 100 where it is not quite that."""
+    if is_missing(share):
+        return NOTHING
+    if 0 < share < 0.001:
+        return "< 0.1%"
+    if 0.999 < share < 1:
+        return "> 99.9%"
+    return f"{share * 100:.1f}%" if 0 < share < 0.01 or 0.99 < share < 1 else f"{share * 100:.0f}%"
+
+
+def duration(seconds: Any) -> str:
+    """In the largest unit of which there are two, with two or three digits."""
+    if is_missing(seconds):
+        return NOTHING
+    for size_s, unit in _UNITS:
+        if seconds >= 2 * size_s or (unit == "s" and seconds >= 1):
+            number = seconds / size_s
+            return f"{number:,.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
+    return f"{seconds * 1000:.0f} ms"
+
+
+def between(low_s: Any, high_s: Any) -> str:
+    """`12 s to 3.0 min`; `more than 12 s` where there is no upper bound."""
+    if is_missing(high_s):
+        return NOTHING if is_missing(low_s) else f"more than {duration(low_s)}"
+    return f"{duration(low_s)} to {duration(high_s)}"
+
+
+def moment(at_ms: Any) -> str:
+    """UTC, to the minute."""
+    if is_missing(at_ms):
+        return NOTHING
+    return f"{_EPOCH + timedelta(milliseconds=int(at_ms)):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,1 @@
+"""What do the tables of a lake come to, in few rows?"""

@@ -1,0 +1,81 @@
+"""How are the lengths of each group's outages distributed?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]  # it has no types
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+
+from linear_retry.tuning.bands import bands
+from linear_retry.tuning.outages import Numbers, Outages, concurrent
+
+SHARES = (0.5, 0.9, 0.99)
+_POINTS = 80
+_SHORTEST_MS = 1000
+_SCHEMA = (
+    "group string, outages bigint, known_end bigint, "
+    "curve array<struct<after_s: double, lasting: double, low: double, high: double>>, "
+    "ends array<struct<ended: double, after_s: double, low_s: double, high_s: double>>"
+)
+
+
+def estimated(outages: DataFrame, *, resamples: int, seed: int) -> DataFrame:
+    """One row for each group of whose outages something is known; `curve` and `ends` as in docs."""
+    known = outages.where("lower_ms IS NOT NULL").select(
+        *("group", "began_ms", "last_at_ms", "lower_ms", "upper_ms")
+    )
+    return known.groupBy("group").applyInPandas(_estimating(resamples, seed), _SCHEMA)
+
+
+def curves(found: DataFrame) -> DataFrame:
+    """Of each group, the share of outages that last longer than each time."""
+    return found.select("group", F.explode("curve").alias("at")).select("group", "at.*")
+
+
+def ends(found: DataFrame) -> DataFrame:
+    """Of each group, the time at which each share has ended; NULL where so many never do."""
+    return found.select("group", "outages", "known_end", F.explode("ends").alias("at")).select(
+        "group", "outages", "known_end", "at.*"
+    )
+
+
+def _estimating(resamples: int, seed: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    def estimate_group(rows: pd.DataFrame) -> pd.DataFrame:
+        # The same draws, in whatever order Spark gives the rows.
+        rows = rows.sort_values(["began_ms", "last_at_ms", "lower_ms", "upper_ms"])
+        known = Outages.of(rows["lower_ms"], rows["upper_ms"].astype(float).fillna(np.inf))
+        together = concurrent(rows["began_ms"], rows["last_at_ms"])
+        at_ms = _times_ms(known)
+        dice = np.random.default_rng(seed)
+        found = bands(known, together, at_ms, SHARES, dice=dice, resamples=resamples)
+        told = {
+            "group": rows["group"].iloc[0],
+            "outages": len(known),
+            "known_end": known.ended,
+            "curve": _structs(("after_s", "lasting", "low", "high"), at_ms / 1000, found.lasting),
+            "ends": _structs(
+                ("ended", "after_s", "low_s", "high_s"), SHARES, found.ended_ms / 1000
+            ),
+        }
+        return pd.DataFrame({name: [value] for name, value in told.items()})
+
+    return estimate_group
+
+
+def _times_ms(known: Outages) -> Numbers:
+    """As many in each minute as in each hour; up to the last that anything is known of."""
+    is_finite = np.isfinite(known.upper_ms)
+    last_ms = max(known.lower_ms.max(), known.upper_ms[is_finite].max(initial=0))
+    return np.geomspace(_SHORTEST_MS, max(last_ms, 2 * _SHORTEST_MS), _POINTS)
+
+
+def _structs(names: tuple[str, ...], first: Any, rest: Numbers) -> list[dict[str, float | None]]:
+    rows = np.column_stack([first, rest]).tolist()
+    return [
+        {n: each if np.isfinite(each) else None for n, each in zip(names, row, strict=True)}
+        for row in rows
+    ]

@@ -1,0 +1,96 @@
+"""Where does a test get a browser from, and what does that see of a page?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+_PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+_INSTALL = ("apt-get", "install", "-y", "-q", "--no-install-recommends", "chromium")
+_INSTALL_LIMIT_S = 600
+_DRAWN = "html[data-charts=drawn]"
+_DRAWN_LIMIT_MS = 120_000
+
+
+class NoChromiumError(Exception):
+    """A browser cannot be had on this machine; one line that says why and what to do."""
+
+
+def chromium() -> str:
+    """The browser on the path; Debian's package is installed where there is none."""
+    found = _found()
+    if found is None:
+        _install()
+        found = _found()
+    if found is None:
+        raise NoChromiumError("Debian's package chromium is installed, and no chromium is there")
+    return found
+
+
+def _found() -> str | None:
+    return next(filter(None, map(shutil.which, _PROGRAMS)), None)
+
+
+def _install() -> None:
+    remedy = "install a Chromium, so that `chromium` is on the path"
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise NoChromiumError(f"tests of the report need a browser, and only root's apt-get: {remedy}")
+    silent = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (("apt-get", "update", "-q"), _INSTALL):
+        done = subprocess.run(
+            command,
+            env=silent,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_INSTALL_LIMIT_S,
+        )
+        if done.returncode:
+            last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
+            raise NoChromiumError(f"`{' '.join(command)}` failed ({last}): {remedy}")
+
+
+@dataclass
+class Seen:
+    """A page that is open, and what its browser has to say of it."""
+
+    page: Page
+    said: list[str] = field(default_factory=list)
+    asked_for: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # Root's Chromium has no sandbox; what it opens here is a page of ours.
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        opened = playwright.chromium.launch(executable_path=chromium(), args=options)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+@contextmanager
+def seen(
+    by: Browser, file: Path, width: int, scheme: Literal["light", "dark"] = "light"
+) -> Iterator[Seen]:
+    """The page of a file, once all its charts are drawn."""
+    page = by.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    found = Seen(page)
+    page.on("console", lambda message: found.said.append(message.text))
+    page.on("pageerror", lambda error: found.said.append(str(error)))
+    page.on("dialog", lambda dialog: found.said.append(dialog.message))
+    page.on("request", lambda request: found.asked_for.append(request.url))
+    page.goto(file.as_uri())
+    page.wait_for_selector(_DRAWN, state="attached", timeout=_DRAWN_LIMIT_MS)
+    yield found
+    page.close()

@@ -1,0 +1,160 @@
+"""Small tables as Spark would have made them: of a week in three groups, with texts of a stranger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]  # it has no types
+
+from linear_retry.report.section import Tables
+
+HOUR_MS = 3_600_000
+MONDAY_MS = 1_795_392_000_000
+HOSTILE = "</script><script>document.title='run'</script><img src=x onerror=alert(1)>\u2028'\"&{{7*7}}"
+GROUPS = ("billing", "payments-of-the-whole-company-and-of-all-its-daughters", HOSTILE)
+
+
+def week(seed: int = 1) -> Tables:
+    """All tables, with enough rows for each chart."""
+    dice = np.random.default_rng(seed)
+    return {
+        "groups": pd.DataFrame(_group(name, dice) for name in GROUPS),
+        "outages_over_time": pd.DataFrame(_stretches(dice)),
+        "lengths": pd.DataFrame(row for name in GROUPS for row in _curve(name, dice)),
+        "length_quantiles": pd.DataFrame(row for name in GROUPS for row in _ends(name)),
+        "letters": pd.DataFrame(_letters()),
+        "letters_over_time": pd.DataFrame(
+            _stretch(hour, reason="exhausted" if hour % 3 else "permanent", letters=1 + hour % 7)
+            for hour in range(0, 168, 5)
+        ),
+        "keys": pd.DataFrame(_keys()),
+        "errors": pd.DataFrame(_errors()),
+        "events": pd.DataFrame([_event("DataLost", 1), _event("CommitFailed", 4)]),
+    }
+
+
+def _group(name: str, dice: np.random.Generator) -> dict[str, Any]:
+    down_s, unsure_s, other_s = map(float, dice.uniform(600, 40_000, 3))
+    return {
+        "group": name,
+        "outages": 120,
+        "members": 3,
+        "recovered": 100,
+        "given_up": 12,
+        "known_end": 90,
+        "unknown_length": 10,
+        "still_open": 1,
+        "with_missing_entries": 2,
+        "first_ms": MONDAY_MS,
+        "last_ms": MONDAY_MS + 168 * HOUR_MS,
+        "blocked_s": down_s + unsure_s + other_s,
+        "down_s": down_s,
+        "unsure_s": unsure_s,
+        "other_s": other_s,
+        "failed_attempts": 700,
+    }
+
+
+def _stretch(hour: int, **more: Any) -> dict[str, Any]:
+    from_ms = MONDAY_MS + hour * HOUR_MS
+    return {"from_ms": from_ms, "until_ms": from_ms + 3 * HOUR_MS, **more}
+
+
+def _stretches(dice: np.random.Generator) -> list[dict[str, Any]]:
+    return [
+        _stretch(hour, group=name, outages=int(dice.integers(1, 9)), blocked_s=float(seconds))
+        for name in GROUPS
+        for hour in range(0, 168, 3)
+        for seconds in [dice.exponential(2000)]
+        if dice.random() < 0.5
+    ]
+
+
+def _curve(name: str, dice: np.random.Generator) -> list[dict[str, Any]]:
+    median_s = dice.uniform(20, 400)
+    after_s = np.geomspace(1, 90_000, 80)
+    lasting = 1 / (1 + (after_s / median_s) ** 1.5)
+    return [
+        {
+            "group": name,
+            "after_s": float(after),
+            "lasting": float(share),
+            "low": float(share) * 0.85,
+            "high": min(1.0, float(share) * 1.1 + 0.02),
+        }
+        for after, share in zip(after_s, lasting, strict=True)
+    ]
+
+
+def _ends(name: str) -> list[dict[str, Any]]:
+    common = {"group": name, "outages": 110, "known_end": 90}
+    return [
+        {**common, "ended": 0.5, "after_s": 70.0, "low_s": 61.5, "high_s": 90.0},
+        {**common, "ended": 0.9, "after_s": 700.0, "low_s": 610.0, "high_s": None},
+        {**common, "ended": 0.99, "after_s": None, "low_s": 9000.0, "high_s": None},
+    ]
+
+
+def _letters() -> list[dict[str, Any]]:
+    kinds = ("requests.exceptions.ConnectionError", "shop.NoSuchCustomer", HOSTILE, None)
+    return [
+        {
+            "group": group,
+            "reason": reason,
+            "exception_type": kind,
+            "letters": 3 + at,
+            "unreadable": at % 2,
+            "first_ms": MONDAY_MS,
+            "last_ms": MONDAY_MS + at * HOUR_MS,
+            "mean_failures": 4.5,
+            "mean_waited_s": 312.0,
+            "latest_text": HOSTILE,
+        }
+        for at, (group, reason, kind) in enumerate(
+            (group, reason, kind)
+            for group in (*GROUPS, None)
+            for reason in ("exhausted", "permanent", "given-up", HOSTILE)
+            for kind in kinds
+        )
+    ]
+
+
+def _keys() -> list[dict[str, Any]]:
+    keys = (("text", HOSTILE), ("bytes", "0xff00"), ("none", None), ("text", "customer-4711"))
+    return [
+        {
+            "group": "billing",
+            "key": key,
+            "letters": 50 - at * 12,
+            "exception_types": 2,
+            "first_ms": MONDAY_MS,
+            "last_ms": MONDAY_MS + HOUR_MS,
+            "form": form,
+            "size_bytes": None if key is None else len(key),
+        }
+        for at, (form, key) in enumerate(keys)
+    ]
+
+
+def error(group: str, name: str | None, **counts: int) -> dict[str, Any]:
+    """A row of `errors`, with 0 for what is not said."""
+    names = ("outages", "recovered", "given_up")
+    letters = ("letters_exhausted", "letters_permanent", "letters_given_up")
+    none = dict.fromkeys((*names, *letters), 0)
+    times = {"first_ms": MONDAY_MS, "last_ms": MONDAY_MS + HOUR_MS}
+    return {"group": group, "error": name, **none, **counts, **times}
+
+
+def _errors() -> list[dict[str, Any]]:
+    return [
+        error("billing", "ConnectionError", outages=100, recovered=90, given_up=6),
+        error("billing", HOSTILE, outages=9, given_up=9),
+        error(HOSTILE, "ConnectionError", letters_permanent=7),
+        error("billing", None, outages=3, recovered=2),
+    ]
+
+
+def _event(name: str, times: int) -> dict[str, Any]:
+    moments = {"first_ms": MONDAY_MS, "last_ms": MONDAY_MS + HOUR_MS}
+    return {"group": "billing", "event": name, "times": times, **moments}

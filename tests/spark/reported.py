@@ -1,0 +1,56 @@
+"""A lake of a day in three groups, as `ingest` and `outages` leave it, with letters of a stranger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from linear_retry.dead_letter import Death, Record, dead_letter
+from linear_retry.error_text import ErrorText
+from linear_retry.events import CircuitClosed, CircuitOpened, DataLost
+from linear_retry.journal_entry import Entry
+from linear_retry.scope import Scope
+from linear_retry.spark.lake import DEAD_LETTERS, Lake
+from linear_retry.spark.letters import dead_letters
+from tests.report.frames import HOSTILE
+from tests.spark.records import frame
+from tests.spark.told_outages import NOON_MS, keep, life
+
+DELAYS_MS = (1000, 5000, 30_000, 60_000)
+LENGTHS_MS = (900, 1500, 4000, 20_000, 50_000, 900, 2500, 40_000, 700, 3000)
+
+
+def make(lake: Lake) -> None:
+    keep(lake, _journal())
+    rows = dead_letters(frame(lake.spark, _letters()))
+    lake.keep(rows, DEAD_LETTERS, "orders.dlq", 0)
+
+
+def _journal() -> Iterator[Entry]:
+    yield from life("billing", LENGTHS_MS, DELAYS_MS)
+    for entry in life("stock", [10**7] * 6, DELAYS_MS):  # none of them recovers
+        event = entry.event
+        if isinstance(event, CircuitOpened):
+            event = replace(event, error="shop.NoSuchItem('7')")
+        yield replace(entry, event=event)
+    yield Entry("lost", 1, NOON_MS, HOSTILE, "pod", DataLost("orders", 0, 1, 9))
+    yield Entry("lost", 2, NOON_MS + 5, HOSTILE, "pod", CircuitClosed(Scope(), "recovered", 0.005))
+
+
+def _letters() -> Iterator[Record]:
+    refused = ErrorText("builtins.ConnectionError", f"no {HOSTILE}", None)
+    for number in range(12):
+        key = (b"customer-4711", b"\xff\x00", None, HOSTILE.encode())[number % 4]
+        yield _letter(number, key, "permanent", "stock", refused)
+    yield _letter(12, b"customer-4711", "exhausted", "billing", refused)
+    again = _letter(13, b"k", "exhausted", "billing", refused)
+    yield from (again, replace(again, offset=14))
+    yield Record("orders.dlq", 0, 15, NOON_MS, b"\xfe", None, ())
+
+
+def _letter(number: int, key: bytes | None, reason: str, group: str, error: ErrorText) -> Record:
+    at_ms = NOON_MS + number * 60_000
+    dead = Record("orders", 3, number, at_ms, key, b"{}", ())
+    death = Death(group, reason, 2, at_ms, at_ms + 4000, "short-outage@0123456789ab", error)
+    headers = tuple(dead_letter(dead, death).headers())
+    return Record("orders.dlq", 0, number, at_ms + 4100, key, b"{}", headers)
