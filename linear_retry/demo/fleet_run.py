@@ -53,27 +53,28 @@ def run(
     """
     with _borrowed(bootstrap, plan, complain) as topics:
         model, real = _lived(topics, plan, tell)
-        lake = directory / "lake"
         strategy = directory / f"{plan.tuned.group}.json"
-        for arguments in _commands(topics, lake, strategy, plan.tuned):
+        for arguments in _commands(topics, directory, strategy, plan.tuned):
             command(arguments)
         (service,) = (each for each in plan.services if each.group == plan.tuned.group)
         return (
-            *compare(Found.of(lake), model, real),
+            *compare(Found.of(directory / "lake"), model, real),
             tuned(service, model[service.group], strategy, plan.tuned),
         )
 
 
-def _commands(topics: Topics, lake: Path, strategy: Path, wanted: Tuned) -> list[list[str]]:
+def _commands(topics: Topics, directory: Path, strategy: Path, wanted: Tuned) -> list[list[str]]:
     """What a user would call, one after another."""
+    lake = ["--lake", str(directory / "lake")]
     where = ["--bootstrap", topics.bootstrap, "--dead-letters", topics.dead_letters]
     where += ["--journal", topics.journal]
     asked = ["--probe-cost", f"{wanted.probe_cost_s:g}", "--cover", f"{wanted.cover:g}"]
     group = ["--group", wanted.group]
     return [
-        ["spark", "ingest", *where, "--lake", str(lake)],
-        ["spark", "outages", "--lake", str(lake)],
-        ["spark", "tune", "--lake", str(lake), *group, *asked, "--to", str(strategy)],
+        ["spark", "ingest", *where, *lake],
+        ["spark", "outages", *lake],
+        ["spark", "report", *lake, "--to", str(directory / "report.html")],
+        ["spark", "tune", *lake, *group, *asked, "--to", str(strategy)],
         ["strategy", "check", str(strategy)],
     ]
 

@@ -44,7 +44,7 @@ def test_what_is_found_is_what_was(
     assert (0, True) == (ended.value.exit_code, proof["holds"])
     assert b"$ linear-retry spark tune --lake" in captured.err
     (directory,) = tmp_path.iterdir()
-    assert {"lake", "billing.json"} <= {path.name for path in directory.iterdir()}
+    assert {"lake", "billing.json", "report.html"} <= {path.name for path in directory.iterdir()}
     topics = AdminClient(kafka.client_settings()).list_topics(timeout=30).topics
     assert [] == [name for name in topics if name.startswith("linear-retry-demo")]
 
