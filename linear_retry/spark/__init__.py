@@ -8,6 +8,8 @@ from linear_retry.spark.ingest import Ingested, ingest
 from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.outages import OUTAGES, outages
 from linear_retry.spark.replay import Replayed, replay
+from linear_retry.spark.reporting import Reported, ReportError, report
+from linear_retry.spark.tune import Simulated, Tuned, groups, simulate, tune
 
 __all__ = [
     "DEAD_LETTERS",
@@ -18,8 +20,16 @@ __all__ = [
     "Lake",
     "LakeError",
     "Replayed",
+    "ReportError",
+    "Reported",
+    "Simulated",
+    "Tuned",
     "foreach_batch",
+    "groups",
     "ingest",
     "outages",
     "replay",
+    "report",
+    "simulate",
+    "tune",
 ]
