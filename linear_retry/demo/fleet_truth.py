@@ -133,8 +133,10 @@ def _is_like(row: Row, outage: Outage) -> bool:
 
     Where no probe failed, it had begun when the first failure was told, and may have ended by then.
     """
-    opened_ms, lower_ms = row["opened_at_ms"], row["lower_ms"] or 0
-    if outage.ends_ms > row["closed_at_ms"]:
+    opened_ms, closed_ms, lower_ms = (
+        int(row[name] or 0) for name in ("opened_at_ms", "closed_at_ms", "lower_ms")
+    )
+    if outage.ends_ms > closed_ms:
         return False
     if lower_ms == 0:
         return outage.begins_ms <= opened_ms
