@@ -132,16 +132,10 @@ class Attempting:
         )
         match decision:
             case Wait(delay_s):
-                opening = self._open(held, delay_s)
-                self._emit(opened(opening) if opening.was_closed else probe_failed(opening))
-                self._wait(batch, delay_s)
+                self._hold(batch, held, delay_s)
                 return False
             case HoldBack(delay_s):
-                opening = self._open(held, delay_s)
-                if opening.was_closed:
-                    self._emit(opened(opening))
-                self._emit(limit_reached(opening, choices.policy.letter_limit or 0))
-                self._wait(batch, delay_s)
+                self._hold_back(batch, held, delay_s)
                 return False
             case Bury(reason):
                 self._bury(batch, held, reason)
@@ -186,6 +180,18 @@ class Attempting:
                         self._emit(opened(opening))
                     self._emit(letter_failed(opening, sender.topic, error))
                     self._wait(batch, opening.delay_s)
+
+    def _hold(self, batch: MicroBatch, held: Held, delay_s: float) -> None:
+        opening = self._open(held, delay_s)
+        self._emit(opened(opening) if opening.was_closed else probe_failed(opening))
+        self._wait(batch, delay_s)
+
+    def _hold_back(self, batch: MicroBatch, held: Held, delay_s: float) -> None:
+        opening = self._open(held, delay_s)
+        if opening.was_closed:
+            self._emit(opened(opening))
+        self._emit(limit_reached(opening, self._choices.policy.letter_limit or 0))
+        self._wait(batch, delay_s)
 
     def _open(self, held: Held, delay_s: float) -> Opening:
         was_closed = self._circuits.get(_SCOPE) is None

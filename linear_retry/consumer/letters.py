@@ -71,9 +71,12 @@ def death(held: Held, reason: str, group_id: str, strategy: str) -> Death:
 
 def addressed(letter: DeadLetter, partitions: int) -> Outgoing:
     """To the partition of its number where the topic has that, else by its key."""
-    number = letter.original_partition
+    partition = letter.original_partition
     return Outgoing(
-        letter.key, letter.value, letter.headers(), number if number < partitions else None
+        letter.key,
+        letter.value,
+        letter.headers(),
+        partition if partition < partitions else None,
     )
 
 
