@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -79,19 +80,26 @@ def ingest(
     into = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
     if not into.path:
         raise ConfigurationError(f"{lake!r} is no directory for a lake; name one of its own")
-    for source in sources:  # all of them, before the first is begun
-        into.prepare(source.table, source.topic)
-        claim(into, source)
-    runs = [_Run(into, source) for source in sources]
-    try:
+    with ExitStack() as held:
+        checks = []
+        for source in sources:  # all of them, before the first is begun
+            into.prepare(source.table, source.topic)
+            checks.append(held.enter_context(into.alone(source.table, source.topic)))
+            claim(into, source)
+        runs = [_Run(into, source) for source in sources]
+        held.callback(_stop, runs)
         for run in runs:
             run.begin(options, every_s)
         while not all([run.has_ended() for run in runs]):  # noqa: C419  (each is asked)
+            for check in checks:
+                check()
             _tell(runs, progress)
-    finally:
-        for run in runs:
-            run.stop()
-    return tuple(run.result() for run in runs)
+        return tuple(run.result() for run in runs)
+
+
+def _stop(runs: Iterable[_Run]) -> None:
+    for run in runs:
+        run.stop()
 
 
 def _tell(runs: list[_Run], progress: Progress | None) -> None:

@@ -2,7 +2,7 @@
 
     LAKE/dead_letters/batch=orders.dlq@00000000/date=2026-11-21/part-....parquet
     LAKE/journal/batch=linear-retry.journal@00000000/date=2026-11-21/part-....parquet
-    LAKE/_ingest/dead_letters/orders.dlq/        Spark's checkpoint, and what topic it is of
+    LAKE/_ingest/dead_letters/orders.dlq/        Spark's checkpoint, what topic it is of, the lock
     LAKE/_unfinished/...                         a batch that is being written
 
 A batch is written beside its table and then renamed into it: so whoever reads the files of a table,
@@ -11,6 +11,8 @@ with Spark, DuckDB or pyarrow, finds of each batch all or nothing, whatever was 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +21,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from linear_retry.errors import LinearRetryError
+from linear_retry.spark.lock import TakenError, lock
 
 DEAD_LETTERS = "dead_letters"
 JOURNAL = "journal"
@@ -55,6 +58,26 @@ class Lake:
         probe = f"{self._unfinished(table)}/probe-{topic}"
         self._make(probe)
         self._delete(probe)
+
+    @contextmanager
+    def alone(self, table: str, topic: str) -> Iterator[Callable[[], None]]:
+        """Nobody else adds this topic's rows meanwhile; what is given is called every second or so.
+
+        Raises `LakeError` where somebody else does, at once or in that call.
+        """
+        place = f"{self.state(table, topic)}/lock"
+        with self._telling(place, topic):
+            held = lock(self.spark._jvm, *self._at(place))
+
+        def renew() -> None:
+            with self._telling(place, topic):
+                held.renew()
+
+        try:
+            yield renew
+        finally:
+            with self._telling(place, topic):
+                held.release()
 
     def state(self, table: str, topic: str) -> str:
         return f"{self.path}/_ingest/{table}/{topic}"
@@ -150,9 +173,19 @@ class Lake:
             content.close()
 
     def _call(self, place: str, method: str, *arguments: object) -> Any:
-        try:
+        with self._telling(place):
             files, path = self._at(place)
             return getattr(files, method)(path, *arguments)
+
+    @contextmanager
+    def _telling(self, place: str, topic: str = "") -> Iterator[None]:
+        try:
+            yield
+        except TakenError as error:
+            raise LakeError(
+                f"{self.path}: another ingest is adding the rows of {topic!r}; wait until it has "
+                "ended, and run this again"
+            ) from error
         except Py4JJavaError as error:
             reason = str(error.java_exception.toString()).partition("\n")[0]
             raise LakeError(f"{place}: {reason}; check the path and its permissions") from error

@@ -14,12 +14,14 @@ import duckdb
 import pyarrow.dataset  # type: ignore[import-untyped]  # it has no types
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from linear_retry.events import CircuitClosed
 from linear_retry.journal_entry import Entry, encode
 from linear_retry.scope import Scope
 from linear_retry.spark import DEAD_LETTERS, JOURNAL, Ingested, Lake, LakeError, ingest
 from linear_retry.spark.ingest import TABLES
+from linear_retry.spark.session import CONNECTOR, SparkMissingError
 from tests.conftest import TopicFactory
 from tests.dlq.letters import our_record
 from tests.kafka_operations import Record
@@ -255,3 +257,20 @@ def test_an_empty_lake_says_so(spark: SparkSession, tmp_path: Path) -> None:
     for table in (DEAD_LETTERS, JOURNAL):
         with pytest.raises(LakeError, match="run `linear-retry spark ingest` first"):
             Lake(spark, str(tmp_path)).table(table)
+
+
+def test_a_session_without_the_connector_says_so(
+    spark: SparkSession,
+    kafka: RealKafka,
+    topic: TopicFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What Spark raises of a source that it has not becomes the setting that is missing.
+
+    Avro is one that it knows as it knows Kafka, by the name of a package, and has not here.
+    """
+    of = DataStreamReader.format
+    monkeypatch.setattr(DataStreamReader, "format", lambda self, _: of(self, "avro"))
+    with pytest.raises(SparkMissingError, match=f"spark.jars.packages={CONNECTOR}"):
+        ingest(spark, {"bootstrap.servers": kafka.bootstrap}, str(tmp_path), dead_letters=[topic()])
