@@ -138,7 +138,7 @@ def test_what_is_no_condition_is_told_in_a_line(two: tuple[Lake, Scene]) -> None
     for where, said in _NO_CONDITIONS.items():
         code, out, err = _run(lake, given, where, "--yes")
         assert (2, "", 1, True) == (code, out, err.count("\n"), said in err), (where, err)
-        assert err.startswith(json.dumps(where)), err
+        assert err.startswith(json.dumps(where)[:40]), err
     assert {} == given.arrived()
     assert (0, "", f"nothing to do: no letters in {lake.path} that match\n") == _run(
         lake, given, "false"

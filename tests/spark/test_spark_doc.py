@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
+from linear_retry.error_text import ErrorText
 from linear_retry.spark.entries import entries
 from linear_retry.spark.letters import dead_letters
 from tests.dlq.letters import our_record
@@ -28,10 +29,11 @@ def test_the_code_works(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The page's command, Python and SQL find the letter."""
-    kafka.create_topic("spark.dlq")
-    kafka.create_topic("spark.journal")
-    record = our_record()
+    """The page's commands, Python and SQL find the letter, and send it again."""
+    for name in ("spark.orders", "spark.dlq", "spark.journal"):
+        kafka.create_topic(name)
+    error = ErrorText("requests.HTTPError", "503 Service Unavailable", None)
+    record = our_record(origin="spark.orders", partition=0, error=error)
     kafka.produce("spark.dlq", [(0, record.key, record.value, record.headers)])
 
     def adapted(text: str) -> str:
@@ -47,19 +49,33 @@ def test_the_code_works(
             text = text.replace(name, here)
         return text
 
-    _, command = blocks(_PAGE, "sh")
-    _, *arguments = shlex.split(adapted(command))
-    result = CliRunner().invoke(app, arguments)
-    assert (0, "") == (result.exit_code, result.stderr)
-    assert "dead_letters: 1 row of spark.dlq\njournal: 0 rows of spark.journal\n" == result.stdout
-    (python,) = blocks(_PAGE, "python")
-    exec(compile(adapted(python), "spark.md", "exec"), {})
+    def ran(command: str) -> tuple[int, str, str]:
+        _, *arguments = shlex.split(adapted(_block("sh", f"linear-retry spark {command}")))
+        result = CliRunner().invoke(app, arguments)
+        return result.exit_code, result.stdout, result.stderr
+
+    said = "dead_letters: 1 row of spark.dlq\njournal: 0 rows of spark.journal\n"
+    assert (0, said, "") == ran("ingest")
+    code, out, _ = ran("replay")
+    assert (0, "1 letter would be sent; --yes does it") == (code, out.splitlines()[-1])
+    names: dict[str, object] = {}
+    exec(compile(adapted(_block("python", "from pyspark")), "spark.md", "exec"), names)
     printed = capsys.readouterr().out
     assert printed.startswith("dead_letters 0 0\njournal 0 0\n")
     assert "exhausted" in printed
+    exec(
+        compile(adapted(_block("python", "from linear_retry.spark import replay")), "", "exec"),
+        names,
+    )
+    assert "spark.dlq 1 0 1\n" == capsys.readouterr().out
     (sql,) = blocks(_PAGE, "sql")
     with duckdb.connect() as duck:
         assert [("billing", "exhausted", 1)] == duck.execute(adapted(sql)).fetchall()
+
+
+def _block(language: str, beginning: str) -> str:
+    (found,) = (each for each in blocks(_PAGE, language) if each.startswith(beginning))
+    return found
 
 
 def test_the_tables_have_every_column(spark: SparkSession) -> None:
