@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,11 +25,21 @@ def own_spark() -> Iterator[SparkSession]:
 
 def jvm_mib(spark: SparkSession) -> float:
     """What the JVM had at the most."""
-    process = spark.sparkContext._gateway.proc  # type: ignore[union-attr]  # there is one
-    status = Path(f"/proc/{process.pid}/status").read_text()
+    status = Path(f"/proc/{_jvm(spark)}/status").read_text()
     found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
     assert found is not None
     return int(found[1]) / 1024
+
+
+def jvm_cpu_s(spark: SparkSession) -> float:
+    """The CPU time of all its threads so far: what a busy machine does not make longer."""
+    status = Path(f"/proc/{_jvm(spark)}/stat").read_text()
+    user, system = status.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def _jvm(spark: SparkSession) -> int:
+    return int(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]  # there is one
 
 
 def shuffled_bytes(spark: SparkSession) -> int:

@@ -12,7 +12,14 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from benchmarks.child import apart
 from benchmarks.figures import Figure, Result
-from benchmarks.on_spark import ROUNDS_AT_MOST, jvm_mib, own_spark, parquet_bytes, shuffled_bytes
+from benchmarks.on_spark import (
+    ROUNDS_AT_MOST,
+    jvm_cpu_s,
+    jvm_mib,
+    own_spark,
+    parquet_bytes,
+    shuffled_bytes,
+)
 from benchmarks.scale import Scale
 from linear_retry.demo.fleet import FLEET, Calendar, Week
 from linear_retry.demo.fleet_lives import said
@@ -30,6 +37,7 @@ class Cost:
     """Of one run, and bytes of each event."""
 
     took_s: float
+    cpu_s: float
     jvm_mib: float
     shuffled: float
     journal: float
@@ -59,9 +67,11 @@ def _figures(events: int, what: str, small: str, lake: str, scale: Scale) -> Ite
         for _ in range(min(scale.rounds, ROUNDS_AT_MOST))
     ]
     name = f"{events:,} events{what}"
-    costs = [cost for _, cost in rounds]
-    yield Figure(f"{name}: bare count", "s", tuple(took_s for took_s, _ in rounds))
+    bare, costs = zip(*rounds, strict=True)
+    yield Figure(f"{name}: bare count", "s", tuple(took_s for took_s, _ in bare))
+    yield Figure(f"{name}: CPU of that", "s", tuple(cpu_s for _, cpu_s in bare))
     yield Figure(f"{name}: outages", "s", tuple(cost.took_s for cost in costs))
+    yield Figure(f"{name}: CPU of the JVM", "s", tuple(cost.cpu_s for cost in costs))
     yield Figure(f"{name}: the JVM at the most", "MiB", tuple(cost.jvm_mib for cost in costs))
     yield Figure(f"{name}: journal", "bytes/event", tuple(cost.journal for cost in costs))
     yield Figure(f"{name}: shuffled", "bytes/event", tuple(cost.shuffled for cost in costs))
@@ -107,13 +117,13 @@ def _records(spark: SparkSession, weeks: int) -> DataFrame:
     return spark.createDataFrame(rows, _RECORDS)
 
 
-def counted(small: str, lake: str) -> float:
-    """Seconds to count the events of each kind."""
+def counted(small: str, lake: str) -> tuple[float, float]:
+    """Seconds to count the events of each kind, and of CPU."""
     with own_spark() as spark:
         _count(Lake(spark, small))
-        begun_s = time.perf_counter()
+        cpu_s, begun_s = jvm_cpu_s(spark), time.perf_counter()
         _count(Lake(spark, lake))
-        return time.perf_counter() - begun_s
+        return time.perf_counter() - begun_s, jvm_cpu_s(spark) - cpu_s
 
 
 def _count(lake: Lake) -> None:
@@ -126,12 +136,12 @@ def found(small: str, lake: str, events: int) -> Cost:
     """What `linear-retry spark outages` costs."""
     with own_spark() as spark:
         outages(Lake(spark, small))
-        before = shuffled_bytes(spark)
-        begun_s = time.perf_counter()
+        before, cpu_s, begun_s = shuffled_bytes(spark), jvm_cpu_s(spark), time.perf_counter()
         outages(Lake(spark, lake))
         took_s = time.perf_counter() - begun_s
         return Cost(
             took_s,
+            jvm_cpu_s(spark) - cpu_s,
             jvm_mib(spark),
             (shuffled_bytes(spark) - before) / events,
             parquet_bytes(f"{lake}/{JOURNAL}") / events,

@@ -5,20 +5,38 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from benchmarks.child import apart
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.letters import topic_of_letters
-from benchmarks.on_spark import ROUNDS_AT_MOST, jvm_mib, own_spark, parquet_bytes
+from benchmarks.on_spark import ROUNDS_AT_MOST, jvm_cpu_s, jvm_mib, own_spark, parquet_bytes
 from benchmarks.scale import Scale
 from linear_retry.spark import DEAD_LETTERS, ingest
 from linear_retry.spark.ingest import MAX_OFFSETS
 from tests.real_kafka import RealKafka
 
-Measured = tuple[float, float, float]
-"""Seconds, MiB of the JVM at the most, and bytes of Parquet."""
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one run."""
+
+    took_s: float
+    cpu_s: float
+    jvm_mib: float
+    parquet_bytes: int
+
+    @classmethod
+    def of(cls, spark: SparkSession, read: Callable[[], str]) -> Cost:
+        """Of `read`, which returns where its Parquet files are."""
+        cpu_s, begun_s = jvm_cpu_s(spark), time.perf_counter()
+        table = read()
+        took_s = time.perf_counter() - begun_s
+        return cls(took_s, jvm_cpu_s(spark) - cpu_s, jvm_mib(spark), parquet_bytes(table))
+
+
 Way = Callable[[SparkSession, str, str, str], str]
 """Reads a topic at these brokers into a directory; where in that the Parquet files are."""
 
@@ -32,33 +50,37 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
         for _ in range(min(scale.rounds, ROUNDS_AT_MOST))
     ]
     bare, ours = zip(*rounds, strict=True)
-    ratios = tuple(b[0] / o[0] for b, o in zip(bare, ours, strict=True))
+    pairs = list(zip(bare, ours, strict=True))
+    ratios = tuple(copy.took_s / our.took_s for copy, our in pairs)
+    of_cpu = tuple(copy.cpu_s / our.cpu_s for copy, our in pairs)
     return Result(
         (
             *_figures("bare copy", letters, bare),
             *_figures("spark ingest", letters, ours),
             Figure("spark ingest / bare copy", "times", ratios, Target("at least", 0.6)),
+            Figure("the same, of CPU time", "times", of_cpu),
         ),
         notes=("without the start of Spark; each has ingested a tenth of it before",),
     )
 
 
-def _figures(name: str, letters: int, rounds: tuple[Measured, ...]) -> tuple[Figure, ...]:
+def _figures(name: str, letters: int, rounds: tuple[Cost, ...]) -> tuple[Figure, ...]:
+    def each(what: str, unit: str, value: Callable[[Cost], float]) -> Figure:
+        return Figure(f"{name}{what}", unit, tuple(map(value, rounds)))
+
     return (
-        Figure(name, "letters/s", tuple(letters / took_s for took_s, _, _ in rounds)),
-        Figure(f"{name}, the JVM at the most", "MiB", tuple(size for _, size, _ in rounds)),
-        Figure(f"{name}, Parquet", "bytes/letter", tuple(size / letters for *_, size in rounds)),
+        each("", "letters/s", lambda cost: letters / cost.took_s),
+        each(", CPU of the JVM", "µs/letter", lambda cost: cost.cpu_s / letters * 1e6),
+        each(", the JVM at the most", "MiB", lambda cost: cost.jvm_mib),
+        each(", Parquet", "bytes/letter", lambda cost: cost.parquet_bytes / letters),
     )
 
 
-def measured(way: Way, bootstrap: str, tenth: str, topic: str) -> Measured:
+def measured(way: Way, bootstrap: str, tenth: str, topic: str) -> Cost:
     """The second of two."""
     with own_spark() as spark, tempfile.TemporaryDirectory() as directory:
         way(spark, bootstrap, tenth, f"{directory}/warm")
-        begun_s = time.perf_counter()
-        table = way(spark, bootstrap, topic, f"{directory}/lake")
-        took_s = time.perf_counter() - begun_s
-        return took_s, jvm_mib(spark), parquet_bytes(table)
+        return Cost.of(spark, lambda: way(spark, bootstrap, topic, f"{directory}/lake"))
 
 
 def ingested(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> str:
