@@ -36,7 +36,7 @@ _SCOPE = Scope()
 class Attempting:
     """Attempts the micro-batches of one stream, in their order, one at a time.
 
-    The circuit is theirs: it holds the batch, and while the letters of one are sent, its row.
+    The circuit is theirs, and holds the batch, also while the letters of its rows are sent.
     """
 
     def __init__(
@@ -152,9 +152,7 @@ class Attempting:
         for record in batch.records():
             if batch.is_stopping():
                 batch.end()
-            place = record.topic, record.partition
-            of_row = replace(held, partition=place, offset=record.offset)
-            self._send(batch, of_row, record, reason)
+            self._send(batch, held, record, reason)
             self._in_a_row.note(reason)
         self._finish("dead-lettered")
 
@@ -166,10 +164,11 @@ class Attempting:
         letter = dead_letter(
             record, death(held, reason, self._group_id, self._choices.policy.strategy.label)
         )
+        of_row = replace(held, partition=(record.topic, record.partition), offset=record.offset)
         while True:
             match sender.send(letter, record, batch.is_stopping):
                 case Acknowledged():
-                    self._emit(dead_lettered(held, letter, sender.topic))
+                    self._emit(dead_lettered(of_row, letter, sender.topic))
                     return
                 case Abandoned():
                     batch.end()
@@ -178,7 +177,9 @@ class Attempting:
                     opening = self._open(held, resend_delay_s(held.sends))
                     if opening.was_closed:
                         self._emit(opened(opening))
-                    self._emit(letter_failed(opening, sender.topic, error))
+                    # The row's partition is no stream's: in the journal it would be a member's.
+                    place = f"{record.topic}[{record.partition}]@{record.offset}"
+                    self._emit(letter_failed(opening, sender.topic, f"{place}: {error}"))
                     self._wait(batch, opening.delay_s)
 
     def _hold(self, batch: MicroBatch, held: Held, delay_s: float) -> None:

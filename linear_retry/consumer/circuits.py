@@ -27,7 +27,7 @@ class Held:
 
     `epoch` is that of the ownership it was read in: after a revoke, the next owner counts anew.
     `letter` is there once the handler has had its last call: only the sending is tried again.
-    `source` is None where a micro-batch is held, or a row of one, and no message of a consumer's.
+    `source` is None where what is held is a micro-batch, and no message of a consumer's.
     """
 
     source: Message | None

@@ -117,6 +117,9 @@ def test_a_letter_that_is_not_acknowledged_holds_the_batch() -> None:
     failed = ["CircuitOpened", "DeadLetterFailed", "DeadLetterFailed"]
     done = ["DeadLettered", "DeadLettered", "CircuitClosed"]
     assert ["Assigned", *failed, *done] == world.kinds()
+    failure = next(each for each in world.events if isinstance(each, events.DeadLetterFailed))
+    assert (*PLACE, 0) == (failure.topic, failure.partition, failure.offset)
+    assert failure.error.startswith("orders[0]@0: _MSG_TIMED_OUT")
     assert [1.0, 2.0] == stream.waits_s
     assert 1 == len(stream.attempted_at_s)
     assert [b"v0", b"v1"] == [each.value for each in world.letters()]
