@@ -35,7 +35,10 @@ def test_the_code_works(
             ("http://localhost:8000", service.url),
             ("checkpoints/charge", str(tmp_path)),
             # The page's program has no end of its own.
-            ("query.awaitTermination()", "query.processAllAvailable(); query.stop(); charges.close()"),
+            (
+                "query.awaitTermination()",
+                "query.processAllAvailable(); query.stop(); charges.close()",
+            ),
         ):
             assert name in python
             python = python.replace(name, here)
