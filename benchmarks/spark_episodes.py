@@ -28,7 +28,7 @@ from linear_retry.spark.entries import entries
 from tests.real_kafka import RealKafka
 
 _WEEK = Week(1_795_000_000_000, 86_400_000)
-_WEEKS = 5
+_WEEKS = 2
 _RECORDS = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
 
 
