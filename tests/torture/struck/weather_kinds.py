@@ -126,6 +126,16 @@ def emptied(play: Play) -> None:
     play.end()
 
 
+def _is_halfway(scene: StruckScene) -> bool:
+    """Whether what it gives up has no owner until it asks for a second rebalance (KIP-429).
+
+    One that comes in its name is given what it still has, without any rebalance (KIP-345), and
+    nobody asks: the rest has no owner until some other member comes or goes.
+    """
+    cooperative = scene.config("first").get("partition.assignment.strategy") == "cooperative-sticky"
+    return cooperative and "on_revoke" in scene.point.moment
+
+
 def impersonated(play: Play) -> None:
     """Another comes with its `group.instance.id`: one of them ends, the other goes on."""
     scene = play.scene
@@ -147,6 +157,8 @@ def impersonated(play: Play) -> None:
         play.heir_if_it_leaves()
     else:
         play.others.append(newer)
+        if _is_halfway(scene):
+            play.others.append(scene.heir("third"))
     play.all_is_done()
     if fenced is not None:
         play.end()
