@@ -12,8 +12,10 @@ slivers around those moments, which get all the share, and whether a probe comes
 sliver or just after it then decides what the strategy costs. Bounds are not rounded for it: an
 outage given up at a probe, and one that ended with it, must not overlap.
 
-lifelines has Turnbull's estimator too, and the tests compare with it. With bounds in milliseconds,
-of which no two are equal, it takes minutes for 500 outages; these cells take less than a second.
+lifelines has Turnbull's estimator too, and the tests compare with it: at the probes both say the
+same where strategies had no jitter; where they had, this is nearer to the true lengths. Of bounds
+of which no two are equal it takes 1.8 s of CPU for 200 outages and 10.4 s for 500, which grows as
+the square; these cells take 0.2 s (python -m tests.tuning.beside_lifelines 200 500).
 """
 
 from __future__ import annotations

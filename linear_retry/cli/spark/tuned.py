@@ -141,9 +141,10 @@ def _why_not(one: Tuned) -> Iterator[str]:
                 f"no number of outages, be it {ended}, tells how long all last; ask for less than 1"
             )
         case TooFew(ended, needed, cover):
-            known = f"of the {one.seen} outages to learn from {ended} have a known end"
-            enough = "" if cover is None else f"; that is enough for --cover {cover:g}"
-            why = f"{known}, and it takes {needed}{enough}"
+            known = (
+                f"it takes {needed} outages with a known end to learn from, and there are {ended}"
+            )
+            why = known if cover is None else f"{known}; that is enough for --cover {cover:g}"
         case Unreachable(covered):
             less = int(covered * 1000) / 1000
             why = f"no more than {less:g} of the outages are known to end; ask for less than that"
