@@ -42,7 +42,9 @@ def _found() -> str | None:
 def _install() -> None:
     remedy = "install a Chromium, so that `chromium` is on the path"
     if shutil.which("apt-get") is None or os.geteuid() != 0:
-        raise NoChromiumError(f"tests of the report need a browser, and only root's apt-get: {remedy}")
+        raise NoChromiumError(
+            f"tests of the report need a browser, and only root's apt-get: {remedy}"
+        )
     silent = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (("apt-get", "update", "-q"), _INSTALL):
         done = subprocess.run(

@@ -14,11 +14,11 @@ from linear_retry.report.words import count, counted, duration, moment, percent,
 
 _ERRORS = 15
 _REASONS = {
-    "exhausted": ("exhausted: the strategy ran out", AMBER),
-    "permanent": ("permanent: given up at once", RED),
-    "given-up": ("given up by an operator", VIOLET),
+    "exhausted": ("exhausted (the strategy ran out)", AMBER),
+    "permanent": ("permanent (given up at once)", RED),
+    "given-up": ("given-up (by an operator)", VIOLET),
 }
-_OTHER = ("another reason", GREY)
+_OTHER = ("other reasons", GREY)
 
 
 def sections(tables: Tables) -> list[Section]:

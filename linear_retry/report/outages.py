@@ -51,8 +51,8 @@ def _over_time(groups: list[Row], rows: list[Row]) -> Section:
             [row for row in rows if row["group"] in chosen], [shown(r["group"]) for r in largest]
         ),
         "Outages by group and time",
-        caption=f"A cell is {stretch}. The darker, the longer circuits were open that were opened "
-        f"in it; at most {duration(most['blocked_s'])}.",
+        caption=f"A cell is {stretch}. The stronger its color, the longer circuits were open that "
+        f"were opened in it; at most {duration(most['blocked_s'])}.",
     )
     begun = sum(row["outages"] for row in groups)
     return Section(
@@ -196,10 +196,7 @@ def _curve(rows: list[Row], longest_s: float) -> dict[str, Any]:
 
 
 def _tick(seconds: int) -> str:
-    return duration(seconds).replace(".0", "") if seconds % 60 else _whole(seconds)
-
-
-def _whole(seconds: int) -> str:
+    """Whole units: an axis says `1 min`, where a sentence says `60 s`."""
     for size_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size_s:
             return f"{seconds // size_s} {unit}"

@@ -60,7 +60,11 @@ def duration(seconds: Any) -> str:
     for size_s, unit in _UNITS:
         if seconds >= 2 * size_s or (unit == "s" and seconds >= 1):
             number = seconds / size_s
-            return f"{number:,.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
+            return (
+                f"{number:,.0f} {unit}"
+                if number >= 10
+                else f"{number:.1f}".removesuffix(".0") + f" {unit}"
+            )
     return f"{seconds * 1000:.0f} ms"
 
 

@@ -1,4 +1,4 @@
-"""Small tables as Spark would have made them: of a week in three groups, with texts of a stranger."""
+"""Small tables as Spark would have made them, of a week in three groups, with hostile texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from linear_retry.report.section import Tables
 
 HOUR_MS = 3_600_000
 MONDAY_MS = 1_795_392_000_000
-HOSTILE = "</script><script>document.title='run'</script><img src=x onerror=alert(1)>\u2028'\"&{{7*7}}"
+HOSTILE = (
+    "</script><script>document.title='run'</script><img src=x onerror=alert(1)>\u2028'\"&{{7*7}}"
+)
 GROUPS = ("billing", "payments-of-the-whole-company-and-of-all-its-daughters", HOSTILE)
 
 

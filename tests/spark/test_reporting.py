@@ -63,6 +63,7 @@ def test_groups(page: Path) -> None:
         stock[name] for name in ("outages", "recovered", "given_up", "known_end")
     )
     assert (1, 1, 1) == (lost["outages"], lost["recovered"], lost["unknown_length"])
+    assert (0.0, 0.005) == (lost["down_s"], lost["other_s"])
     assert [0, 6 * 96.0] == [stock["unsure_s"], stock["blocked_s"]]
     for row in rows.values():
         assert row["blocked_s"] == pytest.approx(row["down_s"] + row["unsure_s"] + row["other_s"])
@@ -92,7 +93,7 @@ def test_letters_count_once(page: Path) -> None:
 
 
 def test_keys(page: Path) -> None:
-    """Text as it is; bytes that are none in hexadecimal digits, and no key told from an empty one."""
+    """Text as it is; bytes that are none in hexadecimal digits; and no key at all."""
     found = {(row["group"], row["form"], row["key"]) for row in _table(page, "keys")}
     assert {
         *(("stock", "text", key) for key in ("customer-4711", HOSTILE)),

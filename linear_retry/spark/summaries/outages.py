@@ -25,7 +25,8 @@ def told(outages: DataFrame) -> DataFrame:
         F.when(F.col("open_s").between(0, LAST_MS / 1000), F.col("open_s")), seen_s
     )
     known = outages.withColumn("began_ms", began_ms).withColumn("blocked_s", blocked)
-    down = F.coalesce(F.least(F.col("lower_ms") / 1000, "blocked_s"), F.lit(0.0))
+    # `least` passes over a NULL: of an unknown length all would count as down.
+    down = F.least(F.coalesce(F.col("lower_ms"), F.lit(0)) / 1000, "blocked_s")
     has_end = F.col("upper_ms").isNotNull()
     rest = F.col("blocked_s") - F.col("down_s")
     return known.withColumn("down_s", down).select(

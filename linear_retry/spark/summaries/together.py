@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
+from linear_retry.spark.causes import cause
 from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.outages import OUTAGES
 from linear_retry.spark.summaries import events, lengths, letters, outages
@@ -139,7 +140,9 @@ def _stretch_ms(sources: Iterable[_Source]) -> int:
 
 
 def _small(rows: DataFrame) -> pd.DataFrame:
-    return rows.limit(MOST_ROWS).toPandas()
+    whole = {name: "Int64" for name, kind in rows.dtypes if kind in ("int", "bigint")}
+    # Else a column of whole numbers would become fractions where one of them is missing.
+    return rows.limit(MOST_ROWS).toPandas().astype(whole)
 
 
 def _table(lake: Lake, name: str) -> DataFrame | None:
@@ -164,7 +167,4 @@ def _reading(lake: Lake) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise LakeError(
-            f"{lake.path}: cannot be read ({reason}); is it one of `linear-retry spark`?"
-        ) from error
+        raise LakeError(f"{lake.path}: cannot be read ({cause(str(error))})") from error

@@ -1,0 +1,65 @@
+"""Are the lengths of outages told with bounds that hold?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from linear_retry.tuning.bands import MOST_OUTAGES, bands, ended_ms, lasting
+from linear_retry.tuning.lengths import Estimate
+from linear_retry.tuning.outages import Outages
+from tests.tuning.recorded import lengths_ms, recorded
+
+DELAYS_MS = (*[5000] * 60, *[60_000] * 60)
+KNOWN = Estimate(np.array([0.0, 1000.0, 2000.0, 4000.0]), np.array([0.5, 0.0, 0.25, 0.25]))
+
+
+def _dice() -> np.random.Generator:
+    return np.random.default_rng(1)
+
+
+def test_shares_of_an_estimate() -> None:
+    """Evenly within a cell; and what has no end lasts for ever."""
+    assert [1, 0.75, 0.5, 0.375, 0.25] == list(
+        lasting(KNOWN, np.array([0.0, 500.0, 1500.0, 3000.0, 9e9]))
+    )
+
+
+def test_times_of_an_estimate() -> None:
+    """The inverse; the first time at which so many have ended; infinity for what never does."""
+    found = ended_ms(KNOWN, [0, 0.25, 0.5, 0.625, 0.75, 0.76])
+    assert [0, 500, 1000, 3000, 4000, np.inf] == list(found)
+    endless = Estimate(np.array([0.0]), np.array([1.0]))
+    assert [0, np.inf] == list(ended_ms(endless, [0, 0.5]))
+
+
+def test_the_bounds_hold_the_truth() -> None:
+    """Of many recordings of one distribution, nearly all have its median within their bounds."""
+    held = 0
+    for seed in range(8):
+        known = recorded(lengths_ms(seed, 60), DELAYS_MS)
+        each = np.arange(len(known))
+        found = bands(known, each, np.array([60_000.0]), [0.5], dice=_dice(), resamples=30)
+        (value, low, high), (middle_ms, low_ms, high_ms) = found.lasting[0], found.ended_ms[0]
+        assert low <= value <= high
+        assert low_ms <= middle_ms <= high_ms
+        held += low <= 0.5 <= high
+    assert held >= 6  # of 8, where 95 in 100 are expected
+
+
+def test_outages_of_several_members_are_no_more_evidence() -> None:
+    """The same outages, each seen by four members: the bounds are as wide as before."""
+    known = recorded(lengths_ms(1, 80), DELAYS_MS)
+    each = np.arange(80)
+    once = bands(known, each, np.array([60_000.0]), [], dice=_dice(), resamples=30)
+    four = np.tile(each, 4)
+    seen = bands(known.chosen(four), four, np.array([60_000.0]), [], dice=_dice(), resamples=30)
+    assert once.lasting == pytest.approx(seen.lasting, abs=1e-3)
+
+
+def test_of_many_outages_some_are_drawn() -> None:
+    """A million outages take no longer than some thousands."""
+    count = MOST_OUTAGES + 1
+    known = Outages.of(np.zeros(count), np.full(count, 1000.0))
+    found = bands(known, np.arange(count), np.array([1000.0]), [], dice=_dice(), resamples=1)
+    assert MOST_OUTAGES == found.outages
