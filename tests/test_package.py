@@ -107,8 +107,9 @@ _MAY_IMPORT = {
     "demo": {"", "demo", "consumer", "journal", "kafka", "log"} | _PURE | _EVERYONES,
     "dlq": {"dlq", "kafka"} | _PURE | _EVERYONES,
     "tuning": {"tuning"} | _PURE | _EVERYONES,
+    "report": {"report", "tuning"},
     # What it asks of Kafka, it asks as `dlq` does; the rest is Spark's own client's.
-    "spark": {"spark", "batches", "consumer", "dlq", "tuning"} | _PURE | _EVERYONES,
+    "spark": {"spark", "batches", "consumer", "dlq", "report", "tuning"} | _PURE | _EVERYONES,
     "cli": {"", "cli", "demo", "dlq", "consumer", "journal_reading", "kafka", "log", "spark"}
     | _PURE
     | _EVERYONES,
@@ -185,14 +186,17 @@ _DOORS = {
     "rich": ["cli", "demo"],
     "orjson": ["cli", "demo", "dlq"],
     "httpx": ["demo"],
-    "numpy": ["spark.tuning", "tuning"],
-    "pandas": ["spark.tuning"],
+    "numpy": ["spark.summaries", "spark.tuning", "tuning"],
+    "pandas": ["report", "spark.small_tables", "spark.summaries", "spark.tuning"],
     "pyarrow": ["demo.fleet_truth"],
     "opentelemetry": ["otel"],
     "prometheus_client": ["metrics"],
     "pytest": ["testing.pytest_plugin"],
     "pyspark": ["spark"],
-    "py4j": ["spark.lake"],
+    "altair": ["report"],
+    "vl_convert": ["report.bundle"],
+    "jinja2": ["report.page"],
+    "py4j": ["spark.causes", "spark.summaries"],
 }
 
 

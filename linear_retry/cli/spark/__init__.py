@@ -11,7 +11,7 @@ import typer
 
 from linear_retry.cli.connecting import Connection, expanded
 from linear_retry.cli.ending import told
-from linear_retry.cli.spark import replaying, tuning
+from linear_retry.cli.spark import replaying, reporting, tuning
 from linear_retry.cli.spark.needing import needing_pyspark
 
 app = typer.Typer(
@@ -110,6 +110,7 @@ def outages(
 
 app.command()(tuning.tune)
 app.command()(replaying.replay)
+app.command()(reporting.report)
 
 
 def _seconds(text: str) -> float:
