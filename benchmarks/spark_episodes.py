@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,8 +34,10 @@ _RECORDS = "topic string, partition int, offset bigint, timestamp timestamp, val
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one run, and bytes of each event."""
+    """Of a bare count, and of `outages`; bytes are of each event."""
 
+    count_s: float
+    count_cpu_s: float
     took_s: float
     cpu_s: float
     jvm_mib: float
@@ -62,20 +64,20 @@ def run(_: RealKafka, scale: Scale) -> Result:
 
 
 def _figures(events: int, what: str, small: str, lake: str, scale: Scale) -> Iterator[Figure]:
-    rounds = [
-        (apart(counted, small, lake), apart(found, small, lake, events))
-        for _ in range(min(scale.rounds, ROUNDS_AT_MOST))
-    ]
-    name = f"{events:,} events{what}"
-    bare, costs = zip(*rounds, strict=True)
-    yield Figure(f"{name}: bare count", "s", tuple(took_s for took_s, _ in bare))
-    yield Figure(f"{name}: CPU of that", "s", tuple(cpu_s for _, cpu_s in bare))
-    yield Figure(f"{name}: outages", "s", tuple(cost.took_s for cost in costs))
-    yield Figure(f"{name}: CPU of the JVM", "s", tuple(cost.cpu_s for cost in costs))
-    yield Figure(f"{name}: the JVM at the most", "MiB", tuple(cost.jvm_mib for cost in costs))
-    yield Figure(f"{name}: journal", "bytes/event", tuple(cost.journal for cost in costs))
-    yield Figure(f"{name}: shuffled", "bytes/event", tuple(cost.shuffled for cost in costs))
-    yield Figure(f"{name}: outages", "bytes/event", tuple(cost.found for cost in costs))
+    rounds = min(scale.rounds, ROUNDS_AT_MOST)
+    costs = [apart(measured, small, lake, events) for _ in range(rounds)]
+
+    def each(name: str, unit: str, value: Callable[[Cost], float]) -> Figure:
+        return Figure(f"{events:,} events{what}: {name}", unit, tuple(map(value, costs)))
+
+    yield each("bare count", "s", lambda cost: cost.count_s)
+    yield each("CPU of that", "s", lambda cost: cost.count_cpu_s)
+    yield each("outages", "s", lambda cost: cost.took_s)
+    yield each("CPU of that", "s", lambda cost: cost.cpu_s)
+    yield each("JVM at the most", "MiB", lambda cost: cost.jvm_mib)
+    yield each("journal", "bytes/event", lambda cost: cost.journal)
+    yield each("shuffled", "bytes/event", lambda cost: cost.shuffled)
+    yield each("outages", "bytes/event", lambda cost: cost.found)
 
 
 def make(lakes: list[tuple[str, int, bool]]) -> None:
@@ -117,33 +119,33 @@ def _records(spark: SparkSession, weeks: int) -> DataFrame:
     return spark.createDataFrame(rows, _RECORDS)
 
 
-def counted(small: str, lake: str) -> tuple[float, float]:
-    """Seconds to count the events of each kind, and of CPU."""
+def measured(small: str, lake: str, events: int) -> Cost:
+    """What a count, and then `linear-retry spark outages`, costs."""
     with own_spark() as spark:
         _count(Lake(spark, small))
-        cpu_s, begun_s = jvm_cpu_s(spark), time.perf_counter()
-        _count(Lake(spark, lake))
-        return time.perf_counter() - begun_s, jvm_cpu_s(spark) - cpu_s
-
-
-def _count(lake: Lake) -> None:
-    lake.table(JOURNAL).groupBy("group", "event").count().write.format("noop").mode(
-        "overwrite"
-    ).save()
-
-
-def found(small: str, lake: str, events: int) -> Cost:
-    """What `linear-retry spark outages` costs."""
-    with own_spark() as spark:
         outages(Lake(spark, small))
-        before, cpu_s, begun_s = shuffled_bytes(spark), jvm_cpu_s(spark), time.perf_counter()
-        outages(Lake(spark, lake))
-        took_s = time.perf_counter() - begun_s
+        count_s, count_cpu_s = _timed(spark, lambda: _count(Lake(spark, lake)))
+        before = shuffled_bytes(spark)
+        took_s, cpu_s = _timed(spark, lambda: outages(Lake(spark, lake)))
         return Cost(
+            count_s,
+            count_cpu_s,
             took_s,
-            jvm_cpu_s(spark) - cpu_s,
+            cpu_s,
             jvm_mib(spark),
             (shuffled_bytes(spark) - before) / events,
             parquet_bytes(f"{lake}/{JOURNAL}") / events,
             parquet_bytes(f"{lake}/{OUTAGES}") / events,
         )
+
+
+def _timed(spark: SparkSession, work: Callable[[], object]) -> tuple[float, float]:
+    cpu_s, begun_s = jvm_cpu_s(spark), time.perf_counter()
+    work()
+    return time.perf_counter() - begun_s, jvm_cpu_s(spark) - cpu_s
+
+
+def _count(lake: Lake) -> None:
+    """How many events of each kind and group."""
+    counts = lake.table(JOURNAL).groupBy("group", "event").count()
+    counts.write.format("noop").mode("overwrite").save()
