@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from linear_retry.strategy_solver import Conditions, Solution
 from linear_retry.tuning.held_out import compare
 from linear_retry.tuning.proposing import propose
 from tests.cli.said import Said
+from tests.markdown import ROOT, blocks, page
 from tests.spark.told_outages import keep, life
 from tests.tuning.recorded import lengths_ms, recorded
 
@@ -137,3 +139,31 @@ def test_before_there_are_outages(spark: SparkSession, tmp_path: Path) -> None:
     """It says which command makes the table."""
     with pytest.raises(LakeError, match="run `linear-retry spark outages` first"):
         groups(Lake(spark, str(tmp_path)))
+
+
+def test_the_page_is_true(
+    lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands and the code of docs/tuning.md work, one after another."""
+    told = page("docs/tuning.md")
+    monkeypatch.chdir(tmp_path)
+    (commands,) = blocks(told, "sh")
+    for line in commands.splitlines():
+        _, *arguments = shlex.split(line.replace("--lake lake", f"--lake {lake}"))
+        said = _ran(*arguments)
+        assert (0, "") == (said.code, said.err)
+    capsys.readouterr()
+    (python,) = blocks(told, "python")
+    exec(compile(python.replace('"lake"', f'"{lake}"'), "tuning.md", "exec"), {})
+    billing, few, covered = capsys.readouterr().out.splitlines()
+    assert billing.startswith("billing (")
+    assert "few TooFew(ended=1, needed=59, cover=0.05)" == few
+    assert covered.startswith("Mean(mean=")
+
+
+def test_it_needs_no_jvm_of_its_own() -> None:
+    """Spark Connect has none: no module that tunes reaches behind the DataFrame API."""
+    behind = ("_jvm", "_jdf", "_jsc", "sparkContext", ".rdd", "_sc")
+    for module in ("present", "tune", "tuning"):
+        source = (ROOT / "linear_retry" / "spark" / f"{module}.py").read_text()
+        assert [] == [name for name in behind if name in source]
