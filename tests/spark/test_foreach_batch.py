@@ -117,6 +117,37 @@ def test_stopping_the_query_ends_an_hour_of_waiting(
     ]
 
 
+def test_what_a_stop_interrupts_is_no_failure(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """The handler's own job is cancelled, and it raises whatever it likes: the batch is not given
+    up for that, and the query has not failed."""
+    name, happened, begun = topic(), list[Event](), threading.Event()
+
+    def handler(rows: DataFrame, batch_id: int) -> None:
+        begun.set()
+        try:
+            rows.sparkSession.range(0, 10**13, 1, 2).selectExpr("sum(id % 7)").collect()
+        except Exception as error:
+            raise ValueError("it did not work") from error
+
+    kafka.produce(name, [(0, None, b"a", ())])
+    batches = foreach_batch(
+        handler,
+        strategy=Strategy([]),
+        transient=_DownError,
+        on_exhausted="stop",
+        on_permanent="skip",
+        listeners=[happened.append],
+    )
+    with _running(_stream(spark, kafka, name), batches, tmp_path / "c") as query:
+        assert begun.wait(_LIMIT_S), query.status
+        query.stop()
+        assert query.exception() is None
+    assert ["Assigned", "Revoked"] == [type(event).__name__ for event in happened]
+    assert [] == list((tmp_path / "c/commits").iterdir())
+
+
 def test_an_http_service_that_goes_down(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
