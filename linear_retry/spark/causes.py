@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
+
+JavaError = Py4JJavaError
+"""What the JVM has raised, where PySpark has no class of its own for it."""
+
 _CAUSE = re.compile(r"^(?:Caused by: |: )?([\w.$]*(?:Error|Exception)\b.*)$", re.MULTILINE)
 _CODE = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _OF_FILES = ("[FAILED_READ_FILE", "[CANNOT_READ")

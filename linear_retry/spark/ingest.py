@@ -207,6 +207,7 @@ def _offsets(told: str) -> dict[int, int]:
 def _failure(topic: str, error: StreamingQueryException) -> LinearRetryError:
     """The last of the causes that Spark lists, in one line."""
     told = str(error).partition("=== Streaming Query ===")[0]
-    reason = cause(told)
+    reason = cause(told).rpartition("terminated with exception: ")[2]
+    reason = reason.partition(" SQLSTATE:")[0]
     kind = BrokerError if "org.apache.kafka" in reason else LakeError
     return kind(f"{topic} cannot be ingested any further: {reason}")

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from linear_retry.errors import LinearRetryError
+from linear_retry.spark.causes import JavaError
 from linear_retry.spark.lock import TakenError, lock
 
 DEAD_LETTERS = "dead_letters"
@@ -186,6 +186,6 @@ class Lake:
                 f"{self.path}: another ingest is adding the rows of {topic!r}; wait until it has "
                 "ended, and run this again"
             ) from error
-        except Py4JJavaError as error:
+        except JavaError as error:
             reason = str(error.java_exception.toString()).partition("\n")[0]
             raise LakeError(f"{place}: {reason}; check the path and its permissions") from error

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 from uuid import uuid4
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
+from linear_retry.spark.causes import JavaError
 
 LEASE_S = 120.0
 _RENEW_S = 20.0
@@ -59,7 +59,7 @@ class SystemLock:
     def _is_got(self) -> bool:
         try:
             return self._file.getChannel().tryLock() is not None
-        except Py4JJavaError as error:
+        except JavaError as error:
             if "OverlappingFileLockException" not in str(error):
                 raise
             return False  # it is another ingest of this JVM that has it
@@ -97,7 +97,7 @@ class Lease:
     def _is_made(self) -> bool:
         try:
             self._write(self._path, False)
-        except Py4JJavaError as error:
+        except JavaError as error:
             if "AlreadyExists" not in str(error):
                 raise
             return False

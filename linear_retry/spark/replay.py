@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
@@ -22,7 +21,7 @@ from linear_retry.delays import shown
 from linear_retry.dlq import DeadLetterTopic, Filter
 from linear_retry.dlq.names import Names
 from linear_retry.errors import ConfigurationError
-from linear_retry.spark.causes import cause, in_words, is_of_sql
+from linear_retry.spark.causes import JavaError, cause, in_words, is_of_sql
 from linear_retry.spark.ingest import Progress
 from linear_retry.spark.kafka_options import librdkafka_keys
 from linear_retry.spark.lake import DEAD_LETTERS, Lake, LakeError
@@ -133,7 +132,7 @@ def _rows(lake: Lake, where: str) -> Iterator[tuple[str, int, int, str]]:
         rows = lake.table(DEAD_LETTERS).where(where).select("topic", "partition", "offset", name)
         # In their order, each name is put beside the one before it.
         yield from rows.repartition("name").sortWithinPartitions("name").toLocalIterator()
-    except (PySparkException, Py4JJavaError) as error:
+    except (PySparkException, JavaError) as error:
         raise _failure(error, where) from error
 
 
