@@ -121,8 +121,8 @@ def _too_long(groups: list[Row]) -> Iterator[Advice]:
         if row["known_end"] >= _FEWEST_KNOWN and share > _LARGE_SHARE_OF_WAITING:
             yield Advice(
                 f"Of the {duration(row['blocked_s'])} that group {shown(row['group'])} was "
-                f"blocked, {duration(row['unsure_s'])} ({percent(share)}) lie between "
-                "the last attempt that failed and the first good one: its delays are long beside its "
+                f"blocked, {duration(row['unsure_s'])} ({percent(share)}) lie between the last "
+                "attempt that failed and the first good one: its delays are long beside its "
                 "outages. `linear-retry spark tune` says what shorter ones would cost.",
                 f"More than {percent(_LARGE_SHARE_OF_WAITING)} of the time, and {_FEWEST_KNOWN} or "
                 "more outages with a known end.",

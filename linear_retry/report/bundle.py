@@ -15,6 +15,6 @@ def bundle() -> str:
     It takes seconds, once for a process. Free of what would end a <script>.
     """
     version = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
-    script = vl_convert.javascript_bundle(vl_version=version)
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
     # Also inside a string of JavaScript this would end the element.
     return script.replace("</script", "<\\/script").replace("\r\n", "\n")

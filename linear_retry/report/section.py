@@ -13,7 +13,7 @@ from linear_retry.report.words import count
 Tables: TypeAlias = Mapping[str, "pd.DataFrame"]
 """By name, as in docs/report.md; of what the lake does not have there is none."""
 
-Row: TypeAlias = Mapping[str, Any]
+Row: TypeAlias = dict[str, Any]
 _ROWS = 20
 
 
@@ -87,7 +87,7 @@ class Section:
     notes: tuple[str, ...] = ()
 
 
-def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+def records(table: pd.DataFrame) -> list[Row]:
     """Its rows, with None for what is missing."""
     return list(table.astype(object).where(table.notna(), None).to_dict("records"))
 

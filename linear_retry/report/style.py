@@ -37,7 +37,7 @@ _CONFIG = {
 }
 
 
-def spec(chart: alt.Chart | alt.LayerChart, height: int) -> dict[str, Any]:
+def spec(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int) -> dict[str, Any]:
     """Vega-Lite of it, as wide as its place on the page; `height` in pixels."""
     sized = chart.properties(width="container", height=height)
     return {**sized.to_dict(), "config": _CONFIG, "autosize": _AUTOSIZE}
@@ -48,13 +48,9 @@ def data(rows: Iterable[dict[str, Any]]) -> alt.InlineData:
     return alt.InlineData(values=list(rows))
 
 
-def utc(field: str, title: str | None = None) -> alt.X:
+def utc(field: str) -> alt.X:
     """An axis of time: the reader's own time zone would tell another day than the tables."""
-    axis = (
-        alt.Axis(title=title, tickCount=6, format=None)
-        if title
-        else alt.Axis(title=None, tickCount=6)
-    )
+    axis = alt.Axis(title=None, tickCount=6)
     return alt.X(f"{field}:T", scale=alt.Scale(type="utc"), axis=axis)
 
 

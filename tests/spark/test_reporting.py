@@ -14,13 +14,18 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 from linear_retry.spark import DEAD_LETTERS, Lake
 from linear_retry.spark.letters import dead_letters
+from linear_retry.spark.small_tables import NAMES
 from tests.dlq.letters import our_record
+from tests.markdown import blocks, code, table
+from tests.markdown import page as page_of
 from tests.report.frames import HOSTILE
 from tests.spark.records import frame
 from tests.spark.reported import LENGTHS_MS, make
 
 # The fixtures here end before that of conftest.py begins, which does this for a single test.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+_DOCS = page_of("docs/report.md")
 
 
 def _ran(*arguments: str) -> tuple[int, str, str]:
@@ -135,7 +140,7 @@ def test_the_page_has_no_keys(lake: Lake, page: Path, tmp_path: Path) -> None:
     assert "customer-4711" in page.read_text()
     target = tmp_path / "report.html"
     code, out, _ = _ran("--lake", lake.path, "--to", str(target), "--no-keys")
-    said = f"{target}: 17 outages, 15 dead letters, 4 of advice; the tables are in {folder}\n"
+    said = f"{target}: 17 outages, 15 dead letters, 5 of advice; the tables are in {folder}\n"
     assert (0, said) == (code, out)
     files = [target, *folder.glob("*.csv")]
     assert not [file for file in files if "4711" in file.read_text()]
@@ -143,15 +148,28 @@ def test_the_page_has_no_keys(lake: Lake, page: Path, tmp_path: Path) -> None:
     assert page.read_text().count("mark_rect") == target.read_text().count("mark_rect")
 
 
-def test_only_letters(spark: SparkSession, tmp_path: Path) -> None:
-    """A lake without outages has a page of its letters, which says what is not there."""
+def test_only_letters(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lake without outages has a page of its letters, which says so; by the code of the docs."""
     found = Lake(spark, str(tmp_path / "lake"))
     found.keep(dead_letters(frame(spark, [our_record()])), DEAD_LETTERS, "orders.dlq", 0)
     target = tmp_path / "report.html"
-    code, out, _ = _ran("--lake", found.path, "--to", str(target))
-    assert 0 == code
-    assert "no table of outages, 1 dead letter" in out
+    (python,) = blocks(_DOCS, "python")
+    here = python.replace('"lake"', repr(found.path)).replace('"report.html"', repr(str(target)))
+    exec(compile(here, "report.md", "exec"), {})
+    assert "None 1 0\n" == capsys.readouterr().out
     assert "This lake has no outages yet" in target.read_text()
+
+
+def test_every_column_is_told(page: Path) -> None:
+    """docs/report.md has each table, and each column of it."""
+    everywhere = {"group", "reason", "exception_type", "error", "event", "key"}
+    told = {code(row[0])[0]: set(code(" ".join(row[2:]))) for row in table(_DOCS, "table")}
+    assert set(NAMES) == set(told)
+    for name, columns in told.items():
+        found = set(pd.read_parquet(page.parent / "report_tables" / f"{name}.parquet").columns)
+        assert found - everywhere - {"first_ms", "last_ms"} <= columns, name
 
 
 def test_nothing_at_all(spark: SparkSession, tmp_path: Path) -> None:

@@ -58,7 +58,8 @@ def summaries(lake: Lake, *, keys: bool, resamples: int, seed: int) -> Summaries
                 f"{lake.path}: there are neither outages nor dead letters to report; run "
                 "`linear-retry spark ingest` first, and then `linear-retry spark outages`"
             )
-        stretch_ms, by_error, tables = _stretch_ms(known), [], {}
+        stretch_ms, by_error = _stretch_ms(known), []
+        tables: dict[str, pd.DataFrame] = {}
         if blocked is not None:
             tables |= _of_outages(blocked.rows, stretch_ms, resamples, seed, until)
             by_error.append(outages.by_error(blocked.rows))
@@ -69,7 +70,7 @@ def summaries(lake: Lake, *, keys: bool, resamples: int, seed: int) -> Summaries
         journal = _table(lake, JOURNAL)
         if journal is not None:
             tables["events"] = _small(events.by_event(journal))
-        return Summaries(tables, blocked and blocked.count, dead and dead.count)
+        return Summaries(tables, _count(blocked), _count(dead))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,10 @@ class _Source:
     count: int
     first_ms: int | None
     last_ms: int | None
+
+
+def _count(source: _Source | None) -> int | None:
+    return None if source is None else source.count
 
 
 def _source(
@@ -142,7 +147,8 @@ def _stretch_ms(sources: Iterable[_Source]) -> int:
 def _small(rows: DataFrame) -> pd.DataFrame:
     whole = {name: "Int64" for name, kind in rows.dtypes if kind in ("int", "bigint")}
     # Else a column of whole numbers would become fractions where one of them is missing.
-    return rows.limit(MOST_ROWS).toPandas().astype(whole)
+    table: pd.DataFrame = rows.limit(MOST_ROWS).toPandas()
+    return table.astype(whole)
 
 
 def _table(lake: Lake, name: str) -> DataFrame | None:
