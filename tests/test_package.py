@@ -196,6 +196,7 @@ _DOORS = {
     "altair": ["report"],
     "vl_convert": ["report.bundle"],
     "jinja2": ["report.page"],
+    "markupsafe": ["report.page"],
     "py4j": ["spark.causes", "spark.summaries"],
 }
 
