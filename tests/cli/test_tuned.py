@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from linear_retry.cli import app
 from linear_retry.cli.spark import compared, probes
 from linear_retry.spark import Tuned
 from linear_retry.strategy_solver import Unreachable
@@ -117,3 +120,76 @@ def test_each_attempt_is_drawn(one: list[int], other: list[int], width: int) -> 
         moments = len(list(accumulate(delays_ms)))
         assert drawn <= moments
         assert "+" in marks or drawn == moments
+
+
+# -- what is refused before Spark is begun --------------------------------------------------------
+
+
+def _refused(*arguments: object) -> tuple[int, str]:
+    """The exit code, and what is said on stderr in one line."""
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert "" == result.stdout
+    return result.exit_code, " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
+    """Only with --force, and never where no file can be."""
+    file = tmp_path / "mine.json"
+    file.write_text("[1]")
+    asked = ("spark", "tune", "--lake", tmp_path, "--probe-cost", "5", "--to")
+    assert (2, f"{file}: is there already; add --force to overwrite it") == _refused(*asked, file)
+    for place in (tmp_path, tmp_path / "missing" / "mine.json"):
+        said = f"{place}: no file can be there; give --to a file in a directory"
+        assert (2, said) == _refused(*asked, place, "--force")
+    assert "[1]" == file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--probe-cost", "-1"), '"-1" is no length of time'),
+        (("--probe-cost", "5", "--cover", "0"), "cover=0.0: it is a share; give more than 0"),
+        (("--probe-cost", "5", "--cover", "1.5"), "Invalid value for '--cover'"),
+        (("--probe-cost", "5", "--most", "1001"), "Invalid value for '--most'"),
+        (("--probe-cost", "5", "--shortest", "0s"), "shortest_ms=0: give 1 to 604800000"),
+        ((), "Missing option '--probe-cost'"),
+    ],
+)
+def test_wrong_usage_of_tune(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    """Which option, its value and its range."""
+    code, told = _refused("spark", "tune", "--lake", tmp_path, *arguments)
+    assert 2 == code
+    assert said in told
+
+
+def test_a_present_strategy_that_is_none(tmp_path: Path) -> None:
+    """All its problems, and the exit code of a file that is not right."""
+    file = tmp_path / "bad.json"
+    file.write_text("[-1]")
+    asked = ("spark", "tune", "--lake", tmp_path, "--probe-cost", "5", "--present", file)
+    code, told = _refused(*asked)
+    assert 1 == code
+    assert told.startswith(f"{file} [0]: -1 is not a delay")
+    code, told = _refused("strategy", "simulate", file, "--lake", tmp_path)
+    assert 1 == code
+    assert told.startswith(f"{file} [0]: -1 is not a delay")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--outage", "7m", "--group", "billing"), "are for recorded outages; give --lake DIR"),
+        (("--outage", "7m", "--probe-cost", "1"), "are for recorded outages; give --lake DIR"),
+        (("--lake", "lake", "--outage", "7m"), "are not for recorded outages; leave them out"),
+        (("--lake", "lake", "--attempt", "1s"), "are not for recorded outages; leave them out"),
+    ],
+)
+def test_given_and_recorded_outages_are_apart(
+    arguments: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    """An option that would change nothing is refused."""
+    file = tmp_path / "good.json"
+    file.write_text("[1]")
+    code, told = _refused("strategy", "simulate", file, *arguments)
+    assert 2 == code
+    assert said in told
