@@ -126,8 +126,8 @@ def test_events(page: Path) -> None:
     assert (HOSTILE, "DataLost", 1) == (row["group"], row["event"], row["times"])
 
 
-def test_csv_is_no_formula(page: Path) -> None:
-    """Both kinds of files have the same rows; in CSV a text stays a text in a spreadsheet too."""
+def test_both_kinds_of_files_have_the_same_rows(page: Path) -> None:
+    """Whatever quotes and ends of lines are in a text."""
     for parquet in page.parent.glob("report_tables/*.parquet"):
         assert len(pd.read_parquet(parquet)) == len(pd.read_csv(parquet.with_suffix(".csv")))
 
@@ -143,9 +143,9 @@ def test_the_page_has_no_keys(lake: Lake, page: Path, tmp_path: Path) -> None:
     said = f"{target}: 17 outages, 15 dead letters, 5 of advice; the tables are in {folder}\n"
     assert (0, said) == (code, out)
     files = [target, *folder.glob("*.csv")]
-    assert not [file for file in files if "4711" in file.read_text()]
+    assert not [file for file in files if "customer-" in file.read_text()]
     assert not list(folder.glob("keys.*"))
-    assert page.read_text().count("mark_rect") == target.read_text().count("mark_rect")
+    assert ("Top keys" in page.read_text(), "Top keys" in target.read_text()) == (True, False)
 
 
 def test_only_letters(

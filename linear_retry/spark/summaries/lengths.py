@@ -33,14 +33,15 @@ def estimated(outages: DataFrame, *, resamples: int, seed: int) -> DataFrame:
 
 def curves(found: DataFrame) -> DataFrame:
     """Of each group, the share of outages that last longer than each time."""
-    return found.select("group", F.explode("curve").alias("at")).select("group", "at.*")
+    each = found.select("outages", "group", F.explode("curve").alias("at"))
+    return each.orderBy(F.desc("outages"), "group", "at.after_s").select("group", "at.*")
 
 
 def ends(found: DataFrame) -> DataFrame:
     """Of each group, the time at which each share has ended; NULL where so many never do."""
-    return found.select("group", "outages", "known_end", F.explode("ends").alias("at")).select(
-        "group", "outages", "known_end", "at.*"
-    )
+    each = found.select("group", "outages", "known_end", F.explode("ends").alias("at"))
+    ordered = each.orderBy(F.desc("outages"), "group", "at.ended")
+    return ordered.select("group", "outages", "known_end", "at.*")
 
 
 def _estimating(resamples: int, seed: int) -> Callable[[pd.DataFrame], pd.DataFrame]:

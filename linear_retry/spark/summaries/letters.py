@@ -55,7 +55,7 @@ def over_time(letters: DataFrame, bucket_ms: int) -> DataFrame:
         .groupBy("reason", bucket(F.col("died_ms"), bucket_ms).alias("from_ms"))
         .agg(F.count("*").alias("letters"))
         .withColumn("until_ms", F.col("from_ms") + bucket_ms)
-        .orderBy("from_ms", "reason")
+        .orderBy(F.desc("letters"), "from_ms", "reason")
     )
 
 

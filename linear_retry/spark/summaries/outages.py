@@ -67,7 +67,7 @@ def over_time(outages: DataFrame, bucket_ms: int) -> DataFrame:
         outages.groupBy("group", bucket(F.col("began_ms"), bucket_ms).alias("from_ms"))
         .agg(F.count("*").alias("outages"), F.sum("blocked_s").alias("blocked_s"))
         .withColumn("until_ms", F.col("from_ms") + bucket_ms)
-        .orderBy("from_ms", "group")
+        .orderBy(F.desc("blocked_s"), "from_ms", "group")
     )
 
 

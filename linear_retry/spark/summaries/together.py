@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from operator import add
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
@@ -131,7 +132,7 @@ def _joined(by_error: list[DataFrame]) -> DataFrame:
         both.withColumns(empty)
         .groupBy("group", "error")
         .agg(*counts, F.min("first_ms").alias("first_ms"), F.max("last_ms").alias("last_ms"))
-        .orderBy("group", "error")
+        .orderBy(F.desc(reduce(add, map(F.col, _COUNTS))), "group", "error")
     )
 
 
