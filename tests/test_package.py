@@ -110,7 +110,10 @@ _MAY_IMPORT = {
     "report": {"report", "tuning"},
     # What it asks of Kafka, it asks as `dlq` does; the rest is Spark's own client's.
     "spark": {"spark", "batches", "consumer", "dlq", "report", "tuning"} | _PURE | _EVERYONES,
-    "cli": {"", "cli", "demo", "dlq", "consumer", "journal_reading", "kafka", "log", "spark"}
+    "cli": {
+        *("", "cli", "demo", "dlq", "consumer", "journal_reading", "kafka", "log", "spark"),
+        "tuning",
+    }
     | _PURE
     | _EVERYONES,
 }
