@@ -15,10 +15,12 @@ _WHOLE_NUMBER = r"\A-?[0-9]{1,19}\z"
 def content(headers: Column, name: str) -> Column:
     """The bytes of this header; of one that comes twice the last, and NULL where it is missing.
 
-    A map of all headers would be quicker to ask, but raises where a name comes twice.
+    A map of all headers would be quicker to ask, but raises where a name comes twice. `filter`,
+    whose lambda Spark interprets for each header of each record, took most of an ingest.
     """
-    found = F.filter(headers, lambda header: header.getField("key") == name)
-    return F.try_element_at(found, F.lit(-1)).getField("value")
+    last_first = F.reverse(headers)
+    place = F.array_position(last_first.getField("key"), name).cast("int")
+    return F.try_element_at(last_first, F.nullif(place, F.lit(0))).getField("value")
 
 
 def text(content: Column) -> Column:
