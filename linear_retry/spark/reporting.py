@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 from linear_retry.dlq.whole_file import whole_file
@@ -76,7 +77,11 @@ def report(
 
 
 def check(page: Path) -> None:
-    """Raises `ReportError` for what can be no page, before a large lake is read for it."""
+    """Raises `ReportError` for what can be no page, before a large lake is read for it.
+
+    And `ModuleNotFoundError` where what draws it is not installed.
+    """
+    import_module("linear_retry.report.bundle")
     if page.suffix != ".html":
         raise ReportError(f"{page}: give the page a name that ends with .html")
     if page.is_dir() or not os.access(page.parent, os.W_OK | os.X_OK):

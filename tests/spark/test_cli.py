@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -106,18 +107,27 @@ def test_wrong_usage(arguments: tuple[str, ...], said: str, tmp_path: Path) -> N
     assert said in " ".join(told.replace("│", " ").split())
 
 
-def test_without_pyspark(tmp_path: Path) -> None:
-    """Whoever has not installed the extra is told its name."""
-    program = "import sys; sys.modules['pyspark'] = None; from linear_retry.cli import main; main()"
-    where = ("--bootstrap", "a:1", "--journal", "j", "--lake", str(tmp_path))
+@pytest.mark.parametrize(
+    ("missing", "command"),
+    [
+        ("pyspark", ("ingest", "--bootstrap", "a:1", "--journal", "j")),
+        ("altair", ("report", "--to", "report.html")),
+        ("vl_convert", ("report", "--to", "report.html")),
+    ],
+)
+def test_without_the_extra(missing: str, command: Sequence[str], tmp_path: Path) -> None:
+    """Whoever has not installed all of it is told its name, before anything else is done."""
+    program = (
+        f"import sys; sys.modules[{missing!r}] = None; from linear_retry.cli import main; main()"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", program, "spark", "ingest", *where],
+        [sys.executable, "-c", program, "spark", *command, "--lake", str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    said = "PySpark is missing: pip install 'linear-retry[spark]'\n"
+    said = f"the package {missing} is missing: pip install 'linear-retry[spark]'\n"
     assert (3, "", said) == (done.returncode, done.stdout, done.stderr)
 
 

@@ -1,4 +1,4 @@
-"""What is said where PySpark is missing?"""
+"""What is said where PySpark is missing, or what comes with its extra?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,20 @@ from contextlib import contextmanager
 
 from linear_retry.cli.ending import NOT_THERE, fail
 
+_OF_THE_EXTRA = frozenset(
+    [
+        "altair",
+        "jinja2",
+        "markupsafe",
+        "numpy",
+        "pandas",
+        "py4j",
+        "pyarrow",
+        "pyspark",
+        "vl_convert",
+    ]
+)
+
 
 @contextmanager
 def needing_pyspark() -> Iterator[None]:
@@ -14,6 +28,7 @@ def needing_pyspark() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+        name = (error.name or "").partition(".")[0]
+        if name not in _OF_THE_EXTRA:
             raise
-        fail("PySpark is missing: pip install 'linear-retry[spark]'", NOT_THERE)
+        fail(f"the package {name} is missing: pip install 'linear-retry[spark]'", NOT_THERE)
