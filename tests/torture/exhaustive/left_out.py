@@ -80,7 +80,7 @@ TOLD: Names = {
     "group.Member": ("events",),
     "assembly.Assembly": ("lag",),
     "circuits.Circuit": ("opened_at", "opened_at_s", "retry_at"),
-    "circuits.Held": ("error", "first_failure_ms", "last_failure_ms", "message"),
+    "circuits.Held": ("error", "first_failure_ms", "last_failure_ms", "source"),
     "loop.Loop": ("_gate", "_sight"),
     "parts.Parts": ("tally",),
     "offsets._Position": ("tail",),
