@@ -28,6 +28,7 @@ OLDEST_JAVA = 17
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _LOCAL = "local[*]"
+_LOOK_S = 0.1
 _SETTINGS = {
     "spark.app.name": "linear-retry",
     "spark.sql.session.timeZone": "UTC",
@@ -71,7 +72,8 @@ def session(
     with tempfile.TemporaryFile() as log, _own_ctrl_c():
         context = _started(SparkConf(loadDefaults=False).setAll(list(settings.items())), log)
         try:
-            yield SparkSession(context)
+            with _ending_jobs(context):
+                yield SparkSession(context)
         finally:
             context.stop()
 
@@ -85,6 +87,43 @@ def _own_ctrl_c() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _ending_jobs(context: SparkContext) -> Iterator[None]:
+    """Ctrl-C ends what Spark does, and then it is `KeyboardInterrupt`; a second one is it at once.
+
+    By a thread, which has a connection to the JVM of its own: PySpark's handler would make its call
+    inside the one that is interrupted, and neither would be heard of again.
+    """
+    pressed, ended = threading.Event(), threading.Event()
+
+    def end_jobs() -> None:
+        pressed.wait()
+        while not ended.wait(_LOOK_S):  # whatever is begun still, too
+            context.cancelAllJobs()
+
+    def note(*_: object) -> None:
+        pressed.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    ender = threading.Thread(target=end_jobs, name="linear_retry Ctrl-C", daemon=True)
+    ender.start()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except Exception as error:
+        if pressed.is_set():
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        was_pressed = pressed.is_set()
+        ended.set()
+        pressed.set()
+        ender.join()
+    if was_pressed:
+        raise KeyboardInterrupt
 
 
 def _started(conf: SparkConf, log: IO[bytes]) -> SparkContext:
