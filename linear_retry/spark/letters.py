@@ -56,17 +56,20 @@ _RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "headers
 
 def dead_letters(records: DataFrame) -> DataFrame:
     """The table `dead_letters` of records as Spark's Kafka source gives them, with headers."""
-    # Three steps, and not one: an expression that is used ten times would be computed ten times.
+    # In steps, and not in one: an expression that is used ten times would be computed ten times.
     raw = records.select(
         *_RECORD,
         _last_format().alias("written by"),
         *(content(F.col("headers"), each.header).alias(each.raw) for each in SAID),
     )
     read = raw.select("*", *(each.reading().alias(each.read) for each in SAID))
-    judged = read.select(
+    # `array_compact` has a lambda, which Spark interprets: only where something is wrong.
+    problems = F.array_except(F.array(*(each.problem() for each in SAID)), F.array(F.lit(None)))
+    asked = read.withColumn("our problems", _of_us(problems))
+    garbled = F.array_compact(F.array(*(each.garbled() for each in SAID)))
+    judged = asked.select(
         "*",
-        _of_us(F.array_compact(F.array(*(each.problem() for each in SAID)))).alias("our problems"),
-        _of_us(F.array_compact(F.array(*(each.garbled() for each in SAID)))).alias("our garbage"),
+        F.when(F.size("our problems") > 0, garbled).alias("our garbage"),
         foreign.said(F.col("headers"), F.col("written by")).alias("foreign"),
     )
     return judged.select(*_columns())
@@ -79,8 +82,9 @@ def _of_us(column: Column) -> Column:
 def _last_format() -> Column:
     """Whose letter it is: each system adds its headers behind those that it found."""
     markers = {form.marker: form.name for form in FOREIGN} | {_MARKER: OURS}
-    found = F.filter(F.col("headers"), lambda header: header.getField("key").isin(*markers))
-    last = F.try_element_at(found, F.lit(-1)).getField("key")
+    last_first = F.reverse(F.col("headers").getField("key"))
+    found = F.array_intersect(last_first, F.array(*map(F.lit, markers)))
+    last = F.try_element_at(found, F.lit(1))
     names = F.create_map(*(F.lit(text) for pair in markers.items() for text in pair))
     return F.coalesce(F.try_element_at(names, last), F.lit(OURS))
 

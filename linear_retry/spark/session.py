@@ -29,12 +29,15 @@ CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _LOCAL = "local[*]"
 _LOOK_S = 0.1
+# So many columns become one method, and without it HotSpot would interpret that for ever.
+_JIT = "-XX:-DontCompileHugeMethods"
 _SETTINGS = {
     "spark.app.name": "linear-retry",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JIT}",
+    "spark.executor.defaultJavaOptions": _JIT,
 }
 
 
