@@ -323,6 +323,8 @@ _CATCHES = {
     ("kafka.client", "guarded", "BaseException"),
     # What a call that has a thread of its own comes to is raised by whoever waits for it.
     ("kafka.transactional_producer", "run", "BaseException"),
+    # What fails of jobs that Ctrl-C has ended is Ctrl-C; all else is raised on.
+    ("spark.session", "_ending_jobs", "Exception"),
     # A user's __str__ may raise anything, and its exception still needs a dead letter.
     ("header_text", "guarded", "Exception"),
 }
