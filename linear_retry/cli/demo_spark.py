@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from linear_retry.cli.ending import NOT_THERE, WRONG_USAGE, fail, told
+from linear_retry.cli.spark.needing import OF_THE_EXTRA
 
 if TYPE_CHECKING:
     from linear_retry.demo.evidence import Verdict
     from linear_retry.demo.fleet_run import Plan
-
-_EXTRA = ("numpy", "pandas", "py4j", "pyarrow", "pyspark")
 
 
 def demo_spark(
@@ -32,7 +31,7 @@ def demo_spark(
         try:
             verdicts = _shown(bootstrap, plan, as_json=as_json)
         except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in _EXTRA:
+            if (error.name or "").partition(".")[0] not in OF_THE_EXTRA:
                 raise
             fail("--spark needs PySpark: pip install 'linear-retry[spark]'", NOT_THERE)
     raise typer.Exit(0 if all(verdict.holds for verdict in verdicts) else 1)

@@ -13,6 +13,7 @@ from linear_retry.cli.connecting import Connection, expanded
 from linear_retry.cli.ending import told
 from linear_retry.cli.spark import replaying, reporting, tuning
 from linear_retry.cli.spark.needing import needing_pyspark
+from linear_retry.cli.spark.options import LAKE, MASTER
 
 app = typer.Typer(
     help="Learn from dead letters and outages, with Spark.",
@@ -29,9 +30,7 @@ def _options() -> None:
 @app.command()
 @expanded
 def ingest(
-    lake: Annotated[
-        str, typer.Option(metavar="DIR", help="Where the tables are: a directory, or a URI.")
-    ],
+    lake: LAKE,
     connection: Connection,
     dead_letters: Annotated[
         list[str] | None,
@@ -49,10 +48,7 @@ def ingest(
     max_offsets: Annotated[
         int, typer.Option(metavar="N", min=1, help="At most so many records in a batch.")
     ] = 1_000_000,
-    master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Spark's master; local[*] unless it says otherwise."),
-    ] = None,
+    master: MASTER = None,
 ) -> None:
     """Copy dead letters and the journal into Parquet tables, each record once.
 
@@ -82,13 +78,8 @@ def ingest(
 
 @app.command()
 def outages(
-    lake: Annotated[
-        str, typer.Option(metavar="DIR", help="Where the tables are: a directory, or a URI.")
-    ],
-    master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Spark's master; local[*] unless it says otherwise."),
-    ] = None,
+    lake: LAKE,
+    master: MASTER = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object: how many of each kind.")
     ] = False,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from linear_retry.cli.ending import NOT_THERE, fail
 
-_OF_THE_EXTRA = frozenset(
+OF_THE_EXTRA = frozenset(
     [
         "altair",
         "jinja2",
@@ -29,6 +29,6 @@ def needing_pyspark() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
-        if name not in _OF_THE_EXTRA:
+        if name not in OF_THE_EXTRA:
             raise
         fail(f"the package {name} is missing: pip install 'linear-retry[spark]'", NOT_THERE)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from linear_retry.cli.spark.options import MASTER
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
@@ -25,7 +27,4 @@ class Recorded:
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Of the dice that the intervals are drawn with.")
     ] = 1
-    master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Spark's master; local[*] unless it says otherwise."),
-    ] = None
+    master: MASTER = None

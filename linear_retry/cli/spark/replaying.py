@@ -13,6 +13,7 @@ from linear_retry.cli.connecting import Connection, expanded
 from linear_retry.cli.dlq.sending import Sending
 from linear_retry.cli.ending import told
 from linear_retry.cli.spark.needing import needing_pyspark
+from linear_retry.cli.spark.options import LAKE, MASTER
 
 if TYPE_CHECKING:
     from linear_retry.cli.dlq.replaying import Order
@@ -21,19 +22,14 @@ if TYPE_CHECKING:
 
 @expanded
 def replay(
-    lake: Annotated[
-        str, typer.Option(metavar="DIR", help="Where the tables are: a directory, or a URI.")
-    ],
+    lake: LAKE,
     where: Annotated[
         str,
         typer.Option(metavar="SQL", help="A condition on the columns of the table dead_letters."),
     ],
     connection: Connection,
     sending: Sending,
-    master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Spark's master; local[*] unless it says otherwise."),
-    ] = None,
+    master: MASTER = None,
 ) -> None:
     """Send open dead letters again that a SQL condition chooses, in their original order.
 

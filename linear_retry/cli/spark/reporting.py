@@ -10,12 +10,11 @@ import typer
 
 from linear_retry.cli.ending import told
 from linear_retry.cli.spark.needing import needing_pyspark
+from linear_retry.cli.spark.options import LAKE, MASTER
 
 
 def report(
-    lake: Annotated[
-        str, typer.Option(metavar="DIR", help="Where the tables are: a directory, or a URI.")
-    ],
+    lake: LAKE,
     to: Annotated[
         Path, typer.Option(metavar="FILE", help="The page: a name that ends with .html.")
     ],
@@ -26,10 +25,7 @@ def report(
             help="Leave out the letters' keys, and the texts of exceptions, which may quote them.",
         ),
     ] = False,
-    master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Spark's master; local[*] unless it says otherwise."),
-    ] = None,
+    master: MASTER = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object: the files, and how much they tell.")
     ] = False,

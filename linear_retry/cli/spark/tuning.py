@@ -11,6 +11,7 @@ from linear_retry.cli.connecting import expanded
 from linear_retry.cli.ending import told
 from linear_retry.cli.outages import length_ms
 from linear_retry.cli.spark.needing import needing_pyspark
+from linear_retry.cli.spark.options import LAKE
 from linear_retry.cli.spark.recorded import Recorded
 from linear_retry.cli.spark.target import Target
 from linear_retry.errors import UsageError
@@ -19,9 +20,7 @@ from linear_retry.strategy_solver import Conditions
 
 @expanded
 def tune(
-    lake: Annotated[
-        str, typer.Option(metavar="DIR", help="Where the tables are: a directory, or a URI.")
-    ],
+    lake: LAKE,
     probe_cost: Annotated[
         str,
         typer.Option(
