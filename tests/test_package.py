@@ -200,7 +200,7 @@ _DOORS = {
     "vl_convert": ["report.bundle"],
     "jinja2": ["report.page"],
     "markupsafe": ["report.page"],
-    "py4j": ["spark.causes", "spark.summaries"],
+    "py4j": ["spark.causes"],
 }
 
 

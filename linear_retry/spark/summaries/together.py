@@ -13,12 +13,11 @@ from functools import reduce
 from operator import add
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.causes import cause
+from linear_retry.spark.causes import JavaError, cause
 from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.outages import OUTAGES
 from linear_retry.spark.summaries import events, lengths, letters, outages
@@ -173,5 +172,5 @@ def _kept(rows: DataFrame) -> Iterator[DataFrame]:
 def _reading(lake: Lake) -> Iterator[None]:
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except (PySparkException, JavaError) as error:
         raise LakeError(f"{lake.path}: cannot be read ({cause(str(error))})") from error
