@@ -18,7 +18,7 @@ from linear_retry.errors import BrokerError
 from linear_retry.kafka import Message
 from linear_retry.kafka.embedded import EmbeddedKafka
 from linear_retry.scope import ScopeKind
-from linear_retry.testing import Begun, Ended, Entry, Said
+from linear_retry.testing import Said
 from tests.guarantees import done_places
 from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import OutageError, PoisonError
@@ -26,6 +26,7 @@ from tests.scenarios.scene import Member, Scene
 from tests.torture.embedded.errors import EVERYONES_ERRORS, MEMBERS_ERRORS
 from tests.torture.embedded.met import ErrorsMet
 from tests.torture.embedded.mortal import KilledError, Mortal
+from tests.torture.embedded.standing import reached, state
 from tests.torture.layer import Counts
 
 TOPIC, LETTERS = "orders", "orders.dlq"
@@ -199,6 +200,7 @@ class Play:
             lambda: (
                 wanted <= done_places(self._scene.log())
                 and all(self._scene.committed().get(p, 0) >= end for p, end in ends.items())
+                and all(at >= ends.get(p, 0) for p, at in reached(self._scene.log()))
             ),
             "all is done and committed after the last fault",
             _SETTLED_S,
@@ -272,7 +274,7 @@ class Play:
         self._tell(f"{what} ({detail})")
         log = self._scene.log()
         for name in names or self._lives:
-            self.counts[f"{what} while {_state(log, name, self._lives[name][0])}"] += 1
+            self.counts[f"{what} while {state(log, name, self._lives[name][0])}"] += 1
         if not names:
             closing = [member for _, member, _ in self._ended if not member.ended.done()]
             self.counts[f"{what} while closing"] += len(closing)
@@ -283,17 +285,3 @@ class Play:
 
     def _tell(self, what: str) -> None:
         self._told.append((self._now_s(), what))
-
-
-def _state(log: list[Entry], name: str, member: Member) -> str:
-    """What this member is at: guessed from outside, so a moment old."""
-    last = next((entry for entry in reversed(log) if entry.member == name), None)
-    match last:
-        case None:
-            return "joining"
-        case Begun():
-            return "in the handler"
-        case Ended(how="failed"):
-            return "waiting for a letter"
-    states = {view.state for view in member.consumer.circuits.values()} - {"closed"}
-    return min(states, default="closed")
