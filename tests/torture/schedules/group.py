@@ -7,12 +7,20 @@ from contextlib import AbstractContextManager
 from itertools import cycle, islice
 from typing import Any
 
+from linear_retry import events
 from linear_retry.testing import Ended, EventLog, Place, Said
 from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.players import AsyncPlayer, OwnLoopPlayer, Player
 from tests.torture.schedules.schedule import Setting
 from tests.torture.schedules.untold import UntoldLetters
+
+_OF_A_FAILURE = (
+    *(events.CircuitOpened, events.ProbeFailed, events.LimitReached, events.Skipped),
+    *(events.DeadLettered, events.DeadLetterFailed, events.HandlerTooSlow),
+    *(events.Revoked, events.Lost),
+)
+"""What is said of a failed attempt: what came of it, or that it is another's to make."""
 
 
 class _PlayedLog(EventLog):
@@ -70,12 +78,15 @@ class PlayedGroup(FakeGroup):
         )
 
     def has_forgotten_a_failure(self, player: Player) -> bool:
-        """Whether the last attempt has failed, and nothing was said of that."""
+        """Whether the last attempt has failed, and nothing was said of that.
+
+        Of commits, say, something may be, where the loop polled as it waited for a letter.
+        """
         for entry in reversed(self.witness.entries):
             match entry:
                 case Ended(_, player.name, _, how):
                     return how == "failed"
-                case Said(_, player.name):
+                case Said(_, player.name, event) if isinstance(event, _OF_A_FAILURE):
                     return False
         return False
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from linear_retry import BrokerError, ConfigurationError, FencedError
+from linear_retry import BrokerError, ConfigurationError, FencedError, events
 from linear_retry.consumer import applying, assembly, overruns
 from linear_retry.consumer.attempts import Attempts
 from linear_retry.consumer.reading import Reading
 from linear_retry.decision import Decision, Failure, Stop, Transient, decide
+from tests.consumer.group import OutageError
 from tests.torture.schedules.ends import BrokenError
 from tests.torture.schedules.schedule import Argument, Schedule, Setting, State, Step
 from tests.torture.schedules.world import World
@@ -149,3 +150,32 @@ def test_what_explains_a_start_that_fails() -> None:
     )
     refused.join()
     assert [1, 1] == [each.counts["starts that failed"] for each in (world, refused)]
+
+
+@pytest.mark.parametrize(
+    ("said", "forgotten"),
+    [
+        (events.CommitFailed("not now", (("orders", 0),)), True),
+        (events.Revoked((("orders", 0),)), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_failure_is_forgotten_until_something_is_said_of_it(
+    said: events.Event, forgotten: bool
+) -> None:
+    """What is said of a commit, as its letter is awaited, is nothing about the message: whoever is
+    interrupted there attempts it as if it had not failed (once in 200,000 schedules)."""
+    world = World(Setting(members=1))
+    world.join()
+    (player,) = world.group.players
+    with pytest.raises(OutageError), world.group.witness.attempting(player.name, _Message()):
+        raise OutageError
+    world.group.witness.listener(player.name)(said)
+    assert forgotten == world.group.has_forgotten_a_failure(player)
+
+
+class _Message:
+    """orders[0]@0."""
+
+    topic = staticmethod(lambda: "orders")
+    partition = offset = staticmethod(lambda: 0)
