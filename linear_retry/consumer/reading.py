@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from linear_retry.consumer.clock import Clock
-from linear_retry.kafka import Message
+from linear_retry.kafka import KafkaError, Message
 from linear_retry.scope import Partition
 
 LARGEST_BATCH = 500
 BATCH_S = 0.2
 TOUCH_S = 1.0
 _WAITED_S = 0.001
+_ABOUT_ONE_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
 
 
 class Source(Protocol):
@@ -138,7 +139,8 @@ class Reading:
         if first is None:
             return []
         rest = self._consume(self._batch_size - 1) if self._batch_size > 1 else []
-        return [] if self.torn else [first, *rest]
+        arrivals = [first, *rest]
+        return list(filter(is_about_client, arrivals)) if self.torn else arrivals
 
     def _consume(self, count: int) -> list[Message]:
         epoch = self._epoch()
@@ -148,13 +150,20 @@ class Reading:
             # Nothing tells which of them came before the rebalance that ran inside. A sketch that
             # kept them skipped offset 0 within a minute of members joining and leaving.
             self.tear()
-            return []
+            # What is wrong with the client is said once only: it would be done for, unheard.
+            return list(filter(is_about_client, messages))
         return messages
 
     def tear(self) -> None:
         """Positions are not known any more: everything is to be fetched again."""
         self.ahead = []  # not cleared: it may be in the hands of whoever attempts it
         self.torn = True
+
+
+def is_about_client(message: Message) -> bool:
+    """Whether it is an error, and not one of a partition's that comes again when that is sought."""
+    error = message.error()
+    return error is not None and error.code() not in _ABOUT_ONE_PARTITION
 
 
 def partition_of(message: Message) -> Partition:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.consumer.reading import LARGEST_BATCH, Reading, partition_of
-from linear_retry.kafka import Message
+from linear_retry.kafka import KafkaError, Message
 from tests.fake.clock import VirtualClock
 
 
@@ -221,6 +221,25 @@ def test_a_rebalance_inside_poll_keeps_what_poll_returns() -> None:
     scene.source.inside_poll = scene.rebalance
     assert [(0, 0)] == _places(scene.reading.read(1.0))
     assert not scene.reading.torn
+
+
+@pytest.mark.parametrize("call", ["consume", "touch"])
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_wrong_with_the_client_outlives_the_tearing(call: str, first: bool) -> None:
+    """librdkafka says it once. It came with the loss of the partitions, was dropped with their
+    messages, and the consumer stood still for ever with a client that was done for. The end of a
+    partition is told again."""
+    scene = _Scene()
+    scene.grow()
+    fatal = Message(value=b"fenced", error=KafkaError(KafkaError._FATAL, "fenced"))
+    end = Message(topic="orders", partition=0, error=KafkaError(KafkaError._PARTITION_EOF))
+    scene.source.there = [fatal] if call == "touch" else [_message(0), end, _message(1)]
+    if call == "consume":
+        scene.source.there.insert(0 if first else 2, fatal)
+    scene.source.inside_consume = scene.rebalance
+    found = scene.reading.touch() if call == "touch" else scene.reading.read(1.0)
+    assert [fatal] == found
+    assert scene.reading.torn
 
 
 def test_mended_is_not_torn() -> None:
