@@ -242,12 +242,12 @@ class ClientError:
 
 @dataclass(frozen=True, slots=True)
 class ClientRenewed:
-    """librdkafka had lost sight of all brokers, which others see: a new client joins the group.
+    """librdkafka's client cannot go on, for this reason: a new one joins the group in its place.
 
-    `unseen_s`: for how long, in seconds. Its partitions are `Lost` before this.
+    Its partitions are `Lost` before this.
     """
 
-    unseen_s: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

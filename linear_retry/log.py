@@ -196,10 +196,7 @@ def _trouble_line(
         case e.ClientError():
             return logging.WARNING, f"librdkafka: {event.code}: {event.text} ({event.count} times)"
         case e.ClientRenewed():
-            return logging.WARNING, (
-                f"librdkafka had lost sight of all brokers {event.unseen_s:.0f} s ago, and others "
-                "see them: a new client joins the group in its place"
-            )
+            return logging.WARNING, f"a new client joins the group: {event.reason}"
         case e.RetentionTooShort():
             return logging.WARNING, (
                 f"the strategy waits {event.strategy_total_s:g} s in total, and {event.topic} "

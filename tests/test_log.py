@@ -60,7 +60,6 @@ _SAMPLES: dict[str, Any] = {
     "code": "_TRANSPORT",
     "text": "broker down",
     "count": 10,
-    "unseen_s": 31.5,
     "retention_ms": 3_600_000,
     "strategy_total_s": 7200.0,
     "left_group": True,

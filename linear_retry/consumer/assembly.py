@@ -27,6 +27,7 @@ from linear_retry.consumer.patience import Patience
 from linear_retry.consumer.plain_way import PlainWay
 from linear_retry.consumer.reading import Reading
 from linear_retry.consumer.rebalance import Rebalance
+from linear_retry.consumer.renewal import Renewal
 from linear_retry.consumer.requests import Requests
 from linear_retry.consumer.revival import Revival
 from linear_retry.consumer.sight import Sight
@@ -111,8 +112,9 @@ class Assembly:
         self._follower = _follower(plan, self.commands)
         applying = Applying(parts, plan.choices, steering, self.letters, operating)
         revival = Revival(parts, steering, self._admin)
-        sight = Sight(parts, self._admin, gate.report, rebalance.leave, plan.topics)
-        looks = (revival, sight, self._retention)
+        renewal = Renewal(parts, gate, rebalance.drop)
+        sight = Sight(parts, self._admin, gate.report, renewal.renew, plan.topics)
+        looks = (revival, renewal, sight, self._retention)
         self.loop = Loop(parts, steering, gate, *looks, applying, self.commands, operating, stop)
 
     def start(self) -> None:

@@ -6,16 +6,20 @@ from linear_retry.consumer.beginnings import Beginnings
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.complaints import Complaints
 from linear_retry.consumer.parts import Parts
-from linear_retry.consumer.reading import partition_of
+from linear_retry.consumer.reading import is_about_client, partition_of
 from linear_retry.consumer.steering import Steering
 from linear_retry.errors import BrokerError
 from linear_retry.events import ClientError, CommitFailed, LeakDropped
 from linear_retry.kafka import KafkaError, KafkaException, Message
-from linear_retry.kafka.hopeless import is_retriable_commit, is_unexplained, raise_if_hopeless
+from linear_retry.kafka.hopeless import (
+    is_retriable_commit,
+    is_unexplained,
+    needs_new_client,
+    raise_if_hopeless,
+)
 from linear_retry.scope import Partition
 
 _REASON_WITHIN_S = 2.0
-_ABOUT_ONE_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
 
 
 class Gate:
@@ -32,6 +36,8 @@ class Gate:
         self._complaints = Complaints()
         self._refusals = Complaints()
         self._unexplained: tuple[KafkaError, float] | None = None
+        self.useless: KafkaError | None = None
+        """Why only another client can go on, where that is so: `Renewal` looks here."""
         self._ends: dict[Partition, int] = {}
 
     def admit(self, arrivals: list[Message]) -> None:
@@ -53,7 +59,7 @@ class Gate:
         serial = parts.ownership.serial
         for message in arrivals:
             error, partition = message.error(), partition_of(message)
-            if error is not None and error.code() not in _ABOUT_ONE_PARTITION:
+            if error is not None and is_about_client(message):
                 self.report(error)
             elif partition not in parts.ownership:
                 continue  # given up by us: whoever has it reads it
@@ -164,8 +170,14 @@ class Gate:
     def report(self, error: KafkaError) -> None:
         """Raise it where no waiting can mend it; else say so once, and once for every tenfold.
 
-        With a broker down the same one comes hundreds of times.
+        With a broker down the same one comes hundreds of times. Or only this client cannot go on:
+        then nothing that it has is handled any more. Where it never was a member, another would
+        not become one either.
         """
+        if needs_new_client(error) and self._parts.client.was_member:
+            self.useless = error
+            self._steering.disown(self._parts.ownership.partitions, "the client cannot go on")
+            return
         raise_if_hopeless(error)
         count = self._complaints.hear(error.code(), self._parts.clock.now_s())
         if count is not None:
@@ -194,6 +206,10 @@ class Gate:
             self._steering.disown(self._parts.ownership.partitions, "not a member any more")
         elif not (not_a_member or is_retriable_commit(error)):
             raise BrokerError(f"a commit was refused: {error.name()}: {error.str()}")
+
+    def forget_errors(self) -> None:
+        """They were the old client's."""
+        self._unexplained = self.useless = None
 
     def _raise_if_never_explained(self, error: KafkaError, since_s: float) -> None:
         """A commit's answer says of a fatal error only that it is one; a poll then says which.

@@ -13,6 +13,7 @@ from linear_retry.consumer.operating import Operating
 from linear_retry.consumer.overruns import Overruns
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.reading import partition_of
+from linear_retry.consumer.renewal import Renewal
 from linear_retry.consumer.revival import Revival
 from linear_retry.consumer.sight import Sight
 from linear_retry.consumer.startup import RetentionCheck
@@ -33,6 +34,7 @@ class Loop:
         steering: Steering,
         gate: Gate,
         revival: Revival,
+        renewal: Renewal,
         sight: Sight,
         retention: RetentionCheck,
         applying: Applying,
@@ -44,6 +46,7 @@ class Loop:
         self._steering = steering
         self._gate = gate
         self._revival = revival
+        self._renewal = renewal
         self._sight = sight
         self._retention = retention
         self._applying = applying
@@ -253,6 +256,7 @@ class Loop:
         # begun anew, it would go to the end of that queue, again and again.
         if parts.reading.dry and not parts.ownership.undisturbed:
             self._revival.look()
+        self._renewal.look()
         self._sight.look()
         self._retention.look()
         self._commands.look()

@@ -63,17 +63,25 @@ class Rebalance:
                 parts.client.commit_now(done)
             except KafkaException as error:
                 parts.emit(CommitFailed(str(error), tuple(done)))
-        self._gone(partitions)
+        self.drop(partitions)
         parts.emit(Revoked(tuple(partitions)))
 
     def lost(self, partitions: list[Partition]) -> None:
         """Another member may have them already: commit nothing."""
-        self.leave(partitions, "the group has given them to others")
+        self.drop(partitions)
+        self._parts.emit(Lost(tuple(partitions), "the group has given them to others"))
 
-    def leave(self, partitions: Sequence[Partition], reason: str) -> None:
-        """These are not ours any more, and nothing of them is committed."""
-        self._gone(partitions)
-        self._parts.emit(Lost(tuple(partitions), reason))
+    def drop(self, partitions: Sequence[Partition]) -> None:
+        """These are not ours any more; nor are circuits with nothing left to probe."""
+        self._steering.forget(partitions)
+        self._asked_before.difference_update(partitions)
+        parts = self._parts
+        for scope, circuit in parts.circuits:
+            # One that waits for its first message has had its time: nothing is left to probe.
+            waits_on = circuit.state == "open" or circuit.held is not None
+            if not waits_on and not any(map(scope.covers, parts.ownership.partitions)):
+                open_s = parts.circuits.close(scope, parts.clock.now_s())
+                parts.emit(CircuitClosed(scope, "dropped", open_s))
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         """The broker has acknowledged these."""
@@ -91,17 +99,6 @@ class Rebalance:
     def client_error(self, error: KafkaError) -> None:
         """librdkafka has a problem that is not about a message."""
         self._gate.report(error)
-
-    def _gone(self, partitions: Sequence[Partition]) -> None:
-        self._steering.forget(partitions)
-        self._asked_before.difference_update(partitions)
-        parts = self._parts
-        for scope, circuit in parts.circuits:
-            # One that waits for its first message has had its time: nothing is left to probe.
-            waits_on = circuit.state == "open" or circuit.held is not None
-            if not waits_on and not any(map(scope.covers, parts.ownership.partitions)):
-                open_s = parts.circuits.close(scope, parts.clock.now_s())
-                parts.emit(CircuitClosed(scope, "dropped", open_s))
 
     def _answered(self, partitions: list[Partition]) -> None:
         """Where nothing from before its assignment is awaited, answers are about us as we are."""

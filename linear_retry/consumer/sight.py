@@ -8,9 +8,7 @@ from typing import Protocol
 
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.startup import is_pattern
-from linear_retry.events import ClientRenewed
 from linear_retry.kafka import KafkaError
-from linear_retry.scope import Partition
 
 LOOK_EVERY_S = 5.0
 _UNSEEN_S = 10.0
@@ -37,14 +35,14 @@ class Sight:
         parts: Parts,
         finder: Finder,
         report: Callable[[KafkaError], None],
-        leave: Callable[[Sequence[Partition], str], None],
+        renew: Callable[[str], None],
         topics: Sequence[str],
     ) -> None:
-        """`report` says a problem of the client's; `leave` drops what is kept of partitions."""
+        """`report` says a problem of the client's; `renew` puts another in its place, and why."""
         self._parts = parts
         self._finder = finder
         self._report = report
-        self._leave = leave
+        self._renew = renew
         self._named = next((topic for topic in topics if not is_pattern(topic)), None)
         self._look_at_s = 0.0
         self._unseen_since_s: float | None = None
@@ -86,17 +84,8 @@ class Sight:
         elif self._found_at_s is None:
             self._found_at_s = now_s
         elif now_s - self._found_at_s >= self._parts.settings.reconnect_within_s:
-            self._renew(unseen_s)
+            self._see()
+            self._renew(f"the old one has seen no broker for {unseen_s:.0f} s, and others have")
 
     def _see(self) -> None:
         self._unseen_since_s = self._found_at_s = self._asked = None
-
-    def _renew(self, unseen_s: float) -> None:
-        parts = self._parts
-        self._see()
-        had = parts.ownership.partitions
-        parts.client.renew()
-        if had:
-            self._leave(had, "the client had lost sight of all brokers")
-        parts.ownership.forget_doubts()
-        parts.emit(ClientRenewed(unseen_s))

@@ -90,6 +90,8 @@ class Client:
         self.membership: object | None = None
         self.has_joined_unheard = False
         """In, though no callback says so: a KIP-848 member that gets no partition has none."""
+        self.was_member = False
+        """Whether this handle has ever been in its group, so that it may be again."""
         self._lost_epoch: int | None = None
         user = self._settings.callbacks
         ours = {key: user[key] for key in ("stats_cb", "throttle_cb") if key in user}
@@ -114,6 +116,7 @@ class Client:
         if message is None and self._joins_unheard:
             epoch = self._epoch()
             self.has_joined_unheard = epoch is None or epoch > max(self._lost_epoch or 0, 0)
+            self.was_member |= self.has_joined_unheard
         self.raise_kept()
         return message
 
@@ -319,6 +322,7 @@ class Client:
         finally:
             # Also where a signal's handler has raised in there: confluent_kafka assigns what its
             # callback has not, and what is not known to be ours would be dropped for ever.
+            self.was_member = True
             self._tidings.assigned([_key(item) for item in partitions])
         if self._transactional:
             # Here, and not right before it is used: that of a living member would be accepted for

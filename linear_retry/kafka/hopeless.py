@@ -10,6 +10,7 @@ _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
 # Told as _FATAL, with the reason in the text only: the older of two in classic groups, the newer
 # one in KIP-848 groups, where a name is its member's until the session has ended.
 _TAKEN = ("fenced", "instance id is still used")
+_REFUSED_HEARTBEAT = "ConsumerGroupHeartbeat fatal error: Broker: Invalid request"
 _RETRIABLE_COMMITS = frozenset(
     {
         KafkaError._TIMED_OUT,
@@ -46,6 +47,17 @@ _REFUSALS = frozenset(
         KafkaError.INCONSISTENT_GROUP_PROTOCOL,
     }
 )
+
+
+def needs_new_client(error: KafkaError) -> bool:
+    """Whether only this client cannot go on, and another of the same configuration could.
+
+    One of KIP-848 that is too late for a poll while it sees no coordinator forgets that it has to
+    join, and asks as a member of epoch 0 when it sees one: refused, which is fatal (librdkafka 2.16
+    each time on its mock cluster; #5541 was the same with the coordinator there).
+    """
+    is_fatal = error.fatal() or error.code() == KafkaError._FATAL
+    return is_fatal and _REFUSED_HEARTBEAT in error.str()
 
 
 def raise_if_hopeless(error: KafkaError) -> None:

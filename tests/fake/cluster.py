@@ -167,6 +167,11 @@ class FakeKafka:
         """Its handle sees no broker any more, says nothing of it, and never will see one again."""
         consumer.blind = True
 
+    def refuse(self, consumer: FakeConsumer) -> None:
+        """Out, it forgot to join anew, and never will: fatal, and it is told of both."""
+        consumer.refuse()
+        self.lose(consumer)
+
     def move_on(self, consumer: FakeConsumer) -> None:
         """Others came or went: the group has a new generation, and this member is not called."""
         consumer.membership.generation += 1

@@ -32,6 +32,10 @@ _FENCED = (
     "Fatal consumer error: Broker: Static consumer fenced by other consumer "
     "with same group.instance.id"
 )
+_REFUSED = (
+    "Fatal error: Broker: Invalid request: ConsumerGroupHeartbeat fatal error: Broker: Invalid "
+    "request"
+)
 _MOST_MESSAGES = 1_000_000
 
 
@@ -45,6 +49,7 @@ class FakeConsumer:
         self.group = str(config["group.id"])
         self.closed = False
         self.blind = False
+        self.refused = False
         self._fake = fake
         self._config = dict(config)
         self._fetching = Fetching(
@@ -108,6 +113,12 @@ class FakeConsumer:
         self.membership.target = ()
         if rejoins:
             self.membership.retarget(had, 1)
+
+    def refuse(self) -> None:
+        """It had to join anew and asks as if it were in: refused, which is fatal (KIP-848)."""
+        self.refused = True
+        self._commits.fatal = KafkaError(KafkaError._FATAL, _REFUSED)
+        self.fail(self._commits.fatal)
 
     def subscribe(
         self,

@@ -174,6 +174,11 @@ MISBEHAVIOURS = (
         "consumer/test_sight.py::test_a_blind_member_comes_back_and_goes_on",
     ),
     Misbehaviour(
+        "its client forgets to join anew, and dies of it (KIP-848)",
+        "refuse",
+        "consumer/test_renewal.py::test_a_refused_member_comes_back_and_goes_on",
+    ),
+    Misbehaviour(
         "a rebalance inside `consume`",
         "share",
         f"{_GROUP}::test_a_rebalance_inside_the_second_call",

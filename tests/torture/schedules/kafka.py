@@ -110,7 +110,7 @@ class PlayedKafka(FakeKafka):
     def assign(
         self, consumer: FakeConsumer, partitions: Iterable[Partition], *, after: int = 0
     ) -> None:
-        if not consumer.blind:  # or nobody could tell it
+        if not (consumer.blind or consumer.refused):  # or nobody could tell it
             act = partial(super().assign, consumer, list(partitions), after=after)
             self._in_turn(consumer, act)
 

@@ -142,6 +142,15 @@ def forgotten_brokers(world: World, member: int, out: bool, owners: tuple[int, .
     world.group.deal(owners)
 
 
+@MISHAPS.add(member=MEMBERS, owners=OWNERS)
+def refused_heartbeat(world: World, member: int, owners: tuple[int, ...]) -> None:
+    """Its client is out, and never comes in again by itself (KIP-848)."""
+    refused = world.member(member).consumer
+    if world.setting.protocol == "consumer" and refused.membership.generation:
+        world.fake.refuse(refused)
+        world.group.deal(owners)
+
+
 @MISHAPS.add(down=(True, False))
 def brokers(world: World, down: bool) -> None:
     world.faults.brokers_down = down

@@ -151,8 +151,9 @@ class World:
             return
         except KeyboardInterrupt:
             # Of a failure that has come to nothing nobody knows any more: to go on would be to
-            # attempt its message anew, as if it had not failed.
-            player.ends |= player.interrupted or self.group.has_forgotten_a_failure(player)
+            # attempt its message anew, as if it had not failed. Or why its client is done for.
+            forgets = self.group.has_forgotten_a_failure(player) or player.consumer.refused
+            player.ends |= player.interrupted or forgets
         except LinearRetryError as error:
             self._ends.require(player, error, self.group.witness.entries)
             player.ends = True
