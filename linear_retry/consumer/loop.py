@@ -250,7 +250,9 @@ class Loop:
         parts = self._parts
         self._applying.keep_house()
         reclaimable = parts.ownership.reclaimable(parts.clock.now_s())
-        if reclaimable:
+        # That nobody has taken it from us says nothing while nobody could. And a KIP-848 member
+        # that is out, and begins anew with no broker there, never joins again.
+        if reclaimable and self._sight.sees():
             self._steering.reclaim(reclaimable)
         # With a full queue a partition may be silent for minutes, its messages behind the others';
         # begun anew, it would go to the end of that queue, again and again.

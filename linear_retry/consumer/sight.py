@@ -49,13 +49,17 @@ class Sight:
         self._found_at_s: float | None = None
         self._asked: Future[int] | None = None
 
+    def sees(self) -> bool:
+        """Whether there is a broker that could have told us something."""
+        return self._parts.client.sees_brokers(self._topic())
+
     def look(self) -> None:
         """Every few seconds; renews the client where it has gone blind."""
         now_s = self._parts.clock.now_s()
         if now_s < self._look_at_s:
             return
         self._look_at_s = now_s + LOOK_EVERY_S
-        if self._parts.client.sees_brokers(self._topic()):
+        if self.sees():
             self._see()
             return
         if self._unseen_since_s is None:
