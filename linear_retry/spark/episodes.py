@@ -20,7 +20,7 @@ opened for a dead letter and not for an attempt, or where a clock went back.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 KINDS = ("closed", "close_missing", "stopped", "restarted", "open", "left_censored")
@@ -28,7 +28,11 @@ KINDS = ("closed", "close_missing", "stopped", "restarted", "open", "left_censor
 LAST_MS = 253_402_300_799_999
 """The year 9999: what most readers of Parquet can hold."""
 
-_MEMBER = ("group", "member")
+_BEGINNING, _NOW = Window.unboundedPreceding, Window.currentRow
+_END = Window.unboundedFollowing
+
+_HASH = "of_member"
+_MEMBER = (_HASH, "group", "member")
 _LIFE = (*_MEMBER, "instance")
 _SCOPE = (*_LIFE, "scope_topic", "scope_partition")
 _EPISODE = (*_SCOPE, "number")
@@ -36,59 +40,83 @@ _TRANSITIONS = (
     *("CircuitOpened", "ProbeFailed", "RetriedNow"),
     *("CircuitClosed", "DeadLetterFailed", "LimitReached"),
 )
+_WITH_ERROR = ("CircuitOpened", "ProbeFailed", "LimitReached")
 _ERROR_TYPE = "^<?([A-Za-z_][A-Za-z0-9_.]*)"
 
 
 def episodes(journal: DataFrame) -> DataFrame:
     """One row for each episode in the table `journal`.
 
-    All windows are of one member's entries or of a part of them, so that they share one shuffle.
+    All is of one member's entries or of a part of them, so that there is one shuffle.
     """
-    found = _counted(_placed(_lives(journal))).groupBy(*_EPISODE).agg(*_told())
+    found = _counted(_placed(_lives(_entries(journal)))).groupBy(*_EPISODE).agg(*_told())
     return _judged(found).select(*_columns())
 
 
-def _lives(journal: DataFrame) -> DataFrame:
-    """Each entry once, with what is known of the life that it is of."""
-    life, member = Window.partitionBy(*_LIFE), Window.partitionBy(*_MEMBER)
-    in_order = life.orderBy("sequence", "topic", "partition", "offset")
+def _entries(journal: DataFrame) -> DataFrame:
+    """What is needed of those that can be read, those of a member together and in their order."""
+    event = F.col("event")
+    is_letter = event == "DeadLettered"
+    retry_at_ms = F.when(F.col("retry_at_ms").between(0, LAST_MS), F.col("retry_at_ms"))
     # Beyond that a difference of two times overflows, and Spark would end the job.
-    readable = (
-        journal.where(F.col("problems").isNull() & F.col("at_ms").between(0, LAST_MS))
-        .withColumn(
-            "retry_at_ms", F.when(F.col("retry_at_ms").between(0, LAST_MS), F.col("retry_at_ms"))
-        )
-        .repartition(*_MEMBER)
-    )
-    again = F.coalesce(F.lag("sequence").over(in_order) == F.col("sequence"), F.lit(False))
-    once = readable.withColumn("again", again).where("NOT again")
-    by_number = life.orderBy("sequence")
-    is_transition = F.col("event").isin(*_TRANSITIONS)
-    moves = F.count(F.when(F.col("event").isin("Revoked", "Lost"), 1))
-    return once.select(
-        "*",
-        (F.col("sequence") - F.row_number().over(by_number)).alias("lost"),
-        moves.over(_until_now(by_number)).alias("moves"),
-        F.max(F.when(F.col("event") == "Stopped", F.col("sequence"))).over(life).alias("stopped"),
-        F.max("at_ms").over(life).alias("life_ends_ms"),
-        F.max("at_ms").over(member).alias("member_ends_ms"),
+    readable = journal.where(F.col("problems").isNull() & F.col("at_ms").between(0, LAST_MS))
+    needed = readable.select(
+        # A sort compares the first eight bytes first, and many groups' names begin alike.
+        F.xxhash64("group", "member").alias(_HASH),
+        *("group", "member", "instance", "sequence", "topic", "partition", "offset"),
+        *("event", "at_ms", "outcome", "open_s", "failures"),
+        F.when(event == "RetriedNow", F.col("at_ms")).otherwise(retry_at_ms).alias("due_ms"),
         *(
-            F.max(is_transition & F.col(name).isNotNull()).over(life).alias(f"has_{name}")
+            F.when(is_letter, F.col(f"message_{name}"))
+            .otherwise(F.col(f"scope_{name}"))
+            .alias(f"scope_{name}")
+            for name in ("topic", "partition")
+        ),
+        F.when(
+            event == "CircuitOpened",
+            F.struct("message_topic", "message_partition", "message_offset"),
+        ).alias("message"),
+        F.when(event.isin(*_WITH_ERROR), F.col("error")).alias("error"),
+        (is_letter & (F.col("reason") == "exhausted")).alias("exhausted"),
+    )
+    in_order = (*_LIFE, "sequence", "topic", "partition", "offset")
+    return needed.repartition(*_MEMBER).sortWithinPartitions(*in_order)
+
+
+def _lives(entries: DataFrame) -> DataFrame:
+    """Each entry once, with what is known of the life that it is of.
+
+    In one window: another one, of a member or without an order, would copy all rows again.
+    """
+    life = Window.partitionBy(*_LIFE).orderBy("sequence")
+    whole, until_now = life.rowsBetween(_BEGINNING, _END), life.rowsBetween(_BEGINNING, _NOW)
+    event = F.col("event")
+    is_transition = event.isin(*_TRANSITIONS)
+    again = F.coalesce(F.lag("sequence").over(life) == F.col("sequence"), F.lit(False))
+    return entries.select(
+        "*",
+        is_transition.alias("is_transition"),
+        again.alias("again"),
+        (F.col("sequence") - F.dense_rank().over(life)).alias("lost"),
+        F.count(F.when(event.isin("Revoked", "Lost"), 1)).over(until_now).alias("moves"),
+        F.max(F.when(event == "Stopped", F.col("sequence"))).over(whole).alias("stopped"),
+        F.max("at_ms").over(whole).alias("life_ends_ms"),
+        (F.max("sequence").over(whole) == F.col("sequence")).alias("is_last"),
+        *(
+            F.max(is_transition & F.col(name).isNotNull()).over(whole).alias(f"has_{name}")
             for name in ("scope_topic", "scope_partition")
         ),
-    ).withColumn("life_lost", F.max("lost").over(life))
+    ).where("NOT again")
 
 
 def _placed(lives: DataFrame) -> DataFrame:
-    """Transitions and letters, the letters with the scope that their message falls in."""
+    """Transitions, letters with the scope that their message falls in, and the end of each life."""
     is_letter = F.col("event") == "DeadLettered"
-    chosen = lives.where(F.col("event").isin(*_TRANSITIONS) | is_letter)
+    chosen = lives.where(F.col("is_transition") | is_letter | F.col("is_last"))
     return chosen.withColumns(
         {
-            f"scope_{name}": F.when(
-                is_letter, F.when(F.col(f"has_scope_{name}"), F.col(f"message_{name}"))
-            ).otherwise(F.col(f"scope_{name}"))
-            for name in ("topic", "partition")
+            name: F.when(~is_letter | F.col(f"has_{name}"), F.col(name))
+            for name in ("scope_topic", "scope_partition")
         }
     )
 
@@ -96,97 +124,98 @@ def _placed(lives: DataFrame) -> DataFrame:
 def _counted(placed: DataFrame) -> DataFrame:
     """Each transition with the number of its episode, and with the transition before it there."""
     scope = Window.partitionBy(*_SCOPE).orderBy("sequence")
-    is_transition = F.col("event") != "DeadLettered"
+    event, is_transition = F.col("event"), F.col("is_transition")
+    is_opened, is_closed = event == "CircuitOpened", event == "CircuitClosed"
+    until_now, earlier = scope.rowsBetween(_BEGINNING, _NOW), scope.rowsBetween(_BEGINNING, -1)
     # A whole row at a time: of single columns, a NULL would be passed over for an older value.
-    due_ms = F.when(F.col("event") == "RetriedNow", F.col("at_ms")).otherwise(F.col("retry_at_ms"))
-    told = F.struct("event", due_ms.alias("due_ms"), "moves")
-    earlier = scope.rowsBetween(Window.unboundedPreceding, -1)
+    told = F.struct("event", "due_ms", "moves")
     before = F.last(F.when(is_transition, told), ignorenulls=True).over(earlier)
-    with_before = placed.withColumn("before", before)
+    # It grows with each that begins, by one or by two: what opens, or what comes after a close.
+    number = F.count(F.when(is_opened, 1)).over(until_now) + F.count(F.when(is_closed, 1)).over(
+        earlier
+    )
+    with_before = placed.select("*", before.alias("before"), number.alias("counted"))
     is_shut = F.coalesce(F.col("before.event") == "CircuitClosed", F.lit(True))
-    begins = is_transition & ((F.col("event") == "CircuitOpened") | is_shut)
+    is_letter = (event == "DeadLettered") & ~is_shut
+    begins = is_transition & (is_opened | is_shut)
     return (
-        with_before.withColumn("is_transition", is_transition)
-        .withColumn("begins", begins)
-        .withColumn("number", F.count(F.when(begins, 1)).over(_until_now(scope)))
+        with_before.withColumn("begins", begins)
+        .withColumn("is_letter", is_letter)
+        .withColumn("number", F.when(is_transition | is_letter, F.col("counted")))
         .withColumn("start_ms", F.when(~begins, F.least("before.due_ms", "at_ms")))
-        .where(is_transition | ~is_shut)
+        .where(F.col("number").isNotNull() | F.col("is_last"))
     )
 
 
 def _told() -> list[Column]:
     """What the entries of one episode tell together."""
-    event = F.col("event")
-    first, last = (
-        each(F.when(F.col("is_transition"), F.struct("sequence", *_KEPT)))
-        for each in (F.min, F.max)
-    )
-    second = F.min(F.when(F.col("is_transition") & ~F.col("begins"), F.struct("sequence", "event")))
+    event, before = F.col("event"), F.col("before")
+    is_closed = event == "CircuitClosed"
     is_probe = (event == "ProbeFailed") | (
         (event == "LimitReached")
-        & F.coalesce(F.col("before.event").isin("ProbeFailed", "LimitReached"), F.lit(False))
-        & ~F.col("begins")
+        & F.coalesce(before["event"].isin("ProbeFailed", "LimitReached"), F.lit(False))
+    )
+    of_letters = event.isin("DeadLetterFailed", "LimitReached") & (
+        before["event"] == "CircuitOpened"
     )
     probe = F.struct("sequence", F.col("start_ms").alias("due_ms"), "at_ms", "failures", "error")
-    is_letter = event == "DeadLettered"
+    first = F.struct("sequence", "event", "at_ms", "lost", "message", "error")
+    # The held message may have been taken away; then the next to arrive was the good probe.
+    good_ms = F.when(F.col("moves") > before["moves"], F.col("at_ms")).otherwise(F.col("start_ms"))
+    gave_up = (F.col("outcome") == "dead-lettered") & (before["event"] != "DeadLetterFailed")
+    close = F.struct(
+        *("sequence", "at_ms", "lost", "outcome", "open_s"),
+        F.when(F.col("outcome") == "recovered", good_ms).alias("good_ms"),
+        F.when(gave_up, F.col("start_ms")).alias("gave_up_ms"),
+    )
+    is_letter = F.col("is_letter")
     return [
-        first.alias("first"),
-        last.alias("last"),
-        second.alias("second"),
-        F.array_sort(F.collect_list(F.when(is_probe, probe))).alias("probes"),
+        # Of these two there is one at the most in an episode.
+        F.max(F.when(F.col("begins"), first)).alias("first"),
+        F.max(F.when(is_closed, close)).alias("close"),
+        F.max_by("at_ms", F.when(F.col("is_transition"), F.col("sequence"))).alias("last_at_ms"),
+        F.max(of_letters).alias("of_letters"),
+        F.sort_array(F.collect_list(F.when(is_probe, probe))).alias("probes"),
         F.max(F.when(is_probe, F.col("start_ms"))).alias("failed_ms"),
         F.count(F.when(is_letter, 1)).alias("letters"),
-        F.count(F.when(is_letter & (F.col("reason") == "exhausted"), 1)).alias("exhausted"),
+        F.max(is_letter & F.col("exhausted")).alias("exhausted"),
         F.count(F.when(event == "DeadLetterFailed", 1)).alias("letters_failed"),
-        *(F.first(name).alias(name) for name in ("stopped", "life_lost")),
-        *(F.first(name).alias(name) for name in ("life_ends_ms", "member_ends_ms")),
+        *(F.max(name).alias(name) for name in ("stopped", "lost", "life_ends_ms")),
     ]
 
 
-_KEPT = (
-    *("event", "at_ms", "lost", "moves", "before", "start_ms", "outcome", "open_s"),
-    *("message_topic", "message_partition", "message_offset", "error"),
-)
-
-
 def _judged(found: DataFrame) -> DataFrame:
-    """With `kind`, `missing` and the bounds."""
+    """With `kind`, `missing` and the bounds; without what is there for the end of its life only."""
     scope = Window.partitionBy(*_SCOPE).orderBy("number")
-    first, last = F.col("first"), F.col("last")
-    following = F.lead("first.lost").over(scope)
-    is_opened, is_closed = first["event"] == "CircuitOpened", last["event"] == "CircuitClosed"
-    ends = F.when(is_closed, last["lost"]).otherwise(F.coalesce(following, "life_lost"))
+    first, close = F.col("first"), F.col("close")
+    # The narrowest first: so there is one sort.
+    known = (
+        found.withColumn("following", F.lead("first.lost").over(scope))
+        .withColumn("life_lost", F.max("lost").over(Window.partitionBy(*_LIFE)))
+        .withColumn("member_ends_ms", F.max("life_ends_ms").over(Window.partitionBy(*_MEMBER)))
+        .where(F.col("number").isNotNull())
+    )
     kind = (
-        F.when(~is_opened, "left_censored")
-        .when(is_closed, "closed")
-        .when(following.isNotNull(), "close_missing")
+        F.when(first["event"] != "CircuitOpened", "left_censored")
+        .when(close.isNotNull(), "closed")
+        .when(F.col("following").isNotNull(), "close_missing")
         .when(F.col("stopped") > first["sequence"], "stopped")
         .when(F.col("member_ends_ms") > F.col("life_ends_ms"), "restarted")
         .otherwise("open")
     )
-    told = found.withColumn("kind", kind).withColumn("missing", ends - first["lost"])
+    ends = F.coalesce(close["lost"], "following", "life_lost")
+    told = known.withColumn("kind", kind).withColumn("missing", ends - first["lost"])
     return told.withColumn("bounds", _bounds())
 
 
 def _bounds() -> Column:
     """`lower_ms` and `upper_ms`; NULL where nothing is known."""
-    first, last = F.col("first"), F.col("last")
-    is_closed = F.col("kind") == "closed"
-    # The held message may have been taken away; then the next to arrive was the good probe.
-    moved = last["moves"] > last["before"]["moves"]
-    good_ms = F.when(moved, last["at_ms"]).otherwise(last["start_ms"])
-    upper_ms = F.when(is_closed & (last["outcome"] == "recovered"), good_ms - first["at_ms"])
-    gave_up = (
-        is_closed
-        & (last["outcome"] == "dead-lettered")
-        & (F.col("exhausted") > 0)
-        & (last["before"]["event"] != "DeadLetterFailed")
-    )
-    failed_ms = F.greatest("failed_ms", F.when(gave_up, last["start_ms"])) - first["at_ms"]
+    first, close = F.col("first"), F.col("close")
+    upper_ms = close["good_ms"] - first["at_ms"]
+    gave_up_ms = F.when(F.col("exhausted"), close["gave_up_ms"])
+    failed_ms = F.greatest("failed_ms", gave_up_ms) - first["at_ms"]
     lower_ms = F.greatest(F.coalesce(failed_ms, F.lit(0)), F.lit(0))
-    of_letters = F.coalesce(
-        F.col("second.event").isin("DeadLetterFailed", "LimitReached"), F.lit(False)
-    )
+    of_letters = F.coalesce("of_letters", F.lit(False))
     is_known = (F.col("kind") != "left_censored") & (F.col("missing") == 0) & ~of_letters
     is_straight = F.coalesce(lower_ms <= upper_ms, F.lit(True))
     bounds = F.struct(lower_ms.alias("lower_ms"), upper_ms.alias("upper_ms"))
@@ -194,20 +223,20 @@ def _bounds() -> Column:
 
 
 def _columns() -> list[Column]:
-    first, last = F.col("first"), F.col("last")
-    is_opened, is_closed = first["event"] == "CircuitOpened", last["event"] == "CircuitClosed"
+    first, close = F.col("first"), F.col("close")
+    is_opened = first["event"] == "CircuitOpened"
     error = F.when(is_opened, first["error"])
     error_type = F.nullif(F.regexp_extract(error, _ERROR_TYPE, 1), F.lit(""))
     return [
-        *(F.col(name) for name in _SCOPE),
+        *(F.col(name) for name in _SCOPE if name != _HASH),
         first["sequence"].alias("sequence"),
         F.col("kind"),
         F.when(is_opened, first["at_ms"]).alias("opened_at_ms"),
-        last["at_ms"].alias("last_at_ms"),
-        F.when(is_closed, last["at_ms"]).alias("closed_at_ms"),
-        *(last[name].alias(name) for name in ("outcome", "open_s")),
+        F.col("last_at_ms"),
+        close["at_ms"].alias("closed_at_ms"),
+        *(close[name].alias(name) for name in ("outcome", "open_s")),
         *(
-            F.when(is_opened, first[name]).alias(name)
+            first["message"][name].alias(name)
             for name in ("message_topic", "message_partition", "message_offset")
         ),
         error.alias("error"),
@@ -215,7 +244,3 @@ def _columns() -> list[Column]:
         *(F.col(name) for name in ("probes", "letters", "letters_failed", "missing")),
         *(F.col("bounds")[name].alias(name) for name in ("lower_ms", "upper_ms")),
     ]
-
-
-def _until_now(window: WindowSpec) -> WindowSpec:
-    return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
