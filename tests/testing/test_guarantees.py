@@ -515,6 +515,15 @@ def test_a_success_or_an_operator_ends_the_row() -> None:
     assert [] == broken(row, [LettersWithinLimit(1)])
 
 
+def test_letters_that_are_found_after_a_death_are_in_no_row() -> None:
+    """It had heard of none of them, or it would have sent no more; who lives on counts anew."""
+    begun = attempt(3, 3, how="failed")
+    row: list[Entry] = [letter(1, 0, 1), Died(2, "one"), letter(2, 1, 1), letter(2, 2, 1)]
+    assert [] == broken([*row, *begun, letter(4, 3, 1)], [LettersWithinLimit(1)])
+    log = [*row, *begun, letter(4, 3, 1), letter(5, 4, 1)]
+    assert 1 == len(broken(log, [LettersWithinLimit(1)]))
+
+
 @pytest.mark.parametrize(
     ("log", "late"),
     [

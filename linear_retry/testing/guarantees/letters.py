@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from linear_retry import events
 from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Begun, Ended, Entry, Place, Said, shown
+from linear_retry.testing.event_log import Begun, Died, Ended, Entry, Place, Said, shown
 from linear_retry.testing.guarantees.done import place_of
 from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
@@ -102,23 +102,30 @@ class DeadLetteredOnlyWhenDue(Guarantee):
 class LettersWithinLimit(Guarantee):
     """No dead letter is sent after `limit` in a row without a success, but on an operator's word.
 
-    `DeadLetters(topic, limit=...)` promises it.
+    `DeadLetters(topic, limit=...)` promises it, for the letters that a member knows of: not for
+    those that were found in the topic after it had died.
     """
 
-    _passes_over = all_but(Ended, events.DeadLettered)
+    _passes_over = all_but(Begun, Ended, Died, events.DeadLettered)
 
     def __init__(self, limit: int) -> None:
         super().__init__()
         self._limit = limit
         self._rows: dict[str, list[Said]] = defaultdict(list)
+        self._dead: set[str] = set()
 
     def feed(self, entry: Entry) -> None:
         match entry:
+            case Begun(_, member):
+                self._dead.discard(member)
+            case Died(_, member):
+                self._rows.pop(member, None)
+                self._dead.add(member)
             case Ended(_, member, _, "done"):
                 self._rows.pop(member, None)
             case Said(_, member, events.DeadLettered(reason="given-up")):
                 self._rows.pop(member, None)
-            case Said(_, member, events.DeadLettered() as event):
+            case Said(_, member, events.DeadLettered() as event) if member not in self._dead:
                 row = self._rows[member]
                 row.append(entry)
                 if len(row) > self._limit:

@@ -35,7 +35,7 @@ CHOSEN: Names = {
     "patience.Patience": ("_answer_within_s", "read_along", "stopping"),
     "dead_letter_producer.DeadLetterProducer": ("_config", "_make", "topic"),
     "cluster.FakeKafka": ("_balanced", "_idle_polls", "_subscriptions", "transactions"),
-    "consumer.FakeConsumer": ("_config", "blind", "group", "name"),
+    "consumer.FakeConsumer": ("_config", "blind", "group", "name", "refused"),
     "commits.Commits": ("_group", "_sees_no_broker"),
     "fetching.Fetching": ("_committed", "_log_of", "_reset", "_tells_eof", "_undecided"),
     "membership.Membership": ("callbacks", "incremental"),
@@ -81,7 +81,7 @@ TOLD: Names = {
     "assembly.Assembly": ("lag",),
     "circuits.Circuit": ("opened_at", "opened_at_s", "retry_at"),
     "circuits.Held": ("error", "first_failure_ms", "last_failure_ms", "source"),
-    "loop.Loop": ("_gate", "_sight"),
+    "loop.Loop": ("_gate", "_renewal", "_sight"),
     "parts.Parts": ("tally",),
     "offsets._Position": ("tail",),
     "cluster.FakeKafka": ("log", "topics"),
@@ -94,7 +94,7 @@ TOLD: Names = {
 }
 """What only goes into events, letters and stories. Of the gate that is how often the client has
 complained (where partitions begin is answered at once in a small world); of the client's sight
-nothing, which is never lost there; of topics, the letters, which nobody reads; of a held message,
+nothing, which is never lost there, as no client is renewed; of topics, the letters, which nobody reads; of a held message,
 its content. Nobody asks for the health and the lag."""
 
 FOLLOWS: Names = {

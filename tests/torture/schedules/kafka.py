@@ -35,15 +35,19 @@ class Strike(Protocol):
 class PlayedKafka(FakeKafka):
     """The fake Kafka, which says when something may strike; it keeps no log of the calls."""
 
-    def __init__(self, strike: Strike, share: Callable[[], None]) -> None:
+    def __init__(
+        self, strike: Strike, share: Callable[[], None], waited: Callable[[float], None]
+    ) -> None:
         """`strike` is called before each call of a client, and where a consumer's poll returns.
 
         With None where nothing is special, and whether it is in the midst of a turn. `share` is
-        called where somebody has joined, who has nothing yet.
+        called where somebody has joined, who has nothing yet, and `waited` where one stood still
+        since then for an answer that no broker gave.
         """
         super().__init__()
         self._strike = strike
         self._share = share
+        self._waited = waited
         self._inside: list[State] = []
         self._called_back: list[FakeConsumer] = []
         self._later: list[Callable[[], None]] = []
@@ -123,6 +127,13 @@ class PlayedKafka(FakeKafka):
     def joined(self, consumer: FakeConsumer, topics: Iterable[str]) -> None:
         super().joined(consumer, topics)
         self._share()
+
+    def require_brokers(self, timeout_s: float | None, *, blind: bool = False) -> None:
+        since_s = self.clock.now_s()
+        try:
+            super().require_brokers(timeout_s, blind=blind)
+        finally:
+            self._waited(since_s)
 
     def fence(self, consumer: FakeConsumer, *, rejoins: bool = False) -> None:
         """It hears of that in its next poll."""

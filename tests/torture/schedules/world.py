@@ -38,7 +38,7 @@ class World:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.counts: Counter[str] = Counter()
-        self.fake = PlayedKafka(self._strike, self._share_anew)
+        self.fake = PlayedKafka(self._strike, self._share_anew, self._waited)
         self.group = PlayedGroup(setting, self.fake)
         self.faults = self.fake.faults
         self.operators = Operators()
@@ -279,6 +279,11 @@ class World:
         """With a client in the place of a blind one; whoever starts is given its share then."""
         if not self._starting:
             self.group.deal((0, 1, 2))
+
+    def _waited(self, since_s: float) -> None:
+        """The one that acts has asked, and no broker has answered: for a second at most."""
+        if self._acting:
+            self.group.witness.away(self._acting[-1].name, since_s)
 
     def _in_handler(self, takes_s: float) -> None:
         if self._acting:
