@@ -1,11 +1,12 @@
-"""What does a file of the user's hold, and how does one come into being whole?"""
+"""What does a small file of the user's hold, or is it to hold?"""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from pathlib import Path
 
 from linear_retry.strategy import NOT_TEXT
+from linear_retry.whole_file import whole_file
 
 MAX_BYTES = 64 * 1024
 
@@ -33,18 +34,9 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
 
     Raises `ValueError`, which names the file and says why it cannot be written.
     """
-    directory, name = os.path.split(os.fspath(path))
-    unfinished = os.path.join(directory, f".{name}.{os.getpid()}.part")
     try:
-        try:
-            with open(unfinished, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, path)
-        finally:
-            with suppress(FileNotFoundError):  # it has become `path`
-                os.unlink(unfinished)
+        with whole_file(Path(path)) as file:
+            file.write(content)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ValueError(f"{named(path)}: cannot be written ({reason})") from error

@@ -88,6 +88,7 @@ _PURE = {
     "strategy_file",
     "strategy_solver",
     "strategy_text",
+    "whole_file",
 }
 _MAY_IMPORT = {
     **dict.fromkeys(_EVERYONES, _EVERYONES),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from linear_retry import small_file
+from linear_retry.whole_file import whole_file
 
 
 def test_what_is_written_is_there(tmp_path: Path) -> None:
@@ -35,3 +36,14 @@ def test_what_cannot_be_written_leaves_all_as_it_was(tmp_path: Path) -> None:
             small_file.write(path, b"[1]")
         assert str(caught.value).startswith(small_file.named(path))
     assert [tmp_path / "full"] == list(tmp_path.iterdir())
+
+
+def test_what_one_that_was_killed_has_left_is_in_nobodys_way(tmp_path: Path) -> None:
+    """A container's processes have the same numbers again."""
+    path = tmp_path / "one.json"
+    with whole_file(path):
+        (left,) = tmp_path.iterdir()
+    left.write_bytes(b"[1")
+    small_file.write(path, b"[1]")
+    assert b"[1]" == small_file.read(path)
+    assert [path] == list(tmp_path.iterdir())

@@ -15,8 +15,8 @@ import orjson
 from linear_retry.dead_letter import Record
 from linear_retry.dlq.letter import Letter, State, read_letter
 from linear_retry.dlq.resolutions import Resolution
-from linear_retry.dlq.whole_file import whole_file
 from linear_retry.errors import DeadLetterError
+from linear_retry.whole_file import whole_file
 
 _VERSION = 1
 _CHUNK_BYTES = 1024 * 1024
@@ -42,7 +42,7 @@ def write_export(path: str | os.PathLike[str], letters: Iterable[Exported]) -> i
     """
     target = Path(path)
     written = 0
-    with whole_file(target) as file:
+    with whole_file(target, private=True) as file:
         chunk: list[bytes] = []
         size_bytes = 0
         for exported in letters:

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 
-from linear_retry.dlq.whole_file import whole_file
 from linear_retry.errors import LinearRetryError
 from linear_retry.spark.lake import Lake
 from linear_retry.spark.small_tables import write_tables
 from linear_retry.spark.summaries.together import summaries
+from linear_retry.whole_file import whole_file
 
 
 class ReportError(LinearRetryError):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
-from linear_retry.dlq.whole_file import whole_file
 from linear_retry.report.section import Tables
+from linear_retry.whole_file import whole_file
 
 NAMES = (
     *("groups", "outages_over_time", "lengths", "length_quantiles"),
