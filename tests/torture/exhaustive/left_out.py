@@ -94,8 +94,8 @@ TOLD: Names = {
 }
 """What only goes into events, letters and stories. Of the gate that is how often the client has
 complained (where partitions begin is answered at once in a small world); of the client's sight
-nothing, which is never lost there, as no client is renewed; of topics, the letters, which nobody reads; of a held message,
-its content. Nobody asks for the health and the lag."""
+nothing, which is never lost there, as no client is renewed; of topics, the letters, which nobody
+reads; of a held message, its content. Nobody asks for the health and the lag."""
 
 FOLLOWS: Names = {
     "small_world.World": ("_committed_before", "fed", "seen_within", "turns"),
