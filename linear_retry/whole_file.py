@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +17,7 @@ def whole_file(target: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     `with`. What is there once it has its name is on the disk. Others may read it as the umask has
     it, or nobody else where it is `private`. Raises `OSError`, and `ValueError` for a NUL.
     """
-    whose = f"{os.getpid()}-{threading.get_ident()}"
-    unfinished = target.with_name(f".{target.name}.{whose}.part")
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     mode = 0o600 if private else 0o666
     # One that was killed may have left it: a container's processes have the same numbers again.
     unfinished.unlink(missing_ok=True)
