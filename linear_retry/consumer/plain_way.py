@@ -32,7 +32,10 @@ class PlainWay:
         sending, answered = self._producer.send(record), False
         try:
             heard = self._patience.until(lambda: sending.done, held, self._producer.poll)
-            answered = heard or self._hear_out(held, sending)
+            heard = heard or self._hear_out(held, sending)
+            # Where the partition has come back to us, the message comes again too, and it is then
+            # that its letter is told.
+            answered = heard and not self._patience.has_come_back(held)
         finally:
             if not answered:
                 self._unheard = sending
@@ -60,12 +63,11 @@ class PlainWay:
     def _hear_out(self, held: Held, sending: Sending) -> bool:
         """Its message is another's now, or we stop; is the letter there all the same?
 
-        After a revoke the report is on its way, as a rule: a second is enough. Where the partition
-        has come back to us, the message comes again too, and it is then that its letter is told.
+        After a revoke the report is on its way, as a rule: a second is enough.
         """
         if not self._patience.is_ours(held):
             self._producer.poll(STOP_GRACE_S)
-        return sending.succeeded and not self._patience.has_come_back(held)
+        return sending.succeeded
 
 
 def unsent(sending: Sending) -> NotSent | TooLarge:

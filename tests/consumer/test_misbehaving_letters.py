@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import FencedError, events
+from linear_retry.testing import Entry, Said
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member, Protocol
 from tests.consumer.misbehaving import P0, all_protocols, ends_well, reading, said, until
 
@@ -100,18 +101,29 @@ def test_a_report_comes_right_after_the_revoke(protocol: Protocol) -> None:
 
 
 @all_protocols
-def test_a_report_comes_when_the_partition_is_back(protocol: Protocol) -> None:
+@pytest.mark.parametrize("listens_for_s", [0.0, 2.0])
+def test_a_report_comes_when_the_partition_is_back(
+    protocol: Protocol, listens_for_s: float
+) -> None:
     """It went and came back while its letter was on the way: the message comes again, and is told
-    of once, when its next letter is there. The bug: it was told of twice in one ownership."""
+    of once, when its next letter is there. The bug: it was told of twice in one ownership; also
+    where the report came as a listener heard that the partition is back."""
     group, member = refusing(protocol, transactional=False)
     group.fake.faults.delivery_s = 1.5
+    given = len(said(member, events.Assigned))
+
+    def listen(entry: Entry) -> None:
+        if isinstance(entry, Said) and isinstance(entry.event, events.Assigned):
+            group.fake.clock.advance(listens_for_s)
 
     def goes_and_comes_back() -> None:
         group.fake.revoke(member.consumer)
         group.share([0, 0])
 
+    group.witness.watch(listen)
     group.fake.clock.at(0.5, goes_and_comes_back)
     ends_well(group)
+    assert given < len(said(member, events.Assigned))
     assert 1 == len(said(member, events.DeadLettered))
     assert [2] == list(letters(group).values())
 
