@@ -146,7 +146,7 @@ def forgotten_brokers(world: World, member: int, out: bool, owners: tuple[int, .
 def refused_heartbeat(world: World, member: int, owners: tuple[int, ...]) -> None:
     """Its client is out, and never comes in again by itself (KIP-848)."""
     refused = world.member(member).consumer
-    if world.setting.protocol == "consumer" and refused.membership.generation:
+    if world.setting.protocol == "consumer" and not refused.membership.is_out:
         world.fake.refuse(refused)
         world.group.deal(owners)
 
