@@ -116,7 +116,7 @@ class Client:
         if message is None and self._joins_unheard:
             epoch = self._epoch()
             self.has_joined_unheard = epoch is None or epoch > max(self._lost_epoch or 0, 0)
-            self.was_member |= self.has_joined_unheard
+            self.was_member |= (epoch or 0) > 0
         self.raise_kept()
         return message
 

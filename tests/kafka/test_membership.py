@@ -92,3 +92,21 @@ def test_in_other_groups_it_is_not_asked() -> None:
     client.poll(0.1)
     assert not client.has_joined_unheard
     assert "consumer_group_metadata" not in [call[0] for call in librdkafka.calls]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "was"),
+    [(None, False), (_OUT, False), (_ASKED, False), (b"new", False), (_IN, True)],
+)
+def test_whether_it_was_ever_a_member(metadata: bytes | None, was: bool) -> None:
+    """Where that is not known it is not said: another client may take its place for it, again and
+    again. Lost, it was one all the same."""
+    client, librdkafka, kept = _client("consumer")
+    librdkafka.answers |= {"poll": None, "consumer_group_metadata": metadata}
+    client.poll(0.1)
+    client.note_lost()
+    assert was == client.was_member
+    kept["on_assign"](librdkafka, [TopicPartition("orders", 0)])
+    assert client.was_member
+    client.renew()
+    assert not client.was_member
