@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 from linear_retry.spark.session import session
 from tests import kafka_jars
 
+_HERE = Path(__file__).parent
 _VERSION = "4.0.0"
 _CONNECTOR = kafka_jars.Jars(
     f"spark-kafka-{_VERSION}",
@@ -22,6 +22,15 @@ _CONNECTOR = kafka_jars.Jars(
 )
 # The others that it names are in PySpark already.
 _NEEDED = ("spark-sql-kafka-", "spark-token-provider-kafka-", "kafka-clients-", "commons-pool2-")
+
+_YOUNG = (
+    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+    *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
+)
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 def connector() -> str:
@@ -33,21 +42,28 @@ def connector() -> str:
 
 
 def settings() -> dict[str, str]:
-    """Those of a session for tests: no job here is so long that C2 would pay."""
+    """Those of a session for tests: no job here is so long that C2 would pay, and the classes of
+    Spark's own jars are loaded unverified, which is a fifth of all that a young JVM does."""
     return {
         "spark.jars": connector(),
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": " ".join(_YOUNG),
     }
 
 
-@pytest.fixture(autouse=True)
-def _sockets_of_py4j() -> Iterator[None]:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Py4J 0.10.9.9 leaves its sockets to the garbage collector, which is heard as a warning."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
-        yield
-        gc.collect()
+    ignored = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(ignored)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sockets_of_py4j() -> Iterator[None]:
+    """Collected here, and not amid a test of another room, where they would be heard."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")
@@ -56,3 +72,13 @@ def spark() -> Iterator[SparkSession]:
     assert _VERSION == pyspark.__version__, "pom.xml has the connector of another version"
     with session("local[2]", settings()) as made:
         yield made
+
+
+@pytest.fixture
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """For what is done with rows, and not what is in them: to compile a wide plan takes seconds."""
+    for name, value in _INTERPRETED.items():
+        spark.conf.set(name, value)
+    yield
+    for name in _INTERPRETED:
+        spark.conf.unset(name)

@@ -14,6 +14,8 @@ from benchmarks.spark_ingest import copied, ingested
 from linear_retry.spark import JOURNAL, Lake, outages
 from tests.real_kafka import RealKafka
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 
 @pytest.mark.broker
 def test_copy_and_ingest_read_the_same_letters(

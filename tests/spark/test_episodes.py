@@ -28,9 +28,6 @@ from tests.markdown import blocks, code, page, table
 from tests.spark.expected_episodes import expected_episodes
 from tests.spark.records import frame
 
-# The fixtures here end before that of conftest.py begins, which does this for a single test.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON_MS = 1_795_262_400_000
 NOON = EPOCH + timedelta(milliseconds=NOON_MS)

@@ -38,7 +38,7 @@ from tests.kafka_operations import Record
 from tests.postgres import Postgres
 from tests.real_kafka import RealKafka
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
 
 _LIMIT_S = 180.0
 _now_s = SystemClock().now_s

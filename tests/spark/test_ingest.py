@@ -28,7 +28,7 @@ from tests.kafka_operations import Record
 from tests.real_kafka import RealKafka
 from tests.spark.killed import BATCH, POINTS, places
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
 
 _KILL_LIMIT_S = 300
 

@@ -22,9 +22,6 @@ from tests.report.frames import HOSTILE
 from tests.spark.records import frame
 from tests.spark.reported import LENGTHS_MS, make
 
-# The fixtures here end before that of conftest.py begins, which does this for a single test.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
 _DOCS = page_of("docs/report.md")
 
 

@@ -22,9 +22,6 @@ from tests.markdown import ROOT, blocks, page
 from tests.spark.told_outages import keep, life
 from tests.tuning.recorded import lengths_ms, recorded
 
-# The fixture here ends before that of conftest.py begins, which does this for a single test.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
 PRESENT_MS = (*[10_000] * 3, *[60_000] * 4, *[600_000] * 40)
 BILLING_MS = lengths_ms(11, 120)
 COVER, MOST, SHORTEST_S, PROBE_COST_S = 0.95, 12, 2, 20

@@ -13,9 +13,6 @@ from linear_retry.strategy_solver import Conditions, Solution
 from linear_retry.tuning.proposing import propose
 from tests.tuning.recorded import lengths_ms, recorded
 
-# The fixture here ends before that of conftest.py begins, which does this for a single test.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
 PRESENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)
 CONDITIONS = Conditions(cover=0.95, max_delays=30)
 PROBE_COST_MS = 20_000
