@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from typer.testing import CliRunner
 
 from linear_retry import events
@@ -23,7 +23,7 @@ from linear_retry.scope import Scope
 from linear_retry.spark.entries import entries
 from linear_retry.spark.episodes import KINDS
 from linear_retry.spark.lake import JOURNAL, Lake
-from linear_retry.spark.outages import OUTAGES
+from linear_retry.spark.outages import OUTAGES, outages
 from tests.markdown import blocks, code, page, table
 from tests.spark.expected_episodes import expected_episodes
 from tests.spark.records import frame
@@ -274,6 +274,23 @@ def test_how_many_there_are_is_told(rows: list[Row], kinds: dict[str, int]) -> N
     """Of each kind, in the order of the page; together they are all rows."""
     assert Counter(row.kind for row in rows) == Counter(kinds)
     assert {NOON.date()} == {row.date for row in rows}
+
+
+class _PlannedError(Exception):
+    """Says how the rows would be found that were to be written."""
+
+
+class _Planning(Lake):
+    def write(self, rows: DataFrame, place: str) -> None:
+        jvm_rows: Any = rows._jdf
+        raise _PlannedError(jvm_rows.queryExecution().optimizedPlan().toString())
+
+
+def test_the_tasks_that_write_do_not_find(lake: Lake) -> None:
+    """They are few, and found the episodes too: each for many others, with the memory of all."""
+    with pytest.raises(_PlannedError, match=r"\ARebalancePartitions \[date") as planned:
+        outages(_Planning(lake.spark, lake.path))
+    assert "Window" in str(planned.value)
 
 
 def test_the_page_has_every_column_and_kind(rows: list[Row]) -> None:
