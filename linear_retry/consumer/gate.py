@@ -46,7 +46,7 @@ class Gate:
         Raises what cannot be mended (`raise_if_hopeless`), and `DataLossError`.
         """
         parts = self._parts
-        if self._unexplained is not None:
+        if self._unexplained is not None and not any(map(is_about_client, arrivals)):
             self._raise_if_never_explained(*self._unexplained)
         self._beginnings.look()
         # The usual case must cost next to nothing: nothing is open, and nobody here awaits a
