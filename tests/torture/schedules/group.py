@@ -9,18 +9,12 @@ from typing import Any
 
 from linear_retry import events
 from linear_retry.testing import Ended, EventLog, Place, Said
+from linear_retry.testing.guarantees.done import place_of
 from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.players import AsyncPlayer, OwnLoopPlayer, Player
 from tests.torture.schedules.schedule import Setting
 from tests.torture.schedules.untold import UntoldLetters
-
-_OF_A_FAILURE = (
-    *(events.CircuitOpened, events.ProbeFailed, events.LimitReached, events.Skipped),
-    *(events.DeadLettered, events.DeadLetterFailed, events.HandlerTooSlow),
-    *(events.Revoked, events.Lost),
-)
-"""What is said of a failed attempt: what came of it, or that it is another's to make."""
 
 
 class _PlayedLog(EventLog):
@@ -80,14 +74,15 @@ class PlayedGroup(FakeGroup):
     def has_forgotten_a_failure(self, player: Player) -> bool:
         """Whether the last attempt has failed, and nothing was said of that.
 
-        Of commits, say, something may be, where the loop polled as it waited for a letter.
+        Of others something may be, where the loop polled as it waited for a letter.
         """
+        said: list[events.Event] = []
         for entry in reversed(self.witness.entries):
             match entry:
-                case Ended(_, player.name, _, how):
-                    return how == "failed"
-                case Said(_, player.name, event) if isinstance(event, _OF_A_FAILURE):
-                    return False
+                case Ended(_, player.name, place, how):
+                    return how == "failed" and not any(_is_of(event, place) for event in said)
+                case Said(_, player.name, event):
+                    said.append(event)
         return False
 
     def remove(self, player: Player) -> None:
@@ -114,3 +109,22 @@ class PlayedGroup(FakeGroup):
 def _holds(player: Player, place: Place) -> bool:
     views = player.circuits.views.values()
     return any((view.topic, view.partition, view.offset) == place for view in views)
+
+
+def _is_of(event: events.Event, place: Place) -> bool:
+    """What came of it, or that it is another's by now."""
+    match event:
+        case events.Revoked(partitions) | events.Lost(partitions, _):
+            return place[:2] in partitions
+        case (
+            events.CircuitOpened()
+            | events.ProbeFailed()
+            | events.LimitReached()
+            | events.Skipped()
+            | events.DeadLettered()
+            | events.DeadLetterFailed()
+            | events.HandlerTooSlow()
+        ):
+            return place_of(event) == place
+        case _:
+            return False
