@@ -45,21 +45,6 @@ def test_a_commit_is_the_first_to_hear_of_it(protocol: Protocol) -> None:
     assert [] == group.violations(finished=False)
 
 
-@pytest.mark.parametrize("protocol", get_args(Protocol))
-def test_the_reason_is_there_when_it_polls_again(protocol: Protocol) -> None:
-    """However late that is: two seconds are for the reason to come, and not for whoever is to look.
-    It used to end as one that only has to be started anew."""
-    group = reading(protocol)
-    (member,) = group.members
-    group.fake.faults.fail_commit(KafkaError._FATAL)
-    until(group, lambda: said(member, events.CommitFailed))
-    group.fake.fence(member.consumer)
-    group.fake.clock.advance(60)
-    with pytest.raises(FencedError):
-        member.turn()
-    assert [] == group.violations(finished=False)
-
-
 def test_nobody_says_why() -> None:
     """A client that is done for is not run for ever because no poll has said why."""
     group = reading("eager")

@@ -170,6 +170,22 @@ def test_a_commit_is_the_first_to_be_refused(protocol: Protocol) -> None:
     ends_well(group)
 
 
+@all_protocols
+def test_the_reason_is_there_when_it_polls_again(protocol: Protocol) -> None:
+    """However late that is: two seconds are for the reason to come, and not for whoever is to look.
+    It ended as if none had come."""
+    group = reading(protocol)
+    (member,) = group.members
+    group.fake.faults.fail_commit(KafkaError._FATAL)
+    until(group, lambda: said(member, events.CommitFailed))
+    group.fake.refuse(member.consumer)
+    group.fake.clock.advance(60)
+    group.turn()
+    assert 1 == len(said(member, events.ClientRenewed))
+    group.share([0, 0])
+    ends_well(group)
+
+
 # -- a real client -----------------------------------------------------------------------------
 
 _POLL_S = 1.0
