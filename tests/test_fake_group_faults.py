@@ -96,6 +96,22 @@ def test_empty_callbacks(fake: FakeKafka, config: dict[str, str]) -> None:
     assert consumer.has(P0)
 
 
+def test_a_loss_inside_a_commits_callback_is_told_once(fake: FakeKafka) -> None:
+    """And what the group wants then is served after it."""
+
+    def answered(*_: object) -> None:
+        fake.lose(consumer)
+        fake.assign(consumer, [P0])
+
+    consumer = joined(fake, P0, on_commit=answered)
+    consumer.poll(0)
+    consumer.commit(offsets=[place(P0, 1)])
+    for _ in range(3):
+        consumer.poll(0)
+    told = [call for _, _, call, _ in fake.log if call.startswith("on_")]
+    assert ["on_assign", "on_lost", "on_assign"] == told
+
+
 def test_fenced_rejoins(fake: FakeKafka) -> None:
     """Polled on, a fenced member is given what it had: librdkafka joins once more."""
     consumer = joined(fake, P0)

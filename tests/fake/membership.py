@@ -73,7 +73,9 @@ class Membership:
         held = tuple(self._fetching.assigned)
         taken = [change for change in self.changes if change.kind != "assign"]
         left = [item for item in held if not any(item in change.partitions for change in taken)]
-        self.changes = deque(change for change in taken if set(change.partitions) & set(held))
+        # In place: whoever serves them may be in the midst of it, in a commit's callback.
+        self.changes.clear()
+        self.changes.extend(change for change in taken if set(change.partitions) & set(held))
         wanted = tuple(sorted(set(partitions)))
         stay = set(wanted) & set(left) if self.incremental else set()
         gone = tuple(item for item in left if item not in stay)
