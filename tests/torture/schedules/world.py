@@ -282,7 +282,7 @@ class World:
 
     def _waited(self, since_s: float) -> None:
         """The one that acts has asked, and no broker has answered: for a second at most."""
-        if self._acting:
+        if self._acting and not self._starting:  # who starts is none of these yet
             self.group.witness.away(self._acting[-1].name, since_s)
 
     def _in_handler(self, takes_s: float) -> None:
