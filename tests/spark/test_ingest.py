@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 import duckdb
 import pyarrow.dataset  # type: ignore[import-untyped]  # it has no types
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from linear_retry.events import CircuitClosed
@@ -21,6 +23,7 @@ from linear_retry.journal_entry import Entry, encode
 from linear_retry.scope import Scope
 from linear_retry.spark import DEAD_LETTERS, JOURNAL, Ingested, Lake, LakeError, ingest
 from linear_retry.spark.ingest import TABLES
+from linear_retry.spark.letters import dead_letters
 from linear_retry.spark.session import CONNECTOR, SparkMissingError
 from tests.conftest import TopicFactory
 from tests.dlq.letters import our_record
@@ -31,6 +34,9 @@ from tests.spark.killed import BATCH, POINTS, places
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
 
 _KILL_LIMIT_S = 300
+_DAYS = 9
+"""More than a task writes at once."""
+_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
 
 
 def _letters(count: int, partitions: int = 1, first: int = 0) -> list[Record]:
@@ -274,3 +280,29 @@ def test_a_session_without_the_connector_says_so(
     monkeypatch.setattr(DataStreamReader, "format", lambda self, _: of(self, "avro"))
     with pytest.raises(SparkMissingError, match=f"spark.jars.packages={CONNECTOR}"):
         ingest(spark, {"bootstrap.servers": kafka.bootstrap}, str(tmp_path), dead_letters=[topic()])
+
+
+def test_a_batch_of_many_days_is_whole(
+    spark: SparkSession,
+    kafka: RealKafka,
+    topic: TopicFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each letter is in its day once and each day is one file; the caller's settings stay."""
+
+    def spread(records: DataFrame) -> DataFrame:
+        day = F.date_add(F.lit("2026-11-01"), F.pmod("offset", F.lit(_DAYS)).cast("int"))
+        return dead_letters(records).withColumn("date", day)
+
+    monkeypatch.setitem(TABLES, DEAD_LETTERS, spread)
+    letters, before = topic(), spark.conf.get(_SETTING)
+    kafka.produce(letters, _letters(4 * _DAYS))
+    lake = tmp_path / "lake"
+    ingest(spark, {"bootstrap.servers": kafka.bootstrap}, str(lake), dead_letters=[letters])
+    found = spark.read.parquet(*map(str, (lake / DEAD_LETTERS).glob("batch=*")))
+    rows = [(row.date.day, row.offset) for row in found.select("date", "offset").collect()]
+    assert sorted((1 + n % _DAYS, n) for n in range(4 * _DAYS)) == sorted(rows)
+    files = Counter(file.parent.name for file in lake.rglob("*.parquet"))
+    assert {f"date=2026-11-{1 + n:02d}": 1 for n in range(_DAYS)} == files
+    assert before == spark.conf.get(_SETTING)
