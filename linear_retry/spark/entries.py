@@ -19,6 +19,7 @@ from linear_retry.events import CloseOutcome, Event
 from linear_retry.journal_entry import VERSION
 from linear_retry.scope import Partition, Scope
 from linear_retry.spark.records import date_of, moment, moment_of_ms
+from linear_retry.spark.steps import Steps, table
 
 _TEXT, _WHOLE = "STRING", "BIGINT"
 _EVENT_ID = r"(?s)\A(.+)/([0-9]{1,19})\z"
@@ -111,17 +112,25 @@ _COMMON = (("at_ms", int), ("group", str), ("member", str))
 
 def entries(records: DataFrame) -> DataFrame:
     """The table `journal` of records as Spark's Kafka source gives them."""
-    # Three steps, and not one: an expression that is used ten times would be computed ten times.
-    parsed = records.select(
-        *("topic", "partition", "offset", "timestamp", "value"),
-        F.try_parse_json(F.try_validate_utf8(F.col("value").cast("string"))).alias("entry"),
+    return table(records, entry_steps())
+
+
+def entry_steps() -> Steps:
+    """What makes that table."""
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    return (
+        (
+            *("topic", "partition", "offset", "timestamp", "value"),
+            F.try_parse_json(text).alias(_ENTRY),
+        ),
+        (
+            "*",
+            F.try_variant_get(_ENTRY, "$.event", "string").alias("event"),
+            F.try_variant_get(_ENTRY, "$.event_id", "string").alias("event_id"),
+        ),
+        ("*", _problems().alias("found")),
+        tuple(_columns()),
     )
-    known = parsed.select(
-        "*",
-        F.try_variant_get(_ENTRY, "$.event", "string").alias("event"),
-        F.try_variant_get(_ENTRY, "$.event_id", "string").alias("event_id"),
-    )
-    return known.select("*", _problems().alias("found")).select(*_columns())
 
 
 def _problems() -> Column:

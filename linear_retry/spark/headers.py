@@ -12,15 +12,27 @@ INT64_MAX = 2**63 - 1
 _WHOLE_NUMBER = r"\A-?[0-9]{1,19}\z"
 
 
-def content(headers: Column, name: str) -> Column:
+def last_first(headers: Column) -> tuple[Column, Column]:
+    """Their names and their contents, the last header first: what `content` is to be asked of.
+
+    Make columns of them: each expression here would else compute them again.
+    """
+    names, contents = headers.getField("key"), headers.getField("value")
+    return F.reverse(names).alias("names"), F.reverse(contents).alias("contents")
+
+
+def content(name: str) -> Column:
     """The bytes of this header; of one that comes twice the last, and NULL where it is missing.
 
-    A map of all headers would be quicker to ask, but raises where a name comes twice. `filter`,
-    whose lambda Spark interprets for each header of each record, took most of an ingest.
+    A map of all headers would be shorter, but raises where a name comes twice. `filter`, whose
+    lambda Spark interprets for each header of each record, took most of an ingest.
     """
-    last_first = F.reverse(headers)
-    place = F.array_position(last_first.getField("key"), name).cast("int")
-    return F.try_element_at(last_first, F.nullif(place, F.lit(0))).getField("value")
+    return F.get(F.col("contents"), F.array_position(F.col("names"), name).cast("int") - 1)
+
+
+def present(*values: Column) -> Column:
+    """Those that are not NULL, each once. `array_compact` has a lambda, which is interpreted."""
+    return F.array_except(F.array(*values), F.array(F.lit(None)))
 
 
 def text(content: Column) -> Column:
@@ -36,7 +48,9 @@ def any_text(content: Column) -> Column:
 def whole_number(content: Column) -> Column:
     """The decimal digits as bigint; NULL where they are none, or more than 64 bits hold."""
     digits = content.cast("string")
-    return F.when(digits.rlike(_WHOLE_NUMBER), digits.try_cast("bigint"))
+    number = digits.try_cast("bigint")
+    # A pattern takes ten times as long, and hardly anyone writes `007`.
+    return F.when((number.cast("string") == digits) | digits.rlike(_WHOLE_NUMBER), number)
 
 
 def big_endian(content: Column, size_bytes: int) -> Column:
@@ -76,18 +90,22 @@ class Said:
     def reading(self) -> Column:
         raw = F.col(f"`{self.raw}`")
         if self.bounds is None:
-            found = text(raw)
-            return found if self._is_optional else F.nullif(found, F.lit(""))
+            return text(raw) if self._is_optional else F.when(F.octet_length(raw) > 0, text(raw))
         number = whole_number(raw)
         return F.when(number.between(*self.bounds), number)
 
+    def is_fine(self) -> Column:
+        """Whether nothing is wrong with it."""
+        is_read = F.col(f"`{self.read}`").isNotNull()
+        return is_read | F.col(f"`{self.raw}`").isNull() if self._is_optional else is_read
+
     def problem(self) -> Column:
         """What is wrong with it, as text; NULL where nothing is."""
-        raw, read = F.col(f"`{self.raw}`"), F.col(f"`{self.read}`")
-        garbled = F.when(raw.isNotNull() & read.isNull(), F.lit(f"{self.header} is garbled"))
-        if self._is_optional:
-            return garbled
-        return F.when(raw.isNull(), F.lit(f"{self.header} is missing")).otherwise(garbled)
+        raw = F.col(f"`{self.raw}`")
+        wrong = F.when(raw.isNull(), F.lit(f"{self.header} is missing")).otherwise(
+            F.lit(f"{self.header} is garbled")
+        )
+        return F.when(~self.is_fine(), wrong)
 
     def value(self) -> Column:
         read = F.col(f"`{self.read}`")
@@ -95,9 +113,9 @@ class Said:
 
     def garbled(self) -> Column:
         """Name and bytes where they say nothing, else NULL."""
-        raw, read = F.col(f"`{self.raw}`"), F.col(f"`{self.read}`")
+        raw = F.col(f"`{self.raw}`")
         kept = F.struct(F.lit(self.header).alias("name"), raw.alias("value"))
-        return F.when(raw.isNotNull() & read.isNull(), kept)
+        return F.when(raw.isNotNull() & ~self.is_fine(), kept)
 
     @property
     def _is_optional(self) -> bool:

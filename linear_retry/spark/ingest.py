@@ -15,20 +15,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from linear_retry.errors import BrokerError, ConfigurationError, LinearRetryError
 from linear_retry.spark.causes import cause
-from linear_retry.spark.entries import entries
+from linear_retry.spark.entries import entry_steps
 from linear_retry.spark.kafka_options import java_keys
 from linear_retry.spark.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
-from linear_retry.spark.letters import dead_letters as letters_of
+from linear_retry.spark.letters import letter_steps
 from linear_retry.spark.session import CONNECTOR, SparkMissingError
 from linear_retry.spark.sources import Source, claim, found, wanted
+from linear_retry.spark.steps import Steps, table
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Told how many offsets are behind, and of how many."""
 
 MAX_OFFSETS = 1_000_000
-# How many days a task writes at the same time. More than that are sorted by day first; without this
-# setting all are, and a sort of a million letters goes by way of the disk.
-_DAYS_AT_ONCE = ("spark.sql.maxConcurrentOutputFileWriters", "4")
+_SETTINGS = {
+    # How many days a task writes at the same time. More than that are sorted by day first; without
+    # this setting all are, and a sort of a million letters goes by way of the disk.
+    "spark.sql.maxConcurrentOutputFileWriters": "4",
+    # All columns of a table in one method are more than HotSpot makes fast code of.
+    "spark.sql.codegen.wholeStage": "false",
+}
 _LOOK_S = 1
 _OPTIONS = {
     "startingOffsets": "earliest",
@@ -39,8 +44,8 @@ _OPTIONS = {
     "failOnDataLoss": "false",
     "groupIdPrefix": "linear-retry-spark",
 }
-TABLES: dict[str, Callable[[DataFrame], DataFrame]] = {DEAD_LETTERS: letters_of, JOURNAL: entries}
-"""What each table is made by, of records as Spark's Kafka source gives them."""
+TABLES: dict[str, Callable[[], Steps]] = {DEAD_LETTERS: letter_steps, JOURNAL: entry_steps}
+"""What makes each table, of records as Spark's Kafka source gives them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,7 @@ class _Run:
         self._source = source
         self._rows = self._unreadable = 0
         self._starts: dict[int, int] | None = None
+        self._steps: Steps = ()
         self._query: StreamingQuery | None = None
         self._failure: LakeError | None = None
         self.total = sum(end - first for first, end in source.bounds.values())
@@ -131,10 +137,11 @@ class _Run:
             raise SparkMissingError(
                 f"the session has no Kafka connector; begin it with spark.jars.packages={CONNECTOR}"
             ) from error
-        # Made once, and not in each batch: so many columns take Python a while.
-        rows = TABLES[self._source.table](records)
+        self._steps = TABLES[self._source.table]()
         checkpoint = self._lake.checkpoint(self._source.table, self._source.topic)
-        writer = rows.writeStream.foreachBatch(self._keep).option("checkpointLocation", checkpoint)
+        writer = records.writeStream.foreachBatch(self._keep).option(
+            "checkpointLocation", checkpoint
+        )
         timed = (
             writer.trigger(availableNow=True)
             if every_s is None
@@ -174,10 +181,11 @@ class _Run:
         source = self._source
         return Ingested(source.table, source.topic, self._rows, self._unreadable, gone)
 
-    def _keep(self, rows: DataFrame, batch_id: int) -> None:
+    def _keep(self, records: DataFrame, batch_id: int) -> None:
         # A batch is in a session of its query's own: nobody else's writing changes.
-        rows.sparkSession.conf.set(*_DAYS_AT_ONCE)
-        seen = Observation()
+        for name, value in _SETTINGS.items():
+            records.sparkSession.conf.set(name, value)
+        rows, seen = table(records, self._steps), Observation()
         counted = rows.observe(
             seen, F.count(F.lit(1)).alias("rows"), F.count("problems").alias("unreadable")
         )

@@ -35,6 +35,8 @@ _SETTINGS = {
     "spark.app.name": "linear-retry",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
+    # Else PySpark asks the JVM for a setting, and walks the stack, at each column that is made.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JIT}",
     "spark.executor.defaultJavaOptions": _JIT,

@@ -16,19 +16,18 @@ from linear_retry.spark import DEAD_LETTERS, Lake
 from linear_retry.spark.ingest import TABLES, ingest
 from linear_retry.spark.records import date_of
 from linear_retry.spark.session import session
+from linear_retry.spark.steps import Steps
 from tests.spark.conftest import settings
 
 POINTS = ("before it is written", "before it is published", "before it is noted as done")
 BATCH = 40
 
 
-def places(records: DataFrame) -> DataFrame:
+def places() -> Steps:
     """Where each record lies. All columns would take a new JVM three times as long."""
-    return records.select(
-        *("topic", "partition", "offset"),
-        F.lit(None).cast("string").alias("problems"),
-        date_of(F.col("timestamp")).alias("date"),
-    )
+    problems = F.lit(None).cast("string").alias("problems")
+    day = date_of(F.col("timestamp")).alias("date")
+    return (("topic", "partition", "offset", problems, day),)
 
 
 class Mortal(Lake):

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow.dataset  # type: ignore[import-untyped]  # it has no types
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
@@ -23,8 +23,8 @@ from linear_retry.journal_entry import Entry, encode
 from linear_retry.scope import Scope
 from linear_retry.spark import DEAD_LETTERS, JOURNAL, Ingested, Lake, LakeError, ingest
 from linear_retry.spark.ingest import TABLES
-from linear_retry.spark.letters import dead_letters
 from linear_retry.spark.session import CONNECTOR, SparkMissingError
+from linear_retry.spark.steps import Steps
 from tests.conftest import TopicFactory
 from tests.dlq.letters import our_record
 from tests.kafka_operations import Record
@@ -291,9 +291,9 @@ def test_a_batch_of_many_days_is_whole(
 ) -> None:
     """Each letter is in its day once and each day is one file; the caller's settings stay."""
 
-    def spread(records: DataFrame) -> DataFrame:
+    def spread() -> Steps:
         day = F.date_add(F.lit("2026-11-01"), F.pmod("offset", F.lit(_DAYS)).cast("int"))
-        return dead_letters(records).withColumn("date", day)
+        return (("*", F.lit(None).cast("string").alias("problems"), day.alias("date")),)
 
     monkeypatch.setitem(TABLES, DEAD_LETTERS, spread)
     letters, before = topic(), spark.conf.get(_SETTING)
