@@ -64,32 +64,36 @@ def dead_letters(records: DataFrame) -> DataFrame:
 
 
 def letter_steps() -> Steps:
-    """What makes that table."""
+    """What makes that table. Each step copies its rows: it hands on what the next ones need."""
+    names, contents = last_first(F.col("headers"))
     is_ours = F.col("written by") == OURS
-    is_wrong = is_ours & ~F.col("is fine")
-    raw = (content(each.header).alias(each.raw) for each in SAID)
-    read = (each.reading().alias(each.read) for each in SAID)
-    is_fine = reduce(and_, (each.is_fine() for each in SAID))
+    raw = [F.col(f"`{each.raw}`") for each in SAID]
+    read = [F.col(f"`{each.read}`") for each in SAID]
+    is_fine = is_ours & reduce(and_, (each.is_fine() for each in SAID))
+    is_wrong = is_ours & ~is_fine
     problems = present(*(each.problem() for each in SAID))
     garbage = present(*(each.garbled() for each in SAID))
+    handed_on = (*_RECORD, "written by", "foreign")
     return (
-        (*_RECORD, *last_first(F.col("headers"))),
-        ("*", _last_format().alias("written by"), *raw),
-        ("*", *read),
-        ("*", (is_ours & is_fine).alias("is fine")),
+        (*_RECORD, names, contents, _last_format(names).alias("written by")),
         (
-            "*",
+            *(*_RECORD, "written by"),
+            F.when(~is_ours, foreign.said(F.col("written by"))).alias("foreign"),
+            *(content(each.header).alias(each.raw) for each in SAID),
+        ),
+        (*handed_on, *raw, *(each.reading().alias(each.read) for each in SAID)),
+        (
+            *(*handed_on, *read),
+            is_fine.alias("is fine"),
             F.when(is_wrong, problems).alias("our problems"),
             F.when(is_wrong, garbage).alias("our garbage"),
-            F.when(~is_ours, foreign.said(F.col("written by"))).alias("foreign"),
         ),
         tuple(_columns()),
     )
 
 
-def _last_format() -> Column:
+def _last_format(names: Column) -> Column:
     """Whose letter it is: each system adds its headers behind those that it found."""
-    names = F.col("names")
     markers = {form.marker: form.name for form in FOREIGN} | {_MARKER: OURS}
     found = F.array_intersect(names, F.array(*map(F.lit, markers)))
     last = F.try_element_at(found, F.lit(1))
