@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from itertools import cycle, islice
 from typing import Any
 
 from linear_retry import events
+from linear_retry.scope import Partition
 from linear_retry.testing import Ended, EventLog, Place, Said
 from linear_retry.testing.guarantees.done import place_of
 from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup
@@ -84,6 +86,11 @@ class PlayedGroup(FakeGroup):
                 case Said(_, player.name, event):
                     said.append(event)
         return False
+
+    def standing_still(self, failing: Iterable[Partition]) -> list[str]:
+        """Nor what is done, though whoever held it was revoked before it could say so."""
+        self.untold.tell()
+        return super().standing_still(failing)
 
     def remove(self, player: Player) -> None:
         self.players.remove(player)
