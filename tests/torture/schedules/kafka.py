@@ -129,15 +129,25 @@ class PlayedKafka(FakeKafka):
         self._share()
 
     def require_brokers(self, timeout_s: float | None, *, blind: bool = False) -> None:
-        since_s = self.clock.now_s()
-        try:
+        with self._waiting():
             super().require_brokers(timeout_s, blind=blind)
-        finally:
-            self._waited(since_s)
+
+    def wait_for_brokers(self, at_most_s: float) -> None:
+        with self._waiting():
+            super().wait_for_brokers(at_most_s)
 
     def fence(self, consumer: FakeConsumer, *, rejoins: bool = False) -> None:
         """It hears of that in its next poll."""
         self._fenced.append((consumer, rejoins))
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """A call of librdkafka's does not return before a broker answers, or its time is up."""
+        since_s = self.clock.now_s()
+        try:
+            yield
+        finally:
+            self._waited(since_s)
 
     # -- what has befallen a member -----------------------------------------------------------
 

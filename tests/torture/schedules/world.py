@@ -281,7 +281,10 @@ class World:
             self.group.deal((0, 1, 2))
 
     def _waited(self, since_s: float) -> None:
-        """The one that acts has asked, and no broker has answered: for a second at most."""
+        """The one that acts has asked, and no broker has answered: for a second at most.
+
+        Or for 45, where what it asked was a commit: of the first offset ever, or at a revoke.
+        """
         if self._acting and not self._starting:  # who starts is none of these yet
             self.group.witness.away(self._acting[-1].name, since_s)
 
