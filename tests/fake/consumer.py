@@ -87,7 +87,7 @@ class FakeConsumer:
         return self.blind or self._fake.faults.brokers_down
 
     def has(self, partition: Partition) -> bool:
-        return partition in self._fetching.assigned
+        return partition in self.membership.held
 
     def fail(self, error: KafkaError) -> None:
         """The next poll returns this error as a message."""

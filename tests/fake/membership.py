@@ -59,6 +59,7 @@ class Membership:
         self.lives = 1
         self.is_out = True
         self._fetching = fetching
+        self._arriving: tuple[Partition, ...] = ()
         self._joined = False
         self._acted = False
         self._serving_loss = False
@@ -70,7 +71,7 @@ class Membership:
 
         What the group wanted before and has not been served is forgotten, but not what it took.
         """
-        held = tuple(self._fetching.assigned)
+        held = self.held
         taken = [change for change in self.changes if change.kind != "assign"]
         left = [item for item in held if not any(item in change.partitions for change in taken)]
         # In place: whoever serves them may be in the midst of it, in a commit's callback.
@@ -88,7 +89,7 @@ class Membership:
     def withdraw(self, kind: Kind, after: int, *, told: Kind | None = None) -> None:
         """Everything is taken, and nothing given. What waited to be served is forgotten."""
         self.changes.clear()
-        held = tuple(self._fetching.assigned)
+        held = self.held
         if held:
             self.changes.append(Change(kind, held, after, told))
         self.target = ()
@@ -97,6 +98,12 @@ class Membership:
         """A rebalance of no partition. With an eager assignment only where there is nothing."""
         if self.incremental or not (self._fetching.assigned or self.changes):
             self.changes.append(Change(kind, ()))
+
+    @property
+    def held(self) -> tuple[Partition, ...]:
+        """What it has, as the group sees it: what its callback is being given too."""
+        assigned = self._fetching.assigned
+        return (*assigned, *(item for item in self._arriving if item not in assigned))
 
     def is_lost(self) -> bool:
         """The group counts this member out, and the member does not know yet."""
@@ -111,6 +118,7 @@ class Membership:
         if change.kind == "assign":
             self.generation += 1
             self.is_out = False
+            self._arriving = change.partitions
         callback = self.callbacks.get(change.callback)
         if callback is None and change.callback == "lost":
             callback = self.callbacks.get("revoke")
@@ -126,6 +134,7 @@ class Membership:
                 self.is_out = True
             if not self._acted:
                 self._follow(change)
+            self._arriving = ()
 
     def leave(self, consumer: object) -> None:
         """`close`: everything is revoked; without an assignment nobody is called."""
