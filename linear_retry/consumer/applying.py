@@ -13,7 +13,6 @@ from linear_retry.consumer.committing import Committing
 from linear_retry.consumer.letters import (
     Abandoned,
     Acknowledged,
-    Answer,
     Letters,
     NotSent,
     resend_delay_s,
@@ -45,7 +44,6 @@ from linear_retry.decision import (
     Wait,
     classify,
     decide,
-    held_back_s,
 )
 from linear_retry.error_text import brief
 from linear_retry.errors import ExhaustedError, PermanentError, UsageError
@@ -106,7 +104,7 @@ class Applying:
             held.failures,
             choices.policy,
             choices.dice,
-            letters_in_a_row=self._in_a_row.count,
+            letters_in_a_row=self._in_a_row.count + self._letters_in_doubt(),
         )
         match decision:
             case Wait(delay_s):
@@ -127,20 +125,14 @@ class Applying:
         self._in_a_row.end()
 
     def bury(self, held: Held) -> None:
-        """Send its letter. The offset is stored after the acknowledgement, with no exception.
-
-        Where others have reached the limit while it could not be sent, it is held back too: all of
-        them waiting for the success of another would wait for ever, so it is attempted again.
-        """
+        """Send its letter. The offset is stored after the acknowledgement, with no exception."""
         letters, letter = self._letters, held.letter
         if letters is None or letter is None:
             raise AssertionError("buried without a dead-letter topic: a bug; please report it")
-        answer = self._send(held, letters, letter)
+        self._operating.begin(held)
+        answer = letters.send(held, letter)
         still_ours = self._parts.ownership.epoch_of(held.partition) == held.epoch
         match answer:
-            case None:
-                delay_s = held_back_s(self._choices.policy, self._choices.dice)
-                self._hold_back(replace(held, letter=None, sends=0), delay_s)
             case Acknowledged():
                 self._in_a_row.note(letter.reason)
                 said = dead_lettered(held, letter, letters.topic)
@@ -192,13 +184,11 @@ class Applying:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _send(self, held: Held, letters: Letters, letter: DeadLetter) -> Answer | None:
-        """None: it would be a letter too many, and is not there from an earlier sending either."""
-        is_one_too_many = self._choices.policy.holds_back(self._in_a_row.count)
-        if letter.reason != GIVEN_UP and is_one_too_many:
-            return letters.settled(held)
-        self._operating.begin(held)
-        return letters.send(held, letter)
+    def _letters_in_doubt(self) -> int:
+        """Those that were sent and not acknowledged: they may be there, and are sent once more."""
+        held = (circuit.held for _, circuit in self._parts.circuits)
+        letters = (each.letter for each in held if each is not None and each.sends)
+        return sum(letter is not None and letter.reason != GIVEN_UP for letter in letters)
 
     def _wait(self, held: Held, delay_s: float) -> None:
         opening = self._open(held, delay_s)

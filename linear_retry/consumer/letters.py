@@ -92,12 +92,6 @@ class Way(Protocol):
     def send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
         """Send it and wait for the answer. Raises what polling raises."""
 
-    def settled(self, held: Held) -> Answer | None:
-        """What became of an earlier sending, where it may have succeeded unheard; None: it did not.
-
-        Raises what polling raises.
-        """
-
     def failed(self) -> None:
         """No form of a letter went out: the next sending begins afresh."""
 
@@ -149,13 +143,6 @@ class Letters:
             self._partitions = None  # asked anew before the next: it may be another topic then
             self._way.failed()
         return answer
-
-    def settled(self, held: Held) -> Answer | None:
-        """Before its handler is called once more: is its letter there all the same?
-
-        None: it is not. Raises what polling raises.
-        """
-        return self._way.settled(held)
 
     def listen(self) -> None:
         """Let the producer tell what has piled up: errors, and late answers that nobody awaits."""

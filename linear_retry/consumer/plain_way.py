@@ -43,9 +43,6 @@ class PlainWay:
             return Abandoned()
         return Acknowledged() if sending.succeeded else unsent(sending)
 
-    def settled(self, held: Held) -> None:
-        """Never: a letter that is sent once more for want of an answer has the same id."""
-
     def failed(self) -> None:
         self._producer.renew()
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from linear_retry.consumer.circuits import Held
 from linear_retry.consumer.letters import Abandoned, Acknowledged, Answer, NotSent, TooLarge
@@ -24,8 +22,6 @@ from linear_retry.kafka.transactional_producer import (
     TransactionalProducer,
     Unfinished,
 )
-
-_A = TypeVar("_A", bound=Answer | TooLarge | None)
 
 _ABORT_WITHIN_S = 1.0
 _LOOK_AGAIN_S = 0.01
@@ -91,16 +87,15 @@ class TransactionalWay:
 
         Raises what polling raises, and `FencedError`.
         """
-        return self._answered(held, lambda: self._send(held, record))
-
-    def settled(self, held: Held) -> Answer | None:
-        """The group is asked where a commit of it is not known to have failed.
-
-        Raises what polling raises.
-        """
-        if not self._is_sealed(held):
-            return None
-        return self._answered(held, lambda: self._make_ready(held))
+        abandoned = True
+        try:
+            answer = self._send(held, record)
+            abandoned = isinstance(answer, Abandoned)
+        finally:
+            if abandoned and self._is_sealed(held):
+                # Nobody will ask what was committed: begin anew there, whatever it is.
+                self._steering.disown([held.partition], "left in the midst of a transaction")
+        return answer
 
     def failed(self) -> None:
         """Nothing to do: what is not committed is aborted already."""
@@ -116,18 +111,6 @@ class TransactionalWay:
         return False
 
     # -- one transaction -------------------------------------------------------------------
-
-    def _answered(self, held: Held, act: Callable[[], _A]) -> _A:
-        """What `act` says. Left without an answer, its partition must not stay sealed for ever."""
-        abandoned = True
-        try:
-            answer = act()
-            abandoned = isinstance(answer, Abandoned)
-        finally:
-            if abandoned and self._is_sealed(held):
-                # Nobody will ask what was committed: begin anew there, whatever it is.
-                self._steering.disown([held.partition], "left in the midst of a transaction")
-        return answer
 
     def _send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
         answer = self._make_ready(held) or self._transact(held, record)

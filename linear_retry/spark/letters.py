@@ -83,7 +83,8 @@ def letter_steps() -> Steps:
         ),
         (*handed_on, *raw, *(each.reading().alias(each.read) for each in SAID)),
         (
-            *(*handed_on, *read),
+            *handed_on,
+            *read,
             is_fine.alias("is fine"),
             F.when(is_wrong, problems).alias("our problems"),
             F.when(is_wrong, garbage).alias("our garbage"),

@@ -144,23 +144,43 @@ def test_in_every_scope_the_next_letter_is_held_back() -> None:
     assert [] == group.violations(finished=False)
 
 
-def test_a_letter_that_waits_to_be_sent_is_held_back_too() -> None:
-    """The limit was reached by another while this one could not be sent: it is attempted again."""
+def test_a_letter_in_doubt_counts() -> None:
+    """Not acknowledged, it may be there all the same: the others are held back behind it."""
     group = FakeGroup(partitions=2, scope="partition", letter_limit=1)
     group.produce(0, 1)
     refusing(group, 0)
-    group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
+    group.fake.faults.lose_report(lands=True)
     member = alone(group)
     turn_until(group, member, events.DeadLetterFailed)
     group.produce(1, 1)
     refusing(group, 0, partition=1)
+    turn_until(group, member, events.DeadLettered)
     turn_until(group, member, events.LimitReached)
-    (reached,) = said(member, events.LimitReached)
-    assert 0 == reached.partition
+    (letter,), (reached,) = said(member, events.DeadLettered), said(member, events.LimitReached)
+    assert (0, 1) == (letter.partition, reached.partition)
     group.dependency.refuses = set()
     group.finish()
-    assert [1] == [letter.partition for letter in said(member, events.DeadLettered)]
-    assert 2 == len(attempts_of(group, (0, 0)))
+    assert 1 == len(said(member, events.DeadLettered))
+    assert 2 == len(attempts_of(group, (1, 0)))
+    assert [] == group.violations()
+
+
+def test_what_an_operator_gave_up_counts_for_nothing_in_doubt_either() -> None:
+    """It says that the message is at fault, and nothing about those after it."""
+    group = FakeGroup(partitions=2, scope="partition", strategy=[1000], letter_limit=1)
+    group.produce(0, 1)
+    group.dependency.down = True
+    member = alone(group)
+    turn_until(group, member, events.CircuitOpened)
+    group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
+    member.assembly.requests.ask("give-up", (TOPIC, 0), 0)
+    turn_until(group, member, events.DeadLetterFailed)
+    group.dependency.down = False
+    group.produce(1, 1)
+    refusing(group, 0, partition=1)
+    group.finish()
+    assert {0, 1} == {letter.partition for letter in said(member, events.DeadLettered)}
+    assert [] == said(member, events.LimitReached)
     assert [] == group.violations()
 
 

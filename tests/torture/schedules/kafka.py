@@ -12,6 +12,7 @@ from linear_retry.scope import Partition
 from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
 from tests.fake.membership import Callback
+from tests.fake.producer import FakeProducer
 from tests.torture.schedules.schedule import State
 
 _TRANSACTIONAL = frozenset(
@@ -64,6 +65,10 @@ class PlayedKafka(FakeKafka):
         name = f"consumer-{len(self.consumers) + 1}"
         self.consumers.append(_PlayedConsumer(self, {**config, "on_commit": told}, name))
         return self.consumers[-1]
+
+    def producer(self, config: Mapping[str, Any]) -> FakeProducer:
+        self.producers.append(_PlayedProducer(self, config, f"producer-{len(self.producers) + 1}"))
+        return self.producers[-1]
 
     @contextmanager
     def inside(self, state: State) -> Iterator[None]:
@@ -129,11 +134,11 @@ class PlayedKafka(FakeKafka):
         self._share()
 
     def require_brokers(self, timeout_s: float | None, *, blind: bool = False) -> None:
-        with self._waiting():
+        with self.waiting():
             super().require_brokers(timeout_s, blind=blind)
 
     def wait_for_brokers(self, at_most_s: float) -> None:
-        with self._waiting():
+        with self.waiting():
             super().wait_for_brokers(at_most_s)
 
     def fence(self, consumer: FakeConsumer, *, rejoins: bool = False) -> None:
@@ -141,7 +146,7 @@ class PlayedKafka(FakeKafka):
         self._fenced.append((consumer, rejoins))
 
     @contextmanager
-    def _waiting(self) -> Iterator[None]:
+    def waiting(self) -> Iterator[None]:
         """A call of librdkafka's does not return before a broker answers, or its time is up."""
         since_s = self.clock.now_s()
         try:
@@ -254,3 +259,13 @@ class _PlayedConsumer(FakeConsumer):
         played = self._fake
         assert isinstance(played, PlayedKafka)
         return played
+
+
+class _PlayedProducer(FakeProducer):
+    """Nothing else is done while an answer is waited for, be its letter given up by then."""
+
+    def poll(self, timeout: float = -1) -> int:
+        played = self._fake
+        assert isinstance(played, PlayedKafka)
+        with played.waiting():
+            return super().poll(timeout)
