@@ -83,11 +83,12 @@ def ingest(
     Raises `ConfigurationError`, `BrokerError`, `UnknownTopicError` and `LakeError`. Needs a classic
     session, not one of Spark Connect, with the Kafka connector.
     """
-    sources = found(config, wanted(dead_letters, journal))
-    options = {**java_keys(config), "maxOffsetsPerTrigger": str(max_offsets)}
     into = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
     if not into.path:
         raise ConfigurationError(f"{lake!r} is no directory for a lake; name one of its own")
+    into.classic()
+    sources = found(config, wanted(dead_letters, journal))
+    options = {**java_keys(config), "maxOffsetsPerTrigger": str(max_offsets)}
     with ExitStack() as held:
         checks = []
         for source in sources:  # all of them, before the first is begun

@@ -40,16 +40,27 @@ class Lake:
     spark: SparkSession
     path: str
 
+    def classic(self) -> SparkSession:
+        """Its session. Raises `LakeError` for one of Spark Connect, which has no JVM to reach."""
+        if not isinstance(self.spark, SparkSession):
+            raise LakeError(
+                f"{self.path}: over Spark Connect a lake can be read, but neither written nor "
+                "replayed; use a classic session: local, of a cluster, or by spark-submit"
+            )
+        return self.spark
+
     def table(self, name: str) -> DataFrame:
         """What was ingested so far. Raises `LakeError` where that is nothing."""
         root = f"{self.path}/{name}"
         try:
-            return self.spark.read.option("basePath", root).parquet(root).drop("batch")
+            found = self.spark.read.option("basePath", root).parquet(root).drop("batch")
+            found.schema  # noqa: B018  (Spark Connect looks what is there when it is asked this)
         except AnalysisException as error:  # no such directory, or no file in it
             command = "ingest" if name in (DEAD_LETTERS, JOURNAL) else name
             raise LakeError(
                 f"{root}: nothing is there yet; run `linear-retry spark {command}` first"
             ) from error
+        return found
 
     def prepare(self, table: str, topic: str) -> None:
         """Make the directories. Raises `LakeError` where they cannot be written."""
@@ -67,7 +78,7 @@ class Lake:
         """
         place = f"{self.state(table, topic)}/lock"
         with self._telling(place, topic):
-            held = lock(self.spark._jvm, *self._at(place))
+            held = lock(self.classic()._jvm, *self._at(place))
 
         def renew() -> None:
             with self._telling(place, topic):
@@ -120,7 +131,7 @@ class Lake:
 
     def write(self, rows: DataFrame, place: str) -> None:
         """Write the rows as a directory of Parquet files, by date; what was there before goes."""
-        few = rows.coalesce(self.spark.sparkContext.defaultParallelism)
+        few = rows.coalesce(self.classic().sparkContext.defaultParallelism)
         few.write.mode("overwrite").partitionBy("date").option(
             "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
         ).parquet(place)
@@ -137,9 +148,10 @@ class Lake:
     # Hadoop's file systems, by way of the JVM: the lake may be in one that Python cannot reach.
 
     def _at(self, place: str) -> tuple[Any, Any]:
-        jvm: Any = self.spark._jvm
+        spark = self.classic()
+        jvm: Any = spark._jvm
         path = jvm.org.apache.hadoop.fs.Path(place)
-        return path.getFileSystem(self.spark._jsc.hadoopConfiguration()), path
+        return path.getFileSystem(spark._jsc.hadoopConfiguration()), path
 
     def _exists(self, place: str) -> bool:
         return bool(self._call(place, "exists"))

@@ -18,6 +18,7 @@ def outages(lake: Lake) -> dict[str, int]:
     Until it is written the old one stays. Killed in the instant between the two, there is none:
     call it again. Raises `LakeError` where no journal was ingested, or the lake cannot be written.
     """
+    lake.classic()
     found, counted = episodes(lake.table(JOURNAL)), Observation()
     at = F.timestamp_millis(F.coalesce("opened_at_ms", "last_at_ms"))
     dated = found.withColumn("date", date_of(at)).observe(

@@ -80,6 +80,7 @@ def replay(
     topics, and `LakeError`; and what those two raise. Nothing is sent then.
     """
     of = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
+    of.classic()
     with chosen(of, config, where) as these:
         if these.topic is None:
             return Replayed()

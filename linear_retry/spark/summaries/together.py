@@ -125,10 +125,11 @@ def _joined(by_error: list[DataFrame]) -> DataFrame:
     """By group and error: what became of its outages, and for what reasons it has letters."""
     both = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), by_error)
     # Where the lake has but one of the two tables, the other's columns are missing from both.
-    empty = {name: F.lit(None).cast("bigint") for name in _COUNTS if name not in both.columns}
+    missing = [name for name in _COUNTS if name not in both.columns]
+    empty = (F.lit(None).cast("bigint").alias(name) for name in missing)
     counts = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _COUNTS)
     return (
-        both.withColumns(empty)
+        both.select("*", *empty)
         .groupBy("group", "error")
         .agg(*counts, F.min("first_ms").alias("first_ms"), F.max("last_ms").alias("last_ms"))
         .orderBy(F.desc(reduce(add, map(F.col, _COUNTS))), "group", "error")
@@ -148,6 +149,7 @@ def _small(rows: DataFrame) -> pd.DataFrame:
     whole = {name: "Int64" for name, kind in rows.dtypes if kind in ("int", "bigint")}
     # Else a column of whole numbers would become fractions where one of them is missing.
     table: pd.DataFrame = rows.limit(MOST_ROWS).toPandas()
+    table.attrs.clear()  # Spark Connect's own figures, which no file can hold
     return table.astype(whole)
 
 
