@@ -125,14 +125,16 @@ class Lake:
         # Both are there where a rename is a copy, as in object stores, and was cut short.
         if self._exists(target) and not self._exists(unfinished):
             return False
-        self.write(rows, unfinished)
+        self.write(rows.coalesce(self.classic().sparkContext.defaultParallelism), unfinished)
         self.publish(unfinished, target)
         return True
 
     def write(self, rows: DataFrame, place: str) -> None:
-        """Write the rows as a directory of Parquet files, by date; what was there before goes."""
-        few = rows.coalesce(self.classic().sparkContext.defaultParallelism)
-        few.write.mode("overwrite").partitionBy("date").option(
+        """Write the rows as a directory of Parquet files, by date; what was there before goes.
+
+        Of each date there are as many files as tasks have rows of it.
+        """
+        rows.write.mode("overwrite").partitionBy("date").option(
             "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
         ).parquet(place)
 

@@ -24,10 +24,9 @@ def outages(lake: Lake) -> dict[str, int]:
     dated = found.withColumn("date", date_of(at)).observe(
         counted, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS)
     )
-    # Without a shuffle in between, the few tasks that write would find the episodes too: each would
-    # do what many are for, and keep the memory of all of these until its end.
-    few = dated.hint("rebalance", "date")
+    # A shuffle, and no `coalesce`: that would have the few tasks that write find the episodes too,
+    # and keep the memory of all of these until their end.
     unfinished = f"{lake.path}/_unfinished/{OUTAGES}"
-    lake.write(few, unfinished)
+    lake.write(dated.hint("rebalance", "date"), unfinished)
     lake.publish(unfinished, f"{lake.path}/{OUTAGES}")
     return dict(counted.get)
