@@ -132,10 +132,9 @@ def test_a_refusal_comes_when_it_is_a_member_again(protocol: Protocol) -> None:
     member = group.members[0]
     group.fake.faults.commit_answer_s = 3.0
     group.fake.faults.commits_land_late = True
-    group.fake.faults.fail_commit(KafkaError.UNKNOWN_MEMBER_ID)
     group.turn(3)
     group.fake.throw_out(member.consumer)
-    until(group, lambda: not group.fake.faults.left())
+    until(group, lambda: bool(said(member, events.CommitFailed)))
     group.fake.faults.commit_answer_s = 0.0
     ends_well(group)
     assert 1 == len(said(member, events.CommitFailed))

@@ -52,7 +52,8 @@ class Commits:
             self._fake.clock.at(_RETRY_S, lambda: answer(self._retried(items, generation)))
             return
         landed: list[Answer] = []
-        self._under_way.append(lambda: landed.append(self._store(items)))
+        life = self._membership.lives
+        self._under_way.append(lambda: landed.append(self._store(items, life)))
         if not self._fake.faults.commits_land_late:
             self.land()
 
@@ -78,22 +79,27 @@ class Commits:
             return KafkaError(KafkaError.ILLEGAL_GENERATION, "Commit failed: Broker"), items
         return self._store(items)
 
-    def _store(self, items: list[TopicPartition]) -> Answer:
-        error = self.fatal or self._fenced_off(items)
+    def _store(self, items: list[TopicPartition], life: int | None = None) -> Answer:
+        """`life` is that of the member which has sent it, where it comes late."""
+        error = self.fatal or self._fenced_off(items, life)
         if error is None and self._sees_no_broker():
             text = "Commit failed: Local: Broker transport failure"
             error = KafkaError(KafkaError._TRANSPORT, text)
         return (error, items) if error is not None else _taken(self._fake, self._group, items)
 
-    def _fenced_off(self, items: list[TopicPartition]) -> KafkaError | None:
-        """A member that the group counts out is refused, whatever its client has told it."""
+    def _fenced_off(self, items: list[TopicPartition], life: int | None) -> KafkaError | None:
+        """A member that the group counts out is refused, whatever its client has told it.
+
+        And for what it has sent by then, though it is in again: under another id.
+        """
+        unknown = KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "Commit failed: Broker: Unknown member")
+        if life not in (None, self._membership.lives):
+            return unknown
         if not self._membership.is_lost():
             return None
         keys = [(item.topic, item.partition) for item in items]
         untaken = self._membership.taken_by_others.isdisjoint(keys)
-        if self._fake.faults.zombies_commit and untaken:
-            return None
-        return KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "Commit failed: Broker: Unknown member")
+        return None if self._fake.faults.zombies_commit and untaken else unknown
 
 
 def offsets_of(
