@@ -524,6 +524,10 @@ def test_letters_that_are_found_after_a_death_are_in_no_row() -> None:
     assert 1 == len(broken(log, [LettersWithinLimit(1)]))
 
 
+# Of another partition, and nobody answered for a while.
+_BURIED = [*attempt(0.5, 0, P1, "failed"), Away(9, "one", 8), letter(9, 0, 1, P1)]
+
+
 @pytest.mark.parametrize(
     ("log", "late"),
     [
@@ -533,6 +537,9 @@ def test_letters_that_are_found_after_a_death_are_in_no_row() -> None:
         ([opened(0, 0), begun(0.5, 0, P1), *attempt(9, 0, P1)[1:], begun(9.5, 0)], 1),
         ([opened(0, 0), Away(9, "one", 0.5), begun(9, 0)], 0),
         ([opened(0, 0), Away(9, "one", 1.5), begun(9, 0)], 1),
+        ([opened(0, 0), Away(3, "one", 2), Away(9, "one", 4), begun(9, 0)], 1),
+        ([opened(0, 0), *_BURIED[:-1], begun(9, 0)], 1),
+        ([opened(0, 0), *_BURIED, begun(9, 0)], 0),
         ([opened(0, 0), Kept(9, "one", 1, 1), begun(9, 0)], 1),
         ([opened(0, 0), revoked(0.5, P0), begun(9, 0)], 0),
         ([unsent(0, 0), begun(9, 0)], 0),

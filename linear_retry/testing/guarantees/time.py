@@ -130,22 +130,28 @@ class NothingLate(Guarantee):
         self._late_s = late_s
         self._open: dict[str, dict[Scope, _Open]] = defaultdict(dict)
         self._before_s: dict[str, float] = {}
+        # Until it is known whether a letter was in progress.
+        self._doing_nothing: dict[str, list[tuple[float, float]]] = defaultdict(list)
 
     def feed(self, entry: Entry) -> None:
         member = entry.member
+        stretches = self._doing_nothing[member]
         before_s = self._before_s.get(member, entry.at_s)
         match entry:
             case Begun(at_s):
-                self._idle(member, before_s, at_s)
+                for stretch in (*stretches, (before_s, at_s)):
+                    self._idle(member, *stretch)
                 self._begun(entry)
             case Away(_, _, since_s):
-                self._idle(member, before_s, since_s)
+                stretches.append((before_s, since_s))
             case Said():
                 self._hear(entry)
             case Ended():
                 pass
             case _:
                 return  # written by who watches: the member has not moved
+        if not isinstance(entry, Away):
+            stretches.clear()
         self._before_s[member] = entry.at_s
 
     def _begun(self, entry: Begun) -> None:
