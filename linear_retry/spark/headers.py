@@ -27,7 +27,8 @@ def content(name: str) -> Column:
     A map of all headers would be shorter, but raises where a name comes twice. `filter`, whose
     lambda Spark interprets for each header of each record, took most of an ingest.
     """
-    return F.get(F.col("contents"), F.array_position(F.col("names"), name).cast("int") - 1)
+    # As SQL, here and below: by its API, Python takes a second to make all columns of a table.
+    return F.expr(f"get(contents, cast(array_position(names, '{name}') AS int) - 1)")
 
 
 def present(*values: Column) -> Column:
@@ -94,28 +95,27 @@ class Said:
         number = whole_number(raw)
         return F.when(number.between(*self.bounds), number)
 
-    def is_fine(self) -> Column:
-        """Whether nothing is wrong with it."""
-        is_read = F.col(f"`{self.read}`").isNotNull()
-        return is_read | F.col(f"`{self.raw}`").isNull() if self._is_optional else is_read
+    @property
+    def is_fine(self) -> str:
+        """Whether nothing is wrong with it, in SQL."""
+        is_read = f"`{self.read}` IS NOT NULL"
+        return f"({is_read} OR `{self.raw}` IS NULL)" if self._is_optional else f"({is_read})"
 
-    def problem(self) -> Column:
-        """What is wrong with it, as text; NULL where nothing is."""
-        raw = F.col(f"`{self.raw}`")
-        wrong = F.when(raw.isNull(), F.lit(f"{self.header} is missing")).otherwise(
-            F.lit(f"{self.header} is garbled")
-        )
-        return F.when(~self.is_fine(), wrong)
+    @property
+    def problem(self) -> str:
+        """What is wrong with it, as text; NULL where nothing is. In SQL."""
+        wrong = f"if(`{self.raw}` IS NULL, '{self.header} is missing', '{self.header} is garbled')"
+        return f"if({self.is_fine}, NULL, {wrong})"
 
     def value(self) -> Column:
         read = F.col(f"`{self.read}`")
         return read if self.default is None else F.coalesce(read, F.lit(self.default))
 
-    def garbled(self) -> Column:
-        """Name and bytes where they say nothing, else NULL."""
-        raw = F.col(f"`{self.raw}`")
-        kept = F.struct(F.lit(self.header).alias("name"), raw.alias("value"))
-        return F.when(raw.isNotNull() & ~self.is_fine(), kept)
+    @property
+    def garbled(self) -> str:
+        """Name and bytes where they say nothing, else NULL. In SQL."""
+        kept = f"named_struct('name', '{self.header}', 'value', `{self.raw}`)"
+        return f"if({self.is_fine} OR `{self.raw}` IS NULL, NULL, {kept})"
 
     @property
     def _is_optional(self) -> bool:

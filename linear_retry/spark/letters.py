@@ -7,7 +7,7 @@ a bug. Nothing in a record makes the job fail.
 from __future__ import annotations
 
 from functools import reduce
-from operator import and_, or_
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
@@ -69,10 +69,10 @@ def letter_steps() -> Steps:
     is_ours = F.col("written by") == OURS
     raw = [F.col(f"`{each.raw}`") for each in SAID]
     read = [F.col(f"`{each.read}`") for each in SAID]
-    is_fine = is_ours & reduce(and_, (each.is_fine() for each in SAID))
+    is_fine = is_ours & F.expr(" AND ".join(each.is_fine for each in SAID))
     is_wrong = is_ours & ~is_fine
-    problems = present(*(each.problem() for each in SAID))
-    garbage = present(*(each.garbled() for each in SAID))
+    problems = present(*(F.expr(each.problem) for each in SAID))
+    garbage = present(*(F.expr(each.garbled) for each in SAID))
     handed_on = (*_RECORD, "written by", "foreign")
     return (
         (*_RECORD, names, contents, _last_format(names).alias("written by")),
