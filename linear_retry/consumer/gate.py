@@ -130,7 +130,7 @@ class Gate:
         Unless something before it is in memory still: that comes first.
         """
         parts = self._parts
-        if any(partition_of(message) == partition for message in parts.reading.ahead):
+        if parts.reading.remembers(partition):
             parts.offsets.anchored(partition)
         else:
             parts.offsets.start_at(partition, offset)

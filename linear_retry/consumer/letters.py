@@ -129,14 +129,11 @@ class Letters:
         if not self._topic_is_there():
             return NotSent(f"the topic {self.topic} does not exist; create it")
         self._unanswered = held, letter
-        answer: Answer = NotSent("no form of it was small enough")
-        references = self._oversized == "reference"
-        for form in forms(letter, read(held.message), references=references):
-            sent = self._way.send(held, addressed(form, self._partitions or 0))
-            if not isinstance(sent, TooLarge):
-                answer = sent
-                break
-            answer = NotSent(sent.error)
+        self._parts.reading.in_hand = held.partition
+        try:
+            answer = self._some_form(held, letter)
+        finally:
+            self._parts.reading.in_hand = None
         if not isinstance(answer, Abandoned):
             self._unanswered = None
         if isinstance(answer, NotSent):
@@ -157,6 +154,17 @@ class Letters:
             self._parts.emit(dead_lettered(*self._unanswered, self.topic))
 
     # -- inside ----------------------------------------------------------------------------
+
+    def _some_form(self, held: Held, letter: DeadLetter) -> Answer:
+        """What became of the first form that is not too large."""
+        answer = NotSent("no form of it was small enough")
+        references = self._oversized == "reference"
+        for form in forms(letter, read(held.message), references=references):
+            sent = self._way.send(held, addressed(form, self._partitions or 0))
+            if not isinstance(sent, TooLarge):
+                return sent
+            answer = NotSent(sent.error)
+        return answer
 
     def _topic_is_there(self) -> bool:
         """After a failure: look again, with the consumer's handle, which creates no topic."""

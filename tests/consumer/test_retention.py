@@ -78,3 +78,25 @@ def test_another_fails_right_after_the_loss(protocol: Protocol, reset: Reset) ->
     group.finish()
     assert [] == group.violations()
     assert 1 == len(said(member, events.DataLost))
+
+
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+def test_all_is_removed_while_a_letter_is_awaited(protocol: Protocol) -> None:
+    """Nothing behind the message is committed before its letter is there. The bug: the end of the
+    partition was, heard in between: a crash then would have lost the letter, with nobody told."""
+    group = FakeGroup(protocol=protocol, partitions=1)
+    group.produce(0, 10)
+    group.dependency.refuses = {(0, 0)}
+    group.fake.faults.delivery_s = 10.0
+    member = group.join()
+    group.share([0])
+    committed: list[int | None] = []
+    clock = group.fake.clock
+    clock.at(0.1, lambda: group.fake.delete_records(TOPIC, 0, 10))
+    clock.at(9, lambda: committed.append(group.fake.group(GROUP).get((TOPIC, 0))))
+    turn_until(group, lambda: said(member, events.DeadLettered))
+    assert 1 == len(said(member, events.DataLost))
+    assert [0] == committed
+    group.produce(0, 3)
+    group.finish()
+    assert [] == group.violations()
