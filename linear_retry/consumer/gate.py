@@ -47,7 +47,7 @@ class Gate:
         """
         parts = self._parts
         if self._unexplained is not None and not any(map(is_about_client, arrivals)):
-            self._raise_if_never_explained(*self._unexplained)
+            self._raise_if_unexplained(*self._unexplained)
         self._beginnings.look()
         # The usual case must cost next to nothing: nothing is open, and nobody here awaits a
         # first message.
@@ -211,13 +211,13 @@ class Gate:
         """They were the old client's."""
         self._unexplained = self.useless = None
 
-    def _raise_if_never_explained(self, error: KafkaError, since_s: float) -> None:
+    def _raise_if_unexplained(self, error: KafkaError, since_s: float) -> None:
         """A commit's answer says of a fatal error only that it is one; a poll then says which.
 
         That is waited for, with nothing handled meanwhile, or a member that was fenced would be
         told to be started anew.
         """
-        if self._parts.clock.now_s() >= since_s + _REASON_WITHIN_S:
+        if self.useless is None and self._parts.clock.now_s() >= since_s + _REASON_WITHIN_S:
             raise_if_hopeless(error)
 
 
