@@ -130,8 +130,10 @@ class Gate:
         Unless something before it is in memory still: that comes first.
         """
         parts = self._parts
-        if parts.reading.remembers(partition):
+        last = parts.reading.last_of(partition)
+        if last is not None:
             parts.offsets.anchored(partition)
+            parts.offsets.note_gone(partition, last + 1, offset)
         else:
             parts.offsets.start_at(partition, offset)
 

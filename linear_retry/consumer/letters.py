@@ -129,7 +129,7 @@ class Letters:
         if not self._topic_is_there():
             return NotSent(f"the topic {self.topic} does not exist; create it")
         self._unanswered = held, letter
-        self._parts.reading.in_hand = held.partition
+        self._parts.reading.in_hand = held.partition, held.offset
         try:
             answer = self._some_form(held, letter)
         finally:

@@ -22,6 +22,7 @@ class _Position:
     anchored: bool = True
     sealed: bool = False
     tail: tuple[int, int] = (0, 0)
+    gone: tuple[int, int] | None = None
 
 
 class Offsets:
@@ -138,6 +139,7 @@ class Offsets:
         position.committed = None
         position.reset_to = None
         position.tail = (0, 0)
+        position.gone = None
 
     def reset(self, partition: Partition, to: int, *, anchored: bool) -> None:
         """`auto.offset.reset` says where it goes on, and the next offset to come is believed.
@@ -152,13 +154,21 @@ class Offsets:
         """The group's first offset is committed."""
         self._positions[partition].anchored = True
 
+    def note_gone(self, partition: Partition, start: int, end: int) -> None:
+        """From `start` to `end` all is lost, and counts as done once what is before it is."""
+        self._positions[partition].gone = start, end
+
     def done(self, next_offsets: Mapping[Partition, int]) -> None:
         """Everything before these is handled, dead-lettered or skipped."""
         for partition, next_offset in next_offsets.items():
             position = self._positions.get(partition)
-            if position is not None:
-                position.next_offset = next_offset
-                position.doubted = None
+            if position is None:
+                continue
+            position.next_offset = next_offset
+            position.doubted = None
+            if position.gone is not None and next_offset >= position.gone[0]:
+                position.next_offset = max(next_offset, position.gone[1])
+                position.gone = None
 
     def note_tail(self, partition: Partition, start: int, end: int) -> None:
         """From `start` to `end` there is no message: transaction markers, or what was aborted."""

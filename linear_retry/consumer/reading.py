@@ -30,8 +30,8 @@ class Reading:
     `dry`: librdkafka had nothing more in its queue, so what is silent has nothing in there either.
     `deadline_s` is when the loop has to poll again, whatever is still to be handled: a handler's
     speed so far promises nothing. `overslept`: the machine has slept past the session timeout
-    inside the last poll. `in_hand`: whose letter is awaited, with polls in between: its message is
-    neither ahead nor done.
+    inside the last poll. `in_hand`: the message, by partition and offset, whose letter is awaited
+    with polls in between: it is neither ahead nor done.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Reading:
         self._batch_size = 1
         self._suspended_s = clock.suspended_s()
         self.ahead: list[Message] = []
-        self.in_hand: Partition | None = None
+        self.in_hand: tuple[Partition, int] | None = None
         self.torn = False
         self.dry = False
         self.overslept = False
@@ -75,11 +75,11 @@ class Reading:
         slept_s = self._clock.suspended_s() - self._suspended_s
         return now_s > self.overruns_at_s or slept_s > self._session_timeout_s
 
-    def remembers(self, partition: Partition) -> bool:
-        """Whether a message of it is in memory, and not done."""
-        return partition == self.in_hand or any(
-            partition_of(message) == partition for message in self.ahead
-        )
+    def last_of(self, partition: Partition) -> int | None:
+        """The offset of its last message that is in memory, and not done; None: there is none."""
+        ahead = [(partition_of(message), message.offset() or 0) for message in self.ahead]
+        known = ahead if self.in_hand is None else [self.in_hand, *ahead]
+        return max((offset for key, offset in known if key == partition), default=None)
 
     # -- commands --------------------------------------------------------------------------
 

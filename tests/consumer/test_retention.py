@@ -100,3 +100,26 @@ def test_all_is_removed_while_a_letter_is_awaited(protocol: Protocol) -> None:
     group.produce(0, 3)
     group.finish()
     assert [] == group.violations()
+
+
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+def test_the_end_is_heard_before_all_is_done(protocol: Protocol) -> None:
+    """Of what is in memory, that is: behind it nothing is left, and the end is committed once it
+    is done. It was not, and the next owner told of the same loss once more."""
+    group = FakeGroup(protocol=protocol, partitions=1)
+    group.produce(0, 20)
+    member = group.join()
+    group.share([0])
+    ahead: list[int] = []
+
+    def slow(_: float) -> None:
+        ahead.append(len(member.assembly.parts.reading.ahead))
+        if len(ahead) > 1:
+            group.fake.delete_records(TOPIC, 0, 20)
+            group.fake.clock.advance(1.5)  # so that it polls after each of them
+
+    group.dependency.advance = slow
+    turn_until(group, lambda: 20 == group.fake.group(GROUP).get((TOPIC, 0)))
+    assert max(ahead) > 1
+    assert 1 == len(said(member, events.DataLost))
+    assert [] == group.violations()
