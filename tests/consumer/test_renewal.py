@@ -238,10 +238,8 @@ def test_the_handler_was_too_slow_while_the_brokers_were_away(
             wait_until(lambda: b"next" in handled, "it has gone on", detail=lambda: str(happened))
             consumer.stop()
             running.join(30)
-    # With so short an interval a busy machine may be too slow for it once more.
-    assert [b"slow", b"slow"] == handled[:2]
-    assert [b"slow", b"next"] == list(dict.fromkeys(handled))
-    assert _said(happened, events.ClientRenewed)
+    assert [b"slow", b"slow", b"next"] == handled
+    assert 1 == len(_said(happened, events.ClientRenewed))
 
 
 def _impatient(kafka: EmbeddedKafka, listener: events.Listener) -> LinearConsumer:

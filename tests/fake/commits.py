@@ -43,7 +43,7 @@ class Commits:
         """Sent and answered; with the brokers down it blocks first."""
         self.land()
         self._fake.wait_for_brokers(self._fake.faults.commit_blocks_s)
-        return self._store(items)
+        return self._store(items, self._membership.lives)
 
     def later(self, items: list[TopicPartition], answer: Callable[[Answer], object]) -> None:
         """Sent; `answer` is called when the broker's has come."""
@@ -77,23 +77,23 @@ class Commits:
     def _retried(self, items: list[TopicPartition], generation: int) -> Answer:
         if self._membership.generation != generation:
             return KafkaError(KafkaError.ILLEGAL_GENERATION, "Commit failed: Broker"), items
-        return self._store(items)
+        return self._store(items, self._membership.lives)
 
-    def _store(self, items: list[TopicPartition], life: int | None = None) -> Answer:
-        """`life` is that of the member which has sent it, where it comes late."""
+    def _store(self, items: list[TopicPartition], life: int) -> Answer:
+        """`life` is that of the member which has sent it."""
         error = self.fatal or self._fenced_off(items, life)
         if error is None and self._sees_no_broker():
             text = "Commit failed: Local: Broker transport failure"
             error = KafkaError(KafkaError._TRANSPORT, text)
         return (error, items) if error is not None else _taken(self._fake, self._group, items)
 
-    def _fenced_off(self, items: list[TopicPartition], life: int | None) -> KafkaError | None:
+    def _fenced_off(self, items: list[TopicPartition], life: int) -> KafkaError | None:
         """A member that the group counts out is refused, whatever its client has told it.
 
         And for what it has sent by then, though it is in again: under another id.
         """
         unknown = KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "Commit failed: Broker: Unknown member")
-        if life not in (None, self._membership.lives):
+        if life != self._membership.lives:
             return unknown
         if not self._membership.is_lost():
             return None

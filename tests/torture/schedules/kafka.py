@@ -148,7 +148,7 @@ class PlayedKafka(FakeKafka):
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """A call of librdkafka's does not return before a broker answers, or its time is up."""
+        """Meanwhile the one that acts can do nothing: it stands still, or waits for a broker."""
         since_s = self.clock.now_s()
         try:
             yield

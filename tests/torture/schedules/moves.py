@@ -79,15 +79,15 @@ def slow(world: World, takes_s: float) -> None:
 
 @MOVES.add(weight=2, seconds=(0.1, 1.0, 7.0, 70.0))
 def time_passes(world: World, seconds: float) -> None:
-    with world.group.witness.disturbing("time passes"):
-        world.stall(seconds)
+    with world.group.witness.disturbing("time passes"), world.fake.waiting():
+        world.group.fake.clock.advance(seconds)
 
 
 @MOVES.add()
 def too_long(world: World) -> None:
     """Past max.poll.interval.ms."""
-    with world.group.witness.disturbing("too much time passes"):
-        world.stall(301.0)
+    with world.group.witness.disturbing("too much time passes"), world.fake.waiting():
+        world.group.fake.clock.advance(301.0)
 
 
 @MOVES.add(seconds=(1.0, 60.0))

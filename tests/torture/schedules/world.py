@@ -280,12 +280,6 @@ class World:
         if not self._starting:
             self.group.deal((0, 1, 2))
 
-    def stall(self, seconds: float) -> None:
-        """Where something strikes inside a member, it could do nothing meanwhile."""
-        since_s = self.fake.clock.now_s()
-        self.fake.clock.advance(seconds)
-        self._waited(since_s)
-
     def _waited(self, since_s: float) -> None:
         """The one that acts has asked, and no broker has answered: for a second at most.
 
