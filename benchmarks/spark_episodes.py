@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +21,7 @@ from benchmarks.on_spark import (
     shuffled_bytes,
 )
 from benchmarks.scale import Scale
-from linear_retry.demo.fleet import FLEET, Calendar, Week
+from linear_retry.demo.fleet import FLEET, Calendar, Service, Week
 from linear_retry.demo.fleet_lives import said
 from linear_retry.spark import JOURNAL, OUTAGES, Lake, outages
 from linear_retry.spark.entries import entries
@@ -88,10 +88,15 @@ def make(lakes: list[tuple[str, int, bool]]) -> None:
 
 
 def fill(
-    spark: SparkSession, lake: str, events: int, *, is_of_one: bool = False, weeks: int = _WEEKS
+    spark: SparkSession,
+    lake: str,
+    events: int,
+    *,
+    is_of_one: bool = False,
+    fleet: Sequence[Service] = FLEET,
 ) -> None:
     """The entries of a few weeks of the model's fleet, and as many copies of them as it takes."""
-    known = entries(_records(spark, weeks)).cache()
+    known = entries(_records(spark, fleet)).cache()
     copies = -(-events // known.count())
     copy = F.col("copy").cast("string")
     many = known.crossJoin(spark.range(copies).withColumnRenamed("id", "copy")).limit(events)
@@ -106,12 +111,12 @@ def fill(
     known.unpersist()
 
 
-def _records(spark: SparkSession, weeks: int) -> DataFrame:
+def _records(spark: SparkSession, fleet: Sequence[Service]) -> DataFrame:
     """Of each seed a week of all that is not real; the seed in place of the partition."""
     rows = [
         (record.topic, seed, number, None, record.value)
-        for seed in range(weeks)
-        for service in FLEET
+        for seed in range(_WEEKS)
+        for service in fleet
         for number, record in enumerate(
             said(service, Calendar.of(service, _WEEK, seed), _WEEK, seed, "dlq").journal("journal")
         )
