@@ -7,22 +7,22 @@ added there is read here too.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.events import CloseOutcome, Event
 from linear_retry.journal_entry import VERSION
 from linear_retry.scope import Partition, Scope
 from linear_retry.spark.records import date_of, moment, moment_of_ms
+from linear_retry.spark.sql import array, columns, present, struct, surely, texts, when
 from linear_retry.spark.steps import Steps, table
 
 _TEXT, _WHOLE = "STRING", "BIGINT"
-_EVENT_ID = r"(?s)\A(.+)/([0-9]{1,19})\z"
+_EVENT_ID = "(?s)^(.+)/([0-9]{1,19})(?!.)"
 _RENAMED = {
     # The record's own place has these names already.
     **{name: f"message_{name}" for name in ("topic", "partition", "offset")},
@@ -30,57 +30,52 @@ _RENAMED = {
 }
 _PARTITIONS = "array<struct<topic:string,partition:bigint>>"
 
-_ENTRY = "entry"
+
+def _get(path: str, kind: str) -> str:
+    return f"try_variant_get(entry, '{path}', '{kind}')"
 
 
-def _type(path: str) -> Column:
+def _type(path: str) -> str:
     """The type of what is there, as Spark names it; `VOID` for null, NULL where nothing is."""
-    return F.schema_of_variant(F.try_variant_get(_ENTRY, path, "variant"))
+    return f"schema_of_variant({_get(path, 'variant')})"
 
 
-def _is(*types: str) -> Callable[[str], Column]:
-    return lambda path: F.coalesce(_type(path).isin(*types), F.lit(False))
+def _is(*types: str) -> Callable[[str], str]:
+    return lambda path: surely(f"{_type(path)} IN ({texts(types)})")
 
 
-def _is_number(path: str) -> Column:
-    return F.coalesce(_type(path).rlike(r"\A(BIGINT|DOUBLE|FLOAT|DECIMAL)"), F.lit(False))
+def _is_number(path: str) -> str:
+    return surely(f"rlike({_type(path)}, '^(BIGINT|DOUBLE|FLOAT|DECIMAL)')")
 
 
-def _is_outcome(path: str) -> Column:
-    found = F.try_variant_get(_ENTRY, path, "string")
-    return _is(_TEXT)(path) & F.coalesce(found.isin(*get_args(CloseOutcome)), F.lit(False))
+def _is_outcome(path: str) -> str:
+    found = f"{_get(path, 'string')} IN ({texts(get_args(CloseOutcome))})"
+    return f"({_is(_TEXT)(path)} AND {surely(found)})"
 
 
-def _is_scope(path: str) -> Column:
+def _is_scope(path: str) -> str:
     topic, number = f"{path}.topic", f"{path}.partition"
-    is_all = _is("VOID")(topic) & _is("VOID")(number)
-    return is_all | (_is(_TEXT)(topic) & _is(_WHOLE, "VOID")(number))
+    is_all = f"{_is('VOID')(topic)} AND {_is('VOID')(number)}"
+    return f"({is_all} OR {_is(_TEXT)(topic)} AND {_is(_WHOLE, 'VOID')(number)})"
 
 
-def _is_optional(path: str) -> Column:
-    return F.coalesce(_type(path).isin(_WHOLE, "VOID"), F.lit(True))
+def _is_optional(path: str) -> str:
+    return f"coalesce({_type(path)} IN ({texts((_WHOLE, 'VOID'))}), true)"
 
 
-def _are_partitions(path: str) -> Column:
-    return _all_there(
-        F.try_variant_get(_ENTRY, path, _PARTITIONS),
-        lambda each: each.getField("topic").isNotNull() & each.getField("partition").isNotNull(),
-    )
+def _are_partitions(path: str) -> str:
+    is_there = "each.topic IS NOT NULL AND each.partition IS NOT NULL"
+    return surely(f"forall({_get(path, _PARTITIONS)}, each -> {is_there})")
 
 
-def _are_texts(path: str) -> Column:
-    found = F.try_variant_get(_ENTRY, path, "array<string>")
-    return _all_there(found, lambda each: each.isNotNull())
-
-
-def _all_there(found: Column, is_there: Callable[[Column], Column]) -> Column:
-    return F.coalesce(F.forall(found, is_there), F.lit(False))
+def _are_texts(path: str) -> str:
+    return surely(f"forall({_get(path, 'array<string>')}, each -> each IS NOT NULL)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Type:
     sql: str
-    is_right: Callable[[str], Column]
+    is_right: Callable[[str], str]
 
 
 _TYPES: dict[Any, _Type] = {
@@ -107,6 +102,7 @@ def _fields() -> dict[tuple[str, Any], list[str]]:
 
 
 _FIELDS = _fields()
+_SEQUENCE = f"try_cast(regexp_extract(event_id, '{_EVENT_ID}', 2) AS bigint)"
 _COMMON = (("at_ms", int), ("group", str), ("member", str))
 
 
@@ -117,103 +113,83 @@ def entries(records: DataFrame) -> DataFrame:
 
 def entry_steps() -> Steps:
     """What makes that table."""
-    text = F.try_validate_utf8(F.col("value").cast("string"))
+    entry = "try_parse_json(try_validate_utf8(cast(value AS string))) AS entry"
     return (
-        (
-            *("topic", "partition", "offset", "timestamp", "value"),
-            F.try_parse_json(text).alias(_ENTRY),
-        ),
-        (
+        columns("topic", "partition", "offset", "timestamp", "value", entry),
+        columns(
             "*",
-            F.try_variant_get(_ENTRY, "$.event", "string").alias("event"),
-            F.try_variant_get(_ENTRY, "$.event_id", "string").alias("event_id"),
+            f"{_get('$.event', 'string')} AS event",
+            f"{_get('$.event_id', 'string')} AS event_id",
         ),
-        ("*", _problems().alias("found")),
-        tuple(_columns()),
+        columns("*", f"{_problems()} AS found"),
+        _columns(),
     )
 
 
-def _problems() -> Column:
-    version = F.try_variant_get(_ENTRY, "$.v", "bigint")
-    is_known = _is(_WHOLE)("$.v") & (version == VERSION)
-    wrong = [
-        F.when(~_type_is_right(name, hint), F.lit(f"{name} is wrong")) for name, hint in _COMMON
-    ]
-    wrong.append(
-        F.when(
-            ~(_is(_TEXT)("$.event_id") & F.coalesce(_sequence().isNotNull(), F.lit(False))),
-            F.lit("event_id is wrong"),
-        )
-    )
-    wrong += [
-        F.when(F.col("event").isin(*kinds) & ~_type_is_right(name, hint), F.lit(f"{name} is wrong"))
-        for (name, hint), kinds in _FIELDS.items()
-    ]
+def _problems() -> str:
+    version = f"{_is(_WHOLE)('$.v')} AND {_get('$.v', 'bigint')} = {VERSION}"
     kinds = sorted({kind for each in _FIELDS.values() for kind in each})
-    said = F.coalesce(F.try_variant_get(_ENTRY, "$.v", "string"), F.lit("missing"))
-    newer = F.concat(F.lit("v is "), said, F.lit(f", and {VERSION} is known here"))
-    return (
-        F.when(~F.coalesce(_type("$").startswith("OBJECT"), F.lit(False)), _one("no JSON object"))
-        .when(
-            ~is_known,
-            F.array(newer),
-        )
-        .when(~F.coalesce(F.col("event").isin(*kinds), F.lit(False)), _one("event is not known"))
-        .otherwise(F.array_compact(F.array(*wrong)))
+    newer = (
+        f"concat('v is ', coalesce({_get('$.v', 'string')}, 'missing'), "
+        f"', and {VERSION} is known here')"
     )
+    return f"""CASE
+        WHEN NOT {surely(f"startswith({_type('$')}, 'OBJECT')")} THEN array('no JSON object')
+        WHEN NOT ({version}) THEN {array([newer])}
+        WHEN NOT {surely(f"event IN ({texts(kinds)})")} THEN array('event is not known')
+        ELSE {present(_wrong())}
+    END"""
 
 
-def _type_is_right(name: str, hint: Any) -> Column:
+def _wrong() -> Iterator[str]:
+    """What is wrong with each field; NULL where nothing is."""
+    for name, hint in _COMMON:
+        yield when(f"NOT {_type_is_right(name, hint)}", f"'{name} is wrong'")
+    is_id = f"{_is(_TEXT)('$.event_id')} AND {surely(f'{_SEQUENCE} IS NOT NULL')}"
+    yield when(f"NOT ({is_id})", "'event_id is wrong'")
+    for (name, hint), kinds in _FIELDS.items():
+        is_wrong = f"event IN ({texts(kinds)}) AND NOT {_type_is_right(name, hint)}"
+        yield when(is_wrong, f"'{name} is wrong'")
+
+
+def _type_is_right(name: str, hint: Any) -> str:
     return _TYPES[hint].is_right(f"$.{name}")
 
 
-def _one(text: str) -> Column:
-    return F.array(F.lit(text))
-
-
-def _sequence() -> Column:
-    return F.nullif(F.regexp_extract("event_id", _EVENT_ID, 2), F.lit("")).try_cast("bigint")
-
-
-def _columns() -> list[Column]:
-    is_right = F.size("found") == 0
-    at_ms = F.try_variant_get(_ENTRY, "$.at_ms", "bigint")
+def _columns() -> tuple[Column, ...]:
+    at_ms = _get("$.at_ms", "bigint")
     said = {
-        "v": F.try_variant_get(_ENTRY, "$.v", "bigint").cast("int"),
-        "event_id": F.col("event_id"),
-        "instance": F.regexp_extract("event_id", _EVENT_ID, 1),
-        "sequence": _sequence(),
+        "v": f"cast({_get('$.v', 'bigint')} AS int)",
+        "event_id": "event_id",
+        "instance": f"regexp_extract(event_id, '{_EVENT_ID}', 1)",
+        "sequence": _SEQUENCE,
         "at_ms": at_ms,
         "at": moment_of_ms(at_ms),
-        "group": F.try_variant_get(_ENTRY, "$.group", "string"),
-        "member": F.try_variant_get(_ENTRY, "$.member", "string"),
-        "event": F.col("event"),
+        "group": _get("$.group", "string"),
+        "member": _get("$.member", "string"),
+        "event": "event",
         **_event_columns(),
     }
-    garbled = F.array(F.struct(F.lit("value").alias("name"), F.col("value").alias("value")))
-    return [
-        *(F.col(name) for name in ("topic", "partition", "offset")),
-        moment(F.col("timestamp")).alias("timestamp"),
-        *(F.when(is_right, column).alias(name) for name, column in said.items()),
-        F.when(~is_right, F.col("found")).alias("problems"),
-        F.when(~is_right, garbled).alias("garbled"),
-        date_of(F.col("timestamp")).alias("date"),
-    ]
+    is_right, is_wrong = "size(found) = 0", "size(found) <> 0"
+    garbled = array([struct({"name": "'value'", "value": "value"})])
+    return columns(
+        *("topic", "partition", "offset", f"{moment('timestamp')} AS timestamp"),
+        *(f"{when(is_right, value)} AS `{name}`" for name, value in said.items()),
+        f"{when(is_wrong, 'found')} AS problems",
+        f"{when(is_wrong, garbled)} AS garbled",
+        f"{date_of('timestamp')} AS date",
+    )
 
 
-def _event_columns() -> dict[str, Column]:
-    found: dict[str, Column] = {}
+def _event_columns() -> dict[str, str]:
+    found: dict[str, str] = {}
     for (name, hint), kinds in _FIELDS.items():
-        value = F.when(F.col("event").isin(*kinds), _value(name, hint))
+        value = when(f"event IN ({texts(kinds)})", _get(f"$.{name}", _TYPES[hint].sql))
         column = _RENAMED.get(name, name)
-        found[column] = F.coalesce(found[column], value) if column in found else value
+        found[column] = f"coalesce({found[column]}, {value})" if column in found else value
     scope = found.pop("scope")
     return {
-        "scope_topic": scope.getField("topic"),
-        "scope_partition": scope.getField("partition"),
+        "scope_topic": f"({scope}).topic",
+        "scope_partition": f"({scope}).partition",
         **dict(sorted(found.items())),
     }
-
-
-def _value(name: str, hint: Any) -> Column:
-    return F.try_variant_get(_ENTRY, f"$.{name}", _TYPES[hint].sql)

@@ -1,67 +1,64 @@
-"""What does a header say, as a column of Spark's?"""
+"""What does a header say, in SQL?"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+from linear_retry.spark.sql import array, between, struct, when
 
 INT64_MAX = 2**63 - 1
 # Java's `$` also matches before a line break at the end.
-_WHOLE_NUMBER = r"\A-?[0-9]{1,19}\z"
+_WHOLE_NUMBER = "(?s)^-?[0-9]{1,19}(?!.)"
+
+# The smallest number of so many digits.
+_SMALLEST = array(f"{10**n if n else 0}L" for n in range(19))
+
+NAMES, CONTENTS = "reverse(headers.key)", "reverse(headers.value)"
+"""Of all headers, the last first."""
 
 
-def last_first(headers: Column) -> tuple[Column, Column]:
-    """Their names and their contents, the last header first: what `content` is to be asked of.
-
-    Make columns of them: each expression here would else compute them again.
-    """
-    names, contents = headers.getField("key"), headers.getField("value")
-    return F.reverse(names).alias("names"), F.reverse(contents).alias("contents")
-
-
-def content(name: str) -> Column:
-    """The bytes of this header; of one that comes twice the last, and NULL where it is missing.
+def content(name: str) -> str:
+    """The content of this header; of one that comes twice the last, and NULL where it is missing.
 
     A map of all headers would be shorter, but raises where a name comes twice. `filter`, whose
     lambda Spark interprets for each header of each record, took most of an ingest.
     """
-    # As SQL, here and below: by its API, Python takes a second to make all columns of a table.
-    return F.expr(f"get(contents, cast(array_position(names, '{name}') AS int) - 1)")
+    return f"get({CONTENTS}, cast(array_position({NAMES}, '{name}') AS int) - 1)"
 
 
-def present(*values: Column) -> Column:
-    """Those that are not NULL, each once. `array_compact` has a lambda, which is interpreted."""
-    return F.array_except(F.array(*values), F.array(F.lit(None)))
+def named(name: str, content: str) -> str:
+    """The struct of what is `garbled`."""
+    return struct({"name": f"'{name}'", "value": content})
 
 
-def text(content: Column) -> Column:
-    """The bytes as text; NULL where they are not UTF-8."""
-    return F.try_validate_utf8(content.cast("string"))
+def text(content: str) -> str:
+    """The content as text; NULL where it is not UTF-8."""
+    return f"try_validate_utf8(cast({content} AS string))"
 
 
-def any_text(content: Column) -> Column:
-    """The bytes as text, with what is not UTF-8 replaced."""
-    return F.make_valid_utf8(content.cast("string"))
+def any_text(content: str) -> str:
+    """The content as text, with what is not UTF-8 replaced."""
+    return f"make_valid_utf8(cast({content} AS string))"
 
 
-def whole_number(content: Column) -> Column:
+def whole_number(content: str) -> str:
     """The decimal digits as bigint; NULL where they are none, or more than 64 bits hold."""
-    digits = content.cast("string")
-    number = digits.try_cast("bigint")
-    # A pattern takes ten times as long, and hardly anyone writes `007`.
-    return F.when((number.cast("string") == digits) | digits.rlike(_WHOLE_NUMBER), number)
+    digits = f"cast({content} AS string)"
+    number = f"try_cast({digits} AS bigint)"
+    # A cast takes ` +7.5 ` too. What has as many digits as characters is nothing but digits, and a
+    # pattern, for `007`, takes ten times as long.
+    at_least = f"get({_SMALLEST}, octet_length({content}) - 1)"
+    return when(f"{number} >= {at_least} OR rlike({digits}, '{_WHOLE_NUMBER}')", number)
 
 
-def big_endian(content: Column, size_bytes: int) -> Column:
+def big_endian(content: str, size_bytes: int) -> str:
     """That many bytes as bigint; NULL where there are more or fewer."""
     # No more than 8 bytes go in, whatever came: `conv` raises for what 64 bits do not hold.
-    found = F.conv(F.hex(F.substring(content, 1, size_bytes)), 16, -10).try_cast("bigint")
+    found = f"try_cast(conv(hex(substring({content}, 1, {size_bytes})), 16, -10) AS bigint)"
     if size_bytes < 8:
         negative = 1 << (8 * size_bytes - 1)
-        found = F.when(found < negative, found).otherwise(found - 2 * negative)
-    return F.when(F.octet_length(content) == size_bytes, found)
+        found = f"CASE WHEN {found} < {negative} THEN {found} ELSE {found} - {2 * negative} END"
+    return when(f"octet_length({content}) = {size_bytes}", found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,8 @@ class Said:
     """One header of ours, and the column it becomes.
 
     `default` stands where it is missing; without one, a missing header is a problem unless it
-    `may_be_missing`. A number is in `bounds`; None: it is a text, which `may_be_empty` or not.
+    `may_be_missing`. A number is in `bounds`; None: it is a text, not empty where a missing one is
+    a problem.
     """
 
     column: str
@@ -78,44 +76,41 @@ class Said:
     default: str | int | None = None
     may_be_missing: bool = False
 
-    @property
-    def raw(self) -> str:
-        """The name of the column with its bytes."""
-        return f"raw of {self.header}"
+    def reading(self, content: str) -> str:
+        """What it says; NULL where that is nothing."""
+        if self.bounds is not None:
+            number = whole_number(content)
+            return when(between(number, *self.bounds), number)
+        found = text(content)
+        return found if self._is_optional else when(f"octet_length({content}) > 0", found)
+
+    def is_fine(self, content: str) -> str:
+        """Whether nothing is wrong with it."""
+        is_read = f"{self.reading(content)} IS NOT NULL"
+        return f"({is_read} OR {content} IS NULL)" if self._is_optional else is_read
+
+    # From here on what `reading` gave is the column `column`.
 
     @property
-    def read(self) -> str:
-        """The name of the column with what they say; NULL where that is nothing."""
-        return f"read of {self.header}"
-
-    def reading(self) -> Column:
-        raw = F.col(f"`{self.raw}`")
-        if self.bounds is None:
-            return text(raw) if self._is_optional else F.when(F.octet_length(raw) > 0, text(raw))
-        number = whole_number(raw)
-        return F.when(number.between(*self.bounds), number)
-
-    @property
-    def is_fine(self) -> str:
-        """Whether nothing is wrong with it, in SQL."""
-        is_read = f"`{self.read}` IS NOT NULL"
-        return f"({is_read} OR `{self.raw}` IS NULL)" if self._is_optional else f"({is_read})"
+    def value(self) -> str:
+        """What it says or, of one that is missing, the default."""
+        if self.default is None:
+            return self.column
+        default = self.default if isinstance(self.default, int) else f"'{self.default}'"
+        return f"coalesce({self.column}, {default})"
 
     @property
     def problem(self) -> str:
-        """What is wrong with it, as text; NULL where nothing is. In SQL."""
-        wrong = f"if(`{self.raw}` IS NULL, '{self.header} is missing', '{self.header} is garbled')"
-        return f"if({self.is_fine}, NULL, {wrong})"
-
-    def value(self) -> Column:
-        read = F.col(f"`{self.read}`")
-        return read if self.default is None else F.coalesce(read, F.lit(self.default))
+        """What is wrong with it, as text; NULL where nothing is."""
+        missing = "NULL" if self._is_optional else f"'{self.header} is missing'"
+        wrong = f"if({content(self.header)} IS NULL, {missing}, '{self.header} is garbled')"
+        return when(f"{self.column} IS NULL", wrong)
 
     @property
     def garbled(self) -> str:
-        """Name and bytes where they say nothing, else NULL. In SQL."""
-        kept = f"named_struct('name', '{self.header}', 'value', `{self.raw}`)"
-        return f"if({self.is_fine} OR `{self.raw}` IS NULL, NULL, {kept})"
+        """Name and bytes where they say nothing, else NULL."""
+        found = content(self.header)
+        return when(f"{self.column} IS NULL AND {found} IS NOT NULL", named(self.header, found))
 
     @property
     def _is_optional(self) -> bool:

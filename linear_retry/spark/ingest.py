@@ -27,13 +27,14 @@ Progress: TypeAlias = Callable[[int, int], object]
 """Told how many offsets are behind, and of how many."""
 
 MAX_OFFSETS = 1_000_000
-_SETTINGS = {
+SETTINGS = {
     # How many days a task writes at the same time. More than that are sorted by day first; without
     # this setting all are, and a sort of a million letters goes by way of the disk.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
     # All columns of a table in one method are more than HotSpot makes fast code of.
     "spark.sql.codegen.wholeStage": "false",
 }
+"""Of the session of a batch."""
 _LOOK_S = 1
 _OPTIONS = {
     "startingOffsets": "earliest",
@@ -95,7 +96,8 @@ def ingest(
             into.prepare(source.table, source.topic)
             checks.append(held.enter_context(into.alone(source.table, source.topic)))
             claim(into, source)
-        runs = [_Run(into, source) for source in sources]
+        steps = {table: TABLES[table]() for table in {source.table for source in sources}}
+        runs = [_Run(into, source, steps[source.table]) for source in sources]
         held.callback(_stop, runs)
         for run in runs:
             run.begin(options, every_s)
@@ -120,12 +122,12 @@ def _tell(runs: list[_Run], progress: Progress | None) -> None:
 class _Run:
     """One streaming query, from one topic into one table."""
 
-    def __init__(self, lake: Lake, source: Source) -> None:
+    def __init__(self, lake: Lake, source: Source, steps: Steps) -> None:
         self._lake = lake
         self._source = source
+        self._steps = steps
         self._rows = self._unreadable = 0
         self._starts: dict[int, int] | None = None
-        self._steps: Steps = ()
         self._query: StreamingQuery | None = None
         self._failure: LakeError | None = None
         self.total = sum(end - first for first, end in source.bounds.values())
@@ -138,7 +140,6 @@ class _Run:
             raise SparkMissingError(
                 f"the session has no Kafka connector; begin it with spark.jars.packages={CONNECTOR}"
             ) from error
-        self._steps = TABLES[self._source.table]()
         checkpoint = self._lake.checkpoint(self._source.table, self._source.topic)
         writer = records.writeStream.foreachBatch(self._keep).option(
             "checkpointLocation", checkpoint
@@ -184,7 +185,7 @@ class _Run:
 
     def _keep(self, records: DataFrame, batch_id: int) -> None:
         # A batch is in a session of its query's own: nobody else's writing changes.
-        for name, value in _SETTINGS.items():
+        for name, value in SETTINGS.items():
             records.sparkSession.conf.set(name, value)
         rows, seen = table(records, self._steps), Observation()
         counted = rows.observe(

@@ -6,18 +6,16 @@ a bug. Nothing in a record makes the job fail.
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.dead_letter import VERSION
+from linear_retry.dead_letter import HEADER_NAMES, VERSION
 from linear_retry.dlq.foreign import FOREIGN
 from linear_retry.dlq.letter import NONE, OURS
+from linear_retry.dlq.quick import EXCEPTION, RARE, USUAL
 from linear_retry.spark import foreign
-from linear_retry.spark.headers import INT64_MAX, Said, content, last_first, present
+from linear_retry.spark.headers import CONTENTS, INT64_MAX, NAMES, Said, content
 from linear_retry.spark.records import date_of, moment
+from linear_retry.spark.sql import array, columns, present, texts, when
 from linear_retry.spark.steps import Steps, table
 
 _NUMBER = (0, INT64_MAX)
@@ -56,6 +54,22 @@ _FOREIGN_TOO = (
     *("exception_type", "exception_message", "exception_stack"),
 )
 _RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+_IS_OURS = f"written_by = '{OURS}'"
+_OUR_NAMES = f"array({texts(sorted(HEADER_NAMES))})"
+
+# Nearly all letters have these headers of ours, in this order and behind the message's own: then
+# their contents need not be searched for, one name after another.
+_USUAL = [*reversed(USUAL + EXCEPTION)]
+_IS_USUAL = (
+    f"slice({NAMES}, 1, {len(_USUAL)}) = array({texts(_USUAL)}) AND "
+    f"NOT arrays_overlap(slice({NAMES}, {len(_USUAL) + 1}, size({NAMES})), {_OUR_NAMES})"
+)
+_PLACES = [*_USUAL, *RARE]
+# As strings, UTF-8 or not: these are not copied where they are asked for.
+_SAID = (
+    f"cast(CASE WHEN {_IS_USUAL} THEN slice({CONTENTS}, 1, {len(_USUAL)}) "
+    f"ELSE {array(map(content, _PLACES))} END AS array<string>)"
+)
 
 
 def dead_letters(records: DataFrame) -> DataFrame:
@@ -64,70 +78,67 @@ def dead_letters(records: DataFrame) -> DataFrame:
 
 
 def letter_steps() -> Steps:
-    """What makes that table. Each step copies its rows: it hands on what the next ones need."""
-    names, contents = last_first(F.col("headers"))
-    is_ours = F.col("written by") == OURS
-    raw = [F.col(f"`{each.raw}`") for each in SAID]
-    read = [F.col(f"`{each.read}`") for each in SAID]
-    is_fine = is_ours & F.expr(" AND ".join(each.is_fine for each in SAID))
-    is_wrong = is_ours & ~is_fine
-    problems = present(*(F.expr(each.problem) for each in SAID))
-    garbage = present(*(F.expr(each.garbled) for each in SAID))
-    handed_on = (*_RECORD, "written by", "foreign")
+    """What makes that table. Each step copies its rows: it hands on what the next one needs."""
+    found = {each: f"get(said, {_PLACES.index(each.header)})" for each in SAID}
+    is_fine = " AND ".join((_IS_OURS, *(each.is_fine(at) for each, at in found.items())))
+    handed_on = (*_RECORD, "written_by", "own_headers")
     return (
-        (*_RECORD, names, contents, _last_format(names).alias("written by")),
-        (
-            *(*_RECORD, "written by"),
-            F.when(~is_ours, foreign.said(F.col("written by"))).alias("foreign"),
-            *(content(each.header).alias(each.raw) for each in SAID),
+        columns(
+            *(*_RECORD, f"{_last_format()} AS written_by", f"{_SAID} AS said"),
+            f"{when(_IS_USUAL, f'size({NAMES}) - {len(_USUAL)}')} AS own_headers",
         ),
-        (*handed_on, *raw, *(each.reading().alias(each.read) for each in SAID)),
-        (
-            *handed_on,
-            *read,
-            is_fine.alias("is fine"),
-            F.when(is_wrong, problems).alias("our problems"),
-            F.when(is_wrong, garbage).alias("our garbage"),
+        columns(
+            *(*handed_on, f"{is_fine} AS is_fine"),
+            f"{when(f'NOT ({_IS_OURS})', foreign.said('written_by'))} AS theirs",
+            *(f"{each.reading(at)} AS {each.column}" for each, at in found.items()),
         ),
-        tuple(_columns()),
+        _columns(),
     )
 
 
-def _last_format(names: Column) -> Column:
+def _last_format() -> str:
     """Whose letter it is: each system adds its headers behind those that it found."""
-    markers = {form.marker: form.name for form in FOREIGN} | {_MARKER: OURS}
-    found = F.array_intersect(names, F.array(*map(F.lit, markers)))
-    last = F.try_element_at(found, F.lit(1))
-    systems = F.create_map(*(F.lit(text) for pair in markers.items() for text in pair))
+    systems = {form.marker: form.name for form in FOREIGN} | {_MARKER: OURS}
+    named = ", ".join(f"'{marker}', '{name}'" for marker, name in systems.items())
+    last = f"try_element_at(array_intersect({NAMES}, array({texts(systems)})), 1)"
     # Asked first, since it takes a fraction of the time, and nearly all are ours.
-    is_foreign = reduce(or_, (F.array_contains(names, form.marker) for form in FOREIGN))
-    return F.when(is_foreign, F.try_element_at(systems, last)).otherwise(OURS)
+    is_foreign = " OR ".join(f"array_contains({NAMES}, '{form.marker}')" for form in FOREIGN)
+    return f"CASE WHEN {is_foreign} THEN try_element_at(map({named}), {last}) ELSE '{OURS}' END"
 
 
-def _columns() -> list[Column]:
-    said, is_ours = F.col("foreign"), F.col("is fine")
-    problems = F.coalesce(F.col("our problems"), said.getField("problems"))
-    garbled = F.coalesce(F.col("our garbage"), said.getField("garbled"))
-    place = F.concat_ws("/", F.lit("foreign"), "topic", "partition", "offset")
-    found = {each.column: each.value() for each in SAID}
+# The message's own, since ours are columns; all of them where it is no letter of ours that can be
+# read. `filter` finds out in each case which are ours, but its lambda is interpreted.
+_HEADERS = f"""CASE
+    WHEN NOT is_fine THEN headers
+    WHEN own_headers IS NOT NULL THEN slice(headers, 1, own_headers)
+    ELSE filter(headers, each -> NOT array_contains({_OUR_NAMES}, each.key))
+END"""
+
+
+def _columns() -> tuple[Column, ...]:
+    found = {each.column: each.value for each in SAID if each.header != _MARKER}
     for name in ("origin_timestamp_ms", "first_failure_ms", "last_failure_ms"):
-        found[name] = F.when(found[name] != -1, found[name])
-    found["exception_type"] = F.when(found["exception_type"] != "", found["exception_type"])
-    found["escaped_headers"] = F.split(found["escaped_headers"], ",")
-    others = {name: said.getField(name) for name in _FOREIGN_TOO}
-    others |= {"id": place, "generation": F.lit(1)}
+        found[name] = when(f"{found[name]} <> -1", found[name])
+    found["exception_type"] = when(f"{found['exception_type']} <> ''", found["exception_type"])
+    found["escaped_headers"] = f"split({found['escaped_headers']}, ',')"
+    others = {name: f"theirs.{name}" for name in _FOREIGN_TOO}
+    others |= {"id": "concat_ws('/', 'foreign', topic, partition, `offset`)", "generation": "1"}
     for name, of_ours in found.items():
-        ours = F.when(is_ours, of_ours)
-        found[name] = ours.otherwise(others[name]) if name in others else ours
-    found["generation"] = found["generation"].cast("int")
-    is_known = is_ours | (F.col("written by") != OURS)
-    return [
-        *(F.col(name) for name in _RECORD if name not in ("timestamp", "headers")),
-        moment(F.col("timestamp")).alias("timestamp"),
-        F.col("headers"),
-        F.when(is_known, F.col("written by")).otherwise(NONE).alias("format"),
-        *(column.alias(name) for name, column in found.items() if name != "version"),
-        F.when(F.size(problems) > 0, problems).alias("problems"),
-        F.when(F.size(garbled) > 0, garbled).alias("garbled"),
-        date_of(F.col("timestamp")).alias("date"),
-    ]
+        found[name] = f"CASE WHEN is_fine THEN {of_ours} ELSE {others.get(name, 'NULL')} END"
+    found["generation"] = f"cast({found['generation']} AS int)"
+    problems, garbled = (
+        f"CASE WHEN is_fine THEN NULL WHEN {_IS_OURS} THEN {present(ours)} ELSE theirs.{name} END"
+        for name, ours in (
+            ("problems", [each.problem for each in SAID]),
+            ("garbled", [each.garbled for each in SAID]),
+        )
+    )
+    kept = (name for name in _RECORD if name not in ("timestamp", "headers"))
+    return columns(
+        *(*kept, f"{moment('timestamp')} AS timestamp", f"{_HEADERS} AS headers"),
+        f"if(is_fine OR written_by <> '{OURS}', written_by, '{NONE}') AS format",
+        *(f"{column} AS {name}" for name, column in found.items()),
+        f"{when(f'size({problems}) > 0', problems)} AS problems",
+        f"{when(f'size({garbled}) > 0', garbled)} AS garbled",
+        f"{date_of('timestamp')} AS date",
+    )

@@ -20,8 +20,8 @@ def outages(lake: Lake) -> dict[str, int]:
     """
     lake.classic()
     found, counted = episodes(lake.table(JOURNAL)), Observation()
-    at = F.timestamp_millis(F.coalesce("opened_at_ms", "last_at_ms"))
-    dated = found.withColumn("date", date_of(at)).observe(
+    day = date_of("timestamp_millis(coalesce(opened_at_ms, last_at_ms))")
+    dated = found.withColumn("date", F.expr(day)).observe(
         counted, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS)
     )
     # A shuffle, and no `coalesce`: that would have the few tasks that write find the episodes too,

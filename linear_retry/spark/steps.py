@@ -11,7 +11,7 @@ Steps: TypeAlias = tuple[tuple[Column | str, ...], ...]
 """The columns of one select after another.
 
 Not all in one: an expression that ten others use would be computed ten times. Columns are of no
-data yet: made once they do for every batch, and so many of them take Python a second.
+data yet: made once they do for every batch.
 """
 
 

@@ -60,10 +60,17 @@ RECORDS = _records("orders.dlq", HEADERS)
 """Records of a dead-letter topic in which anything may lie."""
 
 
+OWN_HEADERS: tuple[tuple[Header, ...], ...] = (
+    (),
+    (("tenant", b"acme"),),
+    (("a", b"1"), ("retry-foo", None), ("a", b"\xff")),
+)
+
+
 @st.composite
 def our_records(draw: st.DrawFn) -> Record:
     """What a `LinearConsumer` writes, now and then with a header garbled or gone."""
-    dead = draw(_records("orders", st.just((("tenant", b"acme"),))))
+    dead = draw(_records("orders", st.sampled_from(OWN_HEADERS)))
     written = dead_letter(dead, draw(_DEATHS)).headers()
     for _ in range(draw(st.integers(0, 2))):
         index = draw(st.integers(0, len(written) - 1))

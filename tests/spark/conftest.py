@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from linear_retry.spark import Lake
+from linear_retry.spark.ingest import SETTINGS
 from linear_retry.spark.session import session
 from tests import kafka_jars
+from tests.spark import reported
 
 _HERE = Path(__file__).parent
 _VERSION = "4.0.0"
@@ -27,7 +31,11 @@ _YOUNG = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
     *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
 )
-_INTERPRETED = {
+_STRICT = {
+    "spark.sql.ansi.enforceReservedKeywords": "true",
+    "spark.sql.parser.escapedStringLiterals": "true",
+}
+INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -74,11 +82,39 @@ def spark() -> Iterator[SparkSession]:
         yield made
 
 
-@pytest.fixture
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """For what is done with rows, and not what is in them: to compile a wide plan takes seconds."""
-    for name, value in _INTERPRETED.items():
+@pytest.fixture(scope="session")
+def reported_lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """To be read only: a few of all that a report tells of."""
+    lake = Lake(spark, str(tmp_path_factory.mktemp("reported")))
+    reported.make(lake)
+    return lake
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    for name, value in settings.items():
         spark.conf.set(name, value)
     yield
-    for name in _INTERPRETED:
+    for name in settings:
         spark.conf.unset(name)
+
+
+@pytest.fixture
+def strict_parser(spark: SparkSession) -> Iterator[None]:
+    """Where a session reserves all of SQL's words, and takes backslashes as they are."""
+    with _set(spark, _STRICT):
+        yield
+
+
+@pytest.fixture(scope="module")
+def as_ingested(spark: SparkSession) -> Iterator[None]:
+    """As `ingest` does, whatever the session says."""
+    with _set(spark, SETTINGS):
+        yield
+
+
+@pytest.fixture(scope="module")
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """For what is done with rows, and not what is in them: to compile a wide plan takes seconds."""
+    with _set(spark, INTERPRETED):
+        yield

@@ -17,7 +17,7 @@ from linear_retry import Strategy
 from linear_retry.spark import Lake, LakeError, groups, ingest, outages, replay, simulate, tune
 from linear_retry.spark import report as write
 from linear_retry.strategy_solver import Conditions
-from tests.spark.conftest import settings
+from tests.spark.conftest import INTERPRETED, settings
 
 CONDITIONS = Conditions(0.95, 12, 2000)
 STRATEGY = Strategy([10, 60, 600])
@@ -53,7 +53,7 @@ if __name__ == "__main__":
     reported, for_tuning, page = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.remote("local[2]")
-    for name, value in settings().items():
+    for name, value in (settings() | INTERPRETED | {"spark.ui.enabled": "false"}).items():
         builder = builder.config(name, value)
     session: Any = builder.getOrCreate()
     lake = Lake(session, for_tuning)

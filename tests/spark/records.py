@@ -13,7 +13,7 @@ from linear_retry.dead_letter import Record
 T = TypeVar("T")
 
 _SCHEMA = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "key binary, value binary, topic string, partition int, `offset` bigint, timestamp timestamp, "
     "headers array<struct<key: string, value: binary>>"
 )
 _AT = datetime(2026, 11, 21, tzinfo=UTC)

@@ -11,6 +11,7 @@ from benchmarks.letters import topic_of_letters
 from benchmarks.on_spark import jvm_mib, parquet_bytes, shuffled_bytes
 from benchmarks.spark_episodes import fill
 from benchmarks.spark_ingest import copied, ingested
+from linear_retry.demo.fleet import FLEET
 from linear_retry.spark import JOURNAL, Lake, outages
 from tests.real_kafka import RealKafka
 
@@ -29,15 +30,17 @@ def test_copy_and_ingest_read_the_same_letters(
         assert parquet_bytes(table) > 0
 
 
-@pytest.mark.parametrize("is_of_one", [False, True])
-def test_events_are_as_many_as_asked(spark: SparkSession, tmp_path: Path, is_of_one: bool) -> None:
+def test_events_are_as_many_as_asked(spark: SparkSession, tmp_path: Path) -> None:
     """Copies of a fleet's weeks: all readable, no entry twice, of many members or of one."""
-    fill(spark, str(tmp_path), 2000, is_of_one=is_of_one, weeks=1)
-    journal = Lake(spark, str(tmp_path)).table(JOURNAL)
-    assert 2000 == journal.count() == journal.dropDuplicates(["instance", "sequence"]).count()
-    assert 0 == journal.where("problems IS NOT NULL").count()
-    assert is_of_one == (1 == journal.select("group", "member").distinct().count())
+    lakes = [Lake(spark, f"{tmp_path}/{name}") for name in ("many", "one")]
+    for lake, is_of_one in zip(lakes, (False, True), strict=True):
+        fill(spark, lake.path, 2000, is_of_one=is_of_one, fleet=FLEET[:1])
+        told = lake.table(JOURNAL).select("group", "member", "instance", "sequence", "problems")
+        rows = told.collect()
+        assert 2000 == len(rows) == len({(row.instance, row.sequence) for row in rows})
+        assert not [row for row in rows if row.problems]
+        assert is_of_one == (1 == len({(row.group, row.member) for row in rows}))
     before = shuffled_bytes(spark)
-    assert sum(outages(Lake(spark, str(tmp_path))).values()) > 0
+    assert sum(outages(lakes[0]).values()) > 0
     assert shuffled_bytes(spark) > before
     assert jvm_mib(spark) > 0

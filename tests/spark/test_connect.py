@@ -8,23 +8,24 @@ import sys
 from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
-from pyspark.sql import SparkSession
+import pytest
 
 from linear_retry.spark import Lake, report
 from tests.markdown import ROOT
-from tests.spark import reported, told_outages
+from tests.spark import told_outages
 from tests.spark.connected import tuned
 from tests.tuning.recorded import lengths_ms
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 _DELAYS_MS = (10_000, 60_000, 60_000, *[600_000] * 40)
 _TABLES = "report_tables/*.parquet"
 
 
-def test_a_lake_reads_the_same_over_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_lake_reads_the_same_over_spark_connect(reported_lake: Lake, tmp_path: Path) -> None:
     """The same tables on the same page, the same proposals; what would write says that it cannot,
     and a table that is not there is missed as by any session."""
-    lakes = Lake(spark, str(tmp_path / "reported")), Lake(spark, str(tmp_path / "tuned"))
-    reported.make(lakes[0])
+    lakes = reported_lake, Lake(reported_lake.spark, str(tmp_path / "tuned"))
     told_outages.keep(
         Path(lakes[1].path), told_outages.life("billing", lengths_ms(11, 60), _DELAYS_MS)
     )

@@ -7,12 +7,13 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args, get_type_hints
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 
 from linear_retry.dead_letter import Record
-from linear_retry.events import CloseOutcome, Event
+from linear_retry.events import CircuitOpened, CloseOutcome, Event
 from linear_retry.journal_entry import Entry, Unreadable, encode, read_entry
 from linear_retry.scope import Partition, Scope
 from linear_retry.spark.entries import entries
@@ -96,6 +97,16 @@ def test_spark_and_python_say_the_same(spark: SparkSession, values: list[bytes |
         else:
             assert row.problems is None, value
             assert _of(entry) == {name: row[name] for name in _of(entry)}
+
+
+@pytest.mark.usefixtures("strict_parser")
+def test_the_sessions_own_sql_changes_nothing(spark: SparkSession) -> None:
+    """Neither words that it reserves, nor how it reads a backslash."""
+    opened = CircuitOpened(Scope(), "orders", 0, 7, "Error", 1, 0.5, _EPOCH)
+    entry = Entry("a/b\nc", 12, 1, "billing", "m", opened)
+    (row,) = _rows(spark, [encode(entry)])
+    assert row.problems is None
+    assert _of(entry) == {name: row[name] for name in _of(entry)}
 
 
 def _of(entry: Entry) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
@@ -11,10 +12,13 @@ from pyspark.sql import Row, SparkSession
 from linear_retry.dead_letter import HEADER_NAMES, Record, parse
 from linear_retry.dlq.foreign import FOREIGN
 from linear_retry.dlq.letter import NONE, OURS, Letter, read_letter
+from linear_retry.error_text import ErrorText
 from linear_retry.header_text import Header
 from linear_retry.spark.letters import SAID, dead_letters
-from tests.dlq.letters import RECORDS, our_record, our_records
+from tests.dlq.letters import OWN_HEADERS, RECORDS, our_record, our_records
 from tests.spark.records import Many, frame
+
+pytestmark = pytest.mark.usefixtures("as_ingested")
 
 _NUMBERS = {
     0: [b"\0\0\0\x07", b"\xff\xff\xff\xfe", b"\x80\0\0\0", b"\0", b"\0" * 8, b"\xff" * 40, b""],
@@ -77,9 +81,12 @@ def test_spark_and_dlq_say_the_same(spark: SparkSession, records: list[Record]) 
 
 def _told(letter: Letter) -> dict[str, object]:
     origin = letter.origin
+    is_ours = letter.format == OURS
     return {
         "place": (letter.topic, letter.partition, letter.offset, letter.key, letter.value),
-        "headers": letter.headers,
+        "headers": parse(letter.headers, None, None).original_headers
+        if is_ours
+        else letter.headers,
         "who": (letter.id, letter.generation, letter.format, letter.group_id),
         "origin": None
         if origin is None
@@ -94,7 +101,7 @@ def _of(row: Row) -> dict[str, object]:
     at_ms = -1 if row.origin_timestamp_ms is None else row.origin_timestamp_ms
     return {
         "place": (row.topic, row.partition, row.offset, _bytes(row.key), _bytes(row.value)),
-        "headers": tuple((each.key, _bytes(each.value)) for each in row.headers or ()),
+        "headers": _headers(row),
         "who": (row.id, row.generation, row.format, row.group_id),
         "origin": None
         if row.origin_topic is None
@@ -103,6 +110,10 @@ def _of(row: Row) -> dict[str, object]:
         "exception": (row.exception_type, row.exception_message, row.exception_stack),
         "has a problem": row.problems is not None,
     }
+
+
+def _headers(row: Row) -> tuple[Header, ...]:
+    return tuple((each.key, _bytes(each.value)) for each in row.headers or ())
 
 
 def _bytes(content: bytearray | None) -> bytes | None:
@@ -135,6 +146,39 @@ def test_what_dlq_does_not_show_is_as_parsed(spark: SparkSession) -> None:
     )
     assert [getattr(letter, name) for name in names] == [row[name] for name in names]
     assert list(letter.escaped_headers) == row.escaped_headers
+
+
+def test_the_headers_are_those_of_the_message(spark: SparkSession) -> None:
+    """Wherever they lie among ours, all of the message's own are there, in order, and no other."""
+    errors = (None, ErrorText("Error", None, None), ErrorText("Error", "no", "at line 1"))
+    layouts = [
+        headers
+        for error in errors
+        for headers in _layouts(our_record(headers=(), error=error).headers, OWN_HEADERS[-1])
+    ]
+    records = [replace(our_record(), headers=headers) for headers in layouts]
+    for record, row in zip(records, dead_letters(frame(spark, records)).collect(), strict=True):
+        assert _told(read_letter(record)) == _of(row), record
+
+
+def _layouts(ours: tuple[Header, ...], own: tuple[Header, ...]) -> list[tuple[Header, ...]]:
+    return [
+        *(ours, own + ours, ours + own, own[:1] + ours + own[1:], ours + own + ours),
+        *(ours[:3] + own + ours[3:], own + ours[1:] + ours[:1], own + ours + ours[:1]),
+        *(ours[4:5] + own + ours, own + ours + (("retry-replay-id", None),)),
+        *(own + ours[:n] + ((ours[n][0], b"\xff"),) + ours[n + 1 :] for n in (11, len(ours) - 1)),
+    ]
+
+
+@pytest.mark.usefixtures("strict_parser")
+def test_the_sessions_own_sql_changes_nothing(spark: SparkSession) -> None:
+    """Neither words that it reserves, nor how it reads a backslash."""
+    record = our_record()
+    numbers = {"retry-original-timestamp-ms": b"-1", "retry-counter": b"007"}
+    record = replace(record, headers=tuple((dict(record.headers) | numbers).items()))
+    (row,) = dead_letters(frame(spark, [record])).collect()
+    assert OURS == row.format
+    assert _told(read_letter(record)) == _of(row)
 
 
 def test_what_cannot_be_read_is_kept(spark: SparkSession) -> None:

@@ -21,7 +21,7 @@ from tests.dlq.conftest import scene  # noqa: F401  (a fixture)
 from tests.dlq.scene import NewScene, Scene
 from tests.spark.records import frame
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
 
 
 def _ingested(spark: SparkSession, path: Path, *scenes: Scene) -> Lake:

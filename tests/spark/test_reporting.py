@@ -20,7 +20,9 @@ from tests.markdown import blocks, code, table
 from tests.markdown import page as page_of
 from tests.report.frames import HOSTILE
 from tests.spark.records import frame
-from tests.spark.reported import LENGTHS_MS, make
+from tests.spark.reported import LENGTHS_MS
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 _DOCS = page_of("docs/report.md")
 
@@ -31,17 +33,10 @@ def _ran(*arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    found = Lake(spark, str(tmp_path_factory.mktemp("lake")))
-    make(found)
-    return found
-
-
-@pytest.fixture(scope="module")
-def page(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(reported_lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of the whole lake, by the command."""
     page = tmp_path_factory.mktemp("page") / "report.html"
-    code, out, err = _ran("--lake", f"{lake.path}/", "--to", str(page), "--json")
+    code, out, err = _ran("--lake", f"{reported_lake.path}/", "--to", str(page), "--json")
     assert (0, "") == (code, err)
     told = {"page": str(page), "tables": f"{page.parent}/report_tables"}
     assert {**told, "outages": 17, "letters": 15, "advice": 5} == json.loads(out)
@@ -129,14 +124,14 @@ def test_both_kinds_of_files_have_the_same_rows(page: Path) -> None:
         assert len(pd.read_parquet(parquet)) == len(pd.read_csv(parquet.with_suffix(".csv")))
 
 
-def test_the_page_has_no_keys(lake: Lake, page: Path, tmp_path: Path) -> None:
+def test_the_page_has_no_keys(reported_lake: Lake, page: Path, tmp_path: Path) -> None:
     """`--no-keys` leaves out keys and texts, from the page and the tables, also earlier ones."""
     folder = tmp_path / "report_tables"
     folder.mkdir()
     (folder / "keys.csv").write_text("customer-4711")
     assert "customer-4711" in page.read_text()
     target = tmp_path / "report.html"
-    code, out, _ = _ran("--lake", lake.path, "--to", str(target), "--no-keys")
+    code, out, _ = _ran("--lake", reported_lake.path, "--to", str(target), "--no-keys")
     said = f"{target}: 17 outages, 15 dead letters, 5 of advice; the tables are in {folder}\n"
     assert (0, said) == (code, out)
     files = [target, *folder.glob("*.csv")]
