@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from confluent_kafka import KafkaError, Message
@@ -13,6 +13,7 @@ from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.renewal import Renewal
 from linear_retry.consumer.sight import Sight
 from linear_retry.consumer.steering import Steering
+from linear_retry.kafka.client import Client
 from linear_retry.scope import Partition
 from linear_retry.testing import EmbeddedKafka
 from tests.consumer.group import FakeGroup, Protocol
@@ -216,6 +217,7 @@ def test_the_handler_was_too_slow_while_the_brokers_were_away(
     request". Another client joins, and the message comes once more."""
     # Or what it has is not taken back, and does not begin anew.
     monkeypatch.setattr(Sight, "sees", lambda _: True)
+    monkeypatch.setattr(Client, "reassign", _surely_anew)
     happened: list[events.Event] = []
     begun, hanging, handled = threading.Event(), threading.Event(), list[bytes | None]()
 
@@ -240,6 +242,22 @@ def test_the_handler_was_too_slow_while_the_brokers_were_away(
             running.join(30)
     assert [b"slow", b"slow", b"next"] == handled
     assert 1 == len(_said(happened, events.ClientRenewed))
+
+
+_reassign = Client.reassign
+
+
+def _surely_anew(
+    client: Client, partition: Partition, starts: Mapping[Partition, int | None]
+) -> None:
+    """With nothing assigned for a moment, or librdkafka does not leave.
+
+    It tells itself late that a partition has stopped, so that now and then it has it again by then.
+    The second time there is nothing to stop.
+    """
+    _reassign(client, partition, starts)
+    client.assignment()  # answered after all that was said before
+    _reassign(client, partition, starts)
 
 
 def _impatient(kafka: EmbeddedKafka, listener: events.Listener) -> LinearConsumer:
