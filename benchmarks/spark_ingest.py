@@ -96,6 +96,7 @@ def copied(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> s
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
+        .option("kafka.fetch.max.wait.ms", 10)
         .option("includeHeaders", "true")
         .option("maxOffsetsPerTrigger", MAX_OFFSETS)
         .load()

@@ -44,6 +44,9 @@ _OPTIONS = {
     # What retention or a purge has removed would else stop it for good. It is counted (`gone`).
     "failOnDataLoss": "false",
     "groupIdPrefix": "linear-retry-spark",
+    # Only what is there is asked for. But behind its last record Kafka's client fetches once more,
+    # and Spark, which asks then where the partition ends, is answered when that fetch has ended.
+    "kafka.fetch.max.wait.ms": "10",
 }
 TABLES: dict[str, Callable[[], Steps]] = {DEAD_LETTERS: letter_steps, JOURNAL: entry_steps}
 """What makes each table, of records as Spark's Kafka source gives them."""

@@ -53,6 +53,7 @@ def _stream(spark: SparkSession, kafka: RealKafka, topic: str, **options: str) -
         "kafka.bootstrap.servers": kafka.bootstrap,
         "subscribe": topic,
         "startingOffsets": "earliest",
+        "kafka.fetch.max.wait.ms": "10",
         "includeHeaders": "true",
     }
     return spark.readStream.format("kafka").options(**settings, **options).load()
