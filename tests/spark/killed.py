@@ -17,7 +17,7 @@ from linear_retry.spark.ingest import TABLES, ingest
 from linear_retry.spark.records import date_of
 from linear_retry.spark.session import session
 from linear_retry.spark.steps import Steps
-from tests.spark.conftest import settings
+from tests.spark.conftest import INTERPRETED, settings
 
 POINTS = ("before it is written", "before it is published", "before it is noted as done")
 BATCH = 40
@@ -52,6 +52,6 @@ class Mortal(Lake):
 if __name__ == "__main__":
     Mortal.point, bootstrap, topic, lake = sys.argv[1:]
     TABLES[DEAD_LETTERS] = places
-    with session("local[1]", settings()) as spark:
+    with session("local[1]", settings() | INTERPRETED) as spark:
         config = {"bootstrap.servers": bootstrap}
         ingest(spark, config, Mortal(spark, lake), dead_letters=[topic], max_offsets=BATCH)

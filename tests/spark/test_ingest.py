@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from linear_retry.errors import BrokerError
 from linear_retry.events import CircuitClosed
 from linear_retry.journal_entry import Entry, encode
 from linear_retry.scope import Scope
@@ -179,28 +180,30 @@ def test_what_fails_says_why(
     assert [] == _rows(lake, DEAD_LETTERS)
 
 
-class _EnoughError(Exception):
-    """What was waited for is there."""
-
-
-def test_going_on_with_what_comes(
-    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+def test_going_on_until_the_brokers_go_away(
+    spark: SparkSession, own_kafka: RealKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `every_s` it does not end; what ends it leaves everything whole."""
-    letters, lake = topic(), str(tmp_path / "lake")
-    written = kafka.produce(letters, _letters(3))
-    config = {"bootstrap.servers": kafka.bootstrap}
+    """With `every_s` it does not end, and does not stand still with nobody told: when the Java
+    client has given up, after two minutes unless its keys say less, it says so. Called again, each
+    letter is there once."""
+    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
+    lake, config = str(tmp_path / "lake"), {"bootstrap.servers": own_kafka.bootstrap}
+    impatient = {"kafka.default.api.timeout.ms": 1000, "kafka.request.timeout.ms": 500}
+    own_kafka.create_topic("dlq")
+    written = own_kafka.produce("dlq", _letters(3))
 
     def watch(done: int, total: int) -> None:
         assert done <= total
         if done == 3 and len(written) == 3:
-            written.extend(kafka.produce(letters, _letters(2, first=3)))
+            written.extend(own_kafka.produce("dlq", _letters(2, first=3)))
         elif len(written) == 5 and len(_rows(lake, DEAD_LETTERS)) == 5:
-            raise _EnoughError
+            own_kafka.kill()
 
-    with pytest.raises(_EnoughError):
-        ingest(spark, config, lake, dead_letters=[letters], every_s=0.5, progress=watch)
-    (again,) = ingest(spark, config, lake, dead_letters=[letters])
+    with pytest.raises(BrokerError, match=r"^dlq cannot be ingested any further: .*Timeout") as it:
+        ingest(spark, config | impatient, lake, dead_letters=["dlq"], every_s=0.5, progress=watch)
+    assert "\n" not in str(it.value)
+    own_kafka.start()
+    (again,) = ingest(spark, config, lake, dead_letters=["dlq"])
     assert 0 == again.rows
     assert sorted(written) == _places(lake)
 
