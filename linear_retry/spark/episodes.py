@@ -23,10 +23,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-KINDS = ("closed", "close_missing", "stopped", "restarted", "open", "left_censored")
+from linear_retry.spark.records import LAST_MS
 
-LAST_MS = 253_402_300_799_999
-"""The year 9999: what most readers of Parquet can hold."""
+KINDS = ("closed", "close_missing", "stopped", "restarted", "open", "left_censored")
 
 _BEGINNING, _NOW = Window.unboundedPreceding, Window.currentRow
 _END = Window.unboundedFollowing

@@ -9,7 +9,7 @@ from linear_retry.spark.sql import present, struct, when
 _NO_TEXT, _NO_NUMBER = "cast(NULL AS string)", "cast(NULL AS bigint)"
 
 
-def said(written_by: str) -> str:
+def parsed(written_by: str) -> str:
     """One struct, whichever system it is; NULL where it is none of them.
 
     `linear_retry.dlq.foreign` has the table of systems: a row more there is read here too.

@@ -62,7 +62,7 @@ def big_endian(content: str, size_bytes: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class HeaderColumn:
     """One header of ours, and the column it becomes.
 
     `default` stands where it is missing; without one, a missing header is a problem unless it

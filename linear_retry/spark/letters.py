@@ -13,7 +13,7 @@ from linear_retry.dlq.foreign import FOREIGN
 from linear_retry.dlq.letter import NONE, OURS
 from linear_retry.dlq.quick import EXCEPTION, RARE, USUAL
 from linear_retry.spark import foreign
-from linear_retry.spark.headers import CONTENTS, INT64_MAX, NAMES, Said, content
+from linear_retry.spark.headers import CONTENTS, INT64_MAX, NAMES, HeaderColumn, content
 from linear_retry.spark.records import date_of, moment
 from linear_retry.spark.sql import array, columns, present, texts, when
 from linear_retry.spark.steps import Steps, table
@@ -22,29 +22,29 @@ _NUMBER = (0, INT64_MAX)
 _TIME = (-1, INT64_MAX)
 _MARKER = "retry-version"
 
-SAID = (
-    Said("version", _MARKER, (0, VERSION)),
-    Said("id", "retry-id"),
-    Said("generation", "retry-generation", (1, 2**31 - 1), default=1),
-    Said("origin_topic", "retry-destination"),
-    Said("origin_partition", "retry-original-partition", _NUMBER),
-    Said("origin_offset", "retry-original-offset", _NUMBER),
-    Said("origin_timestamp_ms", "retry-original-timestamp-ms", _TIME, default=-1),
-    Said("group_id", "retry-group-id"),
-    Said("send_to", "retry-send-to", default="dead-letter"),
-    Said("reason", "retry-reason"),
-    Said("failures", "retry-counter", _NUMBER, default=0),
-    Said("retry_at_ms", "retry-at-ms", _NUMBER, may_be_missing=True),
-    Said("first_failure_ms", "retry-first-failure-ms", _TIME, default=-1),
-    Said("last_failure_ms", "retry-last-failure-ms", _TIME, default=-1),
-    Said("strategy", "retry-strategy", default=""),
-    Said("exception_type", "retry-exception-type", may_be_missing=True),
-    Said("exception_message", "retry-exception-message", may_be_missing=True),
-    Said("exception_stack", "retry-exception-stack", may_be_missing=True),
-    Said("escaped_headers", "retry-escaped-headers", may_be_missing=True),
-    Said("oversized", "retry-oversized", may_be_missing=True),
-    Said("replay_id", "retry-replay-id", may_be_missing=True),
-    Said("replay_count", "retry-replay-count", _NUMBER, may_be_missing=True),
+HEADER_COLUMNS = (
+    HeaderColumn("version", _MARKER, (0, VERSION)),
+    HeaderColumn("id", "retry-id"),
+    HeaderColumn("generation", "retry-generation", (1, 2**31 - 1), default=1),
+    HeaderColumn("origin_topic", "retry-destination"),
+    HeaderColumn("origin_partition", "retry-original-partition", _NUMBER),
+    HeaderColumn("origin_offset", "retry-original-offset", _NUMBER),
+    HeaderColumn("origin_timestamp_ms", "retry-original-timestamp-ms", _TIME, default=-1),
+    HeaderColumn("group_id", "retry-group-id"),
+    HeaderColumn("send_to", "retry-send-to", default="dead-letter"),
+    HeaderColumn("reason", "retry-reason"),
+    HeaderColumn("failures", "retry-counter", _NUMBER, default=0),
+    HeaderColumn("retry_at_ms", "retry-at-ms", _NUMBER, may_be_missing=True),
+    HeaderColumn("first_failure_ms", "retry-first-failure-ms", _TIME, default=-1),
+    HeaderColumn("last_failure_ms", "retry-last-failure-ms", _TIME, default=-1),
+    HeaderColumn("strategy", "retry-strategy", default=""),
+    HeaderColumn("exception_type", "retry-exception-type", may_be_missing=True),
+    HeaderColumn("exception_message", "retry-exception-message", may_be_missing=True),
+    HeaderColumn("exception_stack", "retry-exception-stack", may_be_missing=True),
+    HeaderColumn("escaped_headers", "retry-escaped-headers", may_be_missing=True),
+    HeaderColumn("oversized", "retry-oversized", may_be_missing=True),
+    HeaderColumn("replay_id", "retry-replay-id", may_be_missing=True),
+    HeaderColumn("replay_count", "retry-replay-count", _NUMBER, may_be_missing=True),
 )
 """The headers of ours, in the order of the columns. `docs/dead-letters.md` says what they mean."""
 
@@ -66,7 +66,7 @@ _IS_USUAL = (
 )
 _PLACES = [*_USUAL, *RARE]
 # As strings, UTF-8 or not: these are not copied where they are asked for.
-_SAID = (
+_CONTENTS = (
     f"cast(CASE WHEN {_IS_USUAL} THEN slice({CONTENTS}, 1, {len(_USUAL)}) "
     f"ELSE {array(map(content, _PLACES))} END AS array<string>)"
 )
@@ -79,17 +79,17 @@ def dead_letters(records: DataFrame) -> DataFrame:
 
 def letter_steps() -> Steps:
     """What makes that table. Each step copies its rows: it hands on what the next one needs."""
-    found = {each: f"get(said, {_PLACES.index(each.header)})" for each in SAID}
+    found = {each: f"get(contents, {_PLACES.index(each.header)})" for each in HEADER_COLUMNS}
     is_fine = " AND ".join((_IS_OURS, *(each.is_fine(at) for each, at in found.items())))
     handed_on = (*_RECORD, "written_by", "own_headers")
     return (
         columns(
-            *(*_RECORD, f"{_last_format()} AS written_by", f"{_SAID} AS said"),
+            *(*_RECORD, f"{_last_format()} AS written_by", f"{_CONTENTS} AS contents"),
             f"{when(_IS_USUAL, f'size({NAMES}) - {len(_USUAL)}')} AS own_headers",
         ),
         columns(
             *(*handed_on, f"{is_fine} AS is_fine"),
-            f"{when(f'NOT ({_IS_OURS})', foreign.said('written_by'))} AS theirs",
+            f"{when(f'NOT ({_IS_OURS})', foreign.parsed('written_by'))} AS theirs",
             *(f"{each.reading(at)} AS {each.column}" for each, at in found.items()),
         ),
         _columns(),
@@ -116,7 +116,7 @@ END"""
 
 
 def _columns() -> tuple[Column, ...]:
-    found = {each.column: each.value for each in SAID if each.header != _MARKER}
+    found = {each.column: each.value for each in HEADER_COLUMNS if each.header != _MARKER}
     for name in ("origin_timestamp_ms", "first_failure_ms", "last_failure_ms"):
         found[name] = when(f"{found[name]} <> -1", found[name])
     found["exception_type"] = when(f"{found['exception_type']} <> ''", found["exception_type"])
@@ -129,8 +129,8 @@ def _columns() -> tuple[Column, ...]:
     problems, garbled = (
         f"CASE WHEN is_fine THEN NULL WHEN {_IS_OURS} THEN {present(ours)} ELSE theirs.{name} END"
         for name, ours in (
-            ("problems", [each.problem for each in SAID]),
-            ("garbled", [each.garbled for each in SAID]),
+            ("problems", [each.problem for each in HEADER_COLUMNS]),
+            ("garbled", [each.garbled for each in HEADER_COLUMNS]),
         )
     )
     kept = (name for name in _RECORD if name not in ("timestamp", "headers"))

@@ -14,7 +14,7 @@ from linear_retry.dlq.foreign import FOREIGN
 from linear_retry.dlq.letter import NONE, OURS, Letter, read_letter
 from linear_retry.error_text import ErrorText
 from linear_retry.header_text import Header
-from linear_retry.spark.letters import SAID, dead_letters
+from linear_retry.spark.letters import HEADER_COLUMNS, dead_letters
 from tests.dlq.letters import OWN_HEADERS, RECORDS, our_record, our_records
 from tests.spark.records import Many, frame
 
@@ -122,7 +122,7 @@ def _bytes(content: bytearray | None) -> bytes | None:
 
 def test_every_header_of_ours_has_its_column() -> None:
     """A header that is added to the contract is added here."""
-    assert HEADER_NAMES == {each.header for each in SAID}
+    assert HEADER_NAMES == {each.header for each in HEADER_COLUMNS}
 
 
 def test_what_dlq_does_not_show_is_as_parsed(spark: SparkSession) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.episodes import LAST_MS
+from linear_retry.spark.records import LAST_MS
 from linear_retry.spark.summaries.outages import bucket, simple_name
 
 _SHOWN = 200

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.episodes import LAST_MS
+from linear_retry.spark.records import LAST_MS
 
 GIVEN_UP = ("dead-lettered", "skipped")
 _TIMES = ("blocked_s", "down_s", "unsure_s", "other_s")
