@@ -90,13 +90,12 @@ def ingested(spark: SparkSession, bootstrap: str, topic: str, directory: str) ->
 
 
 def copied(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> str:
-    """What Kafka's source gives, to Parquet files, in batches as large."""
+    """What Kafka's source gives, to Parquet files, in batches as large; else as Spark's guide."""
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        .option("kafka.fetch.max.wait.ms", 10)
         .option("includeHeaders", "true")
         .option("maxOffsetsPerTrigger", MAX_OFFSETS)
         .load()
