@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.dlq.cluster import Cluster
+from linear_retry.spark import DEAD_LETTERS, Lake
 from linear_retry.spark.session import CONNECTOR, SparkMissingError, check_java
 from tests.conftest import TopicFactory
 from tests.dlq.letters import our_record
@@ -52,7 +53,8 @@ def test_what_came_is_told(
 def test_ctrl_c_ends_it(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
-    """`--continuous` ends on Ctrl-C, between two calls to the JVM, with one word."""
+    """`--continuous` ends on Ctrl-C, between two calls to the JVM, with one word, and leaves
+    everything whole."""
     letters = topic()
     kafka.produce(letters, [(0, None, None, ())])
 
@@ -65,6 +67,8 @@ def test_ctrl_c_ends_it(
         pressed = pool.submit(press)
         assert (130, "", "interrupted\n") == _ran(*where, "--continuous", "--every", "1s")
         assert pressed.result() is None
+    assert (0, f"dead_letters: 0 rows of {letters}\n", "") == _ran(*where)
+    assert 1 == Lake(spark, str(tmp_path)).table(DEAD_LETTERS).count()
 
 
 @pytest.mark.broker
