@@ -48,6 +48,19 @@ class Writer:
         assert [None] * count == [error for error, _ in reported]
         return self
 
+    def attempt(self, value: bytes) -> str | None:
+        """One transaction of one record; why it was aborted, or None where it is committed."""
+        reported: list[Any] = []
+        self.client.begin_transaction()
+        self.client.produce(
+            self.topic, value, partition=1, on_delivery=lambda *told: reported.append(told)
+        )
+        while not reported:
+            self.client.poll(1)
+        ((error, _),) = reported
+        _ = self.commit() if error is None else self.abort()
+        return None if error is None else str(error.name())
+
     def add_offset(self, place: TopicPartition, membership: object) -> Writer:
         self.client.send_offsets_to_transaction([place], membership, 20)
         return self
@@ -271,6 +284,14 @@ class Contract:
         name, fatal, abortable = error_of(writer.commit)
         assert (False, True) == (fatal, abortable), name
         writer.abort()
+
+    def test_after_a_record_that_is_too_large(self, world: World, topic: str) -> None:
+        """librdkafka purges the next one that the topic would take, and goes on after that."""
+        large = b"v" * 1_100_000
+        writer = Writer(world, topic, message_max_bytes=4_000_000)
+        codes = [writer.attempt(value) for value in (b"v", large, large, b"v", b"v")]
+        too_large = "MSG_SIZE_TOO_LARGE"
+        assert [None, too_large, too_large, "_PURGE_QUEUE", None] == codes
 
 
 def _committed(member: Member) -> int:

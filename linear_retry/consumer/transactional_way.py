@@ -142,6 +142,9 @@ class TransactionalWay:
             return Abandoned()
         if not sending.succeeded:
             self._abort(held)
+            # Its number is missing from the sequence now: librdkafka 2.16 refuses the next record
+            # that this producer sends ("skipped sequence numbers"), be it a smaller form.
+            self._producer.renew()
             return unsent(sending)
         refused = self._quieten(held) or self._add_offset(held)
         if refused is not None:

@@ -361,13 +361,30 @@ def test_a_commit_that_is_never_answered() -> None:
 
 
 def test_too_large_begins_a_new_transaction_for_each_form() -> None:
-    """A record that is refused spoils its transaction: it is aborted, and the next form begins."""
+    """A record that is refused spoils its transaction, and its producer for the next record.
+
+    The bug: the next form went out on the same producer, where librdkafka purged it, and again
+    with each sending: no form of the letter ever got out.
+    """
     group = Group(oversized="reference")
     group.fake.topics[LETTERS].max_message_bytes = 700
-    group.begin()
+    member = group.begin()
     group.finish_well()
+    assert [] == errors(member)
     begun, aborted = len(group.calls("begin_transaction")), len(group.calls("abort_transaction"))
     assert (begun - 1, True) == (aborted, begun > 1)
+    assert begun == len(group.calls("init_transactions"))
+
+
+def test_too_large_until_the_topic_takes_more() -> None:
+    """Held, and sent as it is as soon as the topic takes it, by the first sending after that."""
+    group = Group()
+    group.fake.topics[LETTERS].max_message_bytes = 300
+    member = group.begin()
+    _turn_until(member, lambda: len(errors(member)) == 2)
+    group.fake.topics[LETTERS].max_message_bytes = 10_000
+    group.finish_well()
+    assert 2 == len(errors(member))
 
 
 def test_broker_that_times_a_transaction_out() -> None:

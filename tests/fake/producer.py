@@ -25,6 +25,7 @@ _PARTITION_ANY = -1
 _UNKNOWN_TOPIC_S = 30.0
 
 _TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT, "Local: Message timed out")
+_PURGED = KafkaError(KafkaError._PURGE_QUEUE, "Local: Purged in queue")
 _UNTOLD = KafkaError(KafkaError._NOENT, "No report ever comes")
 
 
@@ -103,9 +104,8 @@ class FakeProducer:
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
         """Give up what is not answered: each gets a report that says so."""
         self._enter("purge")
-        error = KafkaError(KafkaError._PURGE_QUEUE, "Local: Purged in queue")
         for outgoing in self._in_flight:
-            self._reports.append((outgoing, error, None))
+            self._reports.append((outgoing, _PURGED, None))
         self._in_flight.clear()
 
     def init_transactions(self, timeout: float = -1) -> None:
@@ -209,17 +209,20 @@ class FakeProducer:
             return _TIMED_OUT
         if topic is None:
             return KafkaError(KafkaError._UNKNOWN_TOPIC, "Local: Unknown topic")
+        number = _partition_of(outgoing, topic)
         if outgoing.size_bytes > topic.max_message_bytes:
+            if self._transactions is not None:
+                self._transactions.skip_number(outgoing.topic, number)
             return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "Broker: Message size too large")
+        if self._transactions is not None and self._transactions.misses(outgoing.topic, number):
+            return _PURGED
         if self._transactions is not None and self._transactions.is_fenced:
             text = "Local: This instance has been fenced by a newer instance"
             return KafkaError(KafkaError._FENCED, text)
         return None
 
     def _append(self, topic: FakeTopic, outgoing: Outgoing) -> Place:
-        number = outgoing.partition
-        if number == _PARTITION_ANY:
-            number = zlib.crc32(outgoing.key or b"") % len(topic.partitions)
+        number = _partition_of(outgoing, topic)
         log, own = topic.partitions[number], self._transactions
         content = (outgoing.value, outgoing.key, outgoing.headers, outgoing.timestamp_ms)
         offset = log.append(*content, pending=own is not None)
@@ -250,3 +253,9 @@ class FakeProducer:
         if self._closed:
             raise RuntimeError("Producer has been closed")
         self._fake.note(self.name, call, arguments)
+
+
+def _partition_of(outgoing: Outgoing, topic: FakeTopic) -> int:
+    if outgoing.partition != _PARTITION_ANY:
+        return outgoing.partition
+    return zlib.crc32(outgoing.key or b"") % len(topic.partitions)

@@ -104,6 +104,7 @@ class Transactions:
         self.name = name
         self.timeout_s = timeout_s
         self.failed: KafkaError | None = None
+        self._missing: set[Partition] = set()
         self._fake = fake
         self._epoch: int | None = None
         self._ready = False
@@ -117,6 +118,20 @@ class Transactions:
     def break_off(self, fatal: KafkaError) -> None:
         """Every call says this from here on."""
         self._fatal = fatal
+
+    def skip_number(self, topic: str, partition: int) -> None:
+        """The broker has refused a record for its size, and misses its number from here on."""
+        self._missing.add((topic, partition))
+
+    def misses(self, topic: str, partition: int) -> bool:
+        """Whether the broker misses a number before the next record there.
+
+        Then librdkafka purges that record, and begins to count anew ("requires epoch bump").
+        """
+        if (topic, partition) not in self._missing:
+            return False
+        self._missing.clear()
+        return True
 
     def require_one(self) -> None:
         """Raises where `produce` is called outside of a transaction."""
