@@ -12,9 +12,7 @@ does the work in the function's body: `--help` then stays fast whatever that mod
 A group of commands that loads nothing heavy is a Typer app of its own: `app.add_typer(...)`. Write
 with `typer.echo` or rich: unlike `print`, they cope with a reader that has gone (`| head`).
 
-Exit codes of every command: 0, done; 1, the answer is no (a bad strategy), or whoever read the
-output has gone; 2, wrong usage; 3, what it needs is not there; 5, too little is known to propose
-anything; 130, Ctrl-C.
+Exit codes are those of `ending.MEANINGS`, in every command.
 """
 
 from __future__ import annotations
@@ -27,10 +25,12 @@ import typer
 
 from linear_retry.cli import circuits, dlq, simulate, spark, strategy
 from linear_retry.cli.connecting import Connection, checked_address, expanded
+from linear_retry.cli.ending import MEANINGS
 from linear_retry.cli.journal_options import Span
 
 app = typer.Typer(
     help="Consume a Kafka topic in order while the thing behind it is down.",
+    epilog=f"Exit codes: {'; '.join(f'{code}, {said}' for code, said in MEANINGS.items())}.",
     no_args_is_help=True,
     add_completion=False,
     # Plain help: no need to load rich for it, and the same in a pipe as on a terminal.

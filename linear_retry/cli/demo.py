@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from linear_retry.cli.ending import DONE, INTERRUPTED, NO, NOT_THERE, fail
 from linear_retry.errors import BrokerError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -27,23 +28,18 @@ def demo(bootstrap: str | None = None, as_json: bool = False) -> NoReturn:
     except ModuleNotFoundError as error:
         if error.name != "httpx":
             raise
-        _fail("the demo needs httpx: pip install 'linear-retry[demo]'", 3)
+        fail("the demo needs httpx: pip install 'linear-retry[demo]'", NOT_THERE)
     try:
         with _place(bootstrap, as_json) as place:
             verdicts = run(place, _face_of(as_json))
     except (BrokerError, ConfigurationError) as error:
-        _fail(str(error), 3)
+        fail(str(error), NOT_THERE)
     except Interrupted as interrupted:
-        _fail(str(interrupted), 130)
+        fail(str(interrupted), INTERRUPTED)
     except KeyboardInterrupt:
-        _fail("interrupted", 130)
+        fail("interrupted", INTERRUPTED)
     _show(verdicts, as_json)
-    raise typer.Exit(0 if all(verdict.holds for verdict in verdicts) else 1)
-
-
-def _fail(text: str, code: int) -> NoReturn:
-    typer.echo(text, err=True)
-    raise typer.Exit(code)
+    raise typer.Exit(DONE if all(verdict.holds for verdict in verdicts) else NO)
 
 
 def _place(bootstrap: str | None, as_json: bool) -> AbstractContextManager[Place]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from linear_retry.cli.ending import NOT_THERE, WRONG_USAGE, fail, told
+from linear_retry.cli.ending import DONE, NO, NOT_THERE, WRONG_USAGE, fail, told
 from linear_retry.cli.spark.needing import OF_THE_EXTRA
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def demo_spark(
             if (error.name or "").partition(".")[0] not in OF_THE_EXTRA:
                 raise
             fail("--spark needs PySpark: pip install 'linear-retry[spark]'", NOT_THERE)
-    raise typer.Exit(0 if all(verdict.holds for verdict in verdicts) else 1)
+    raise typer.Exit(DONE if all(verdict.holds for verdict in verdicts) else NO)
 
 
 def _shown(bootstrap: str, plan: Plan | None, *, as_json: bool) -> tuple[Verdict, ...]:

@@ -1,16 +1,42 @@
-"""How does a command end, and what does it say where it cannot go on?"""
+"""The exit codes of every command, and the sentence that goes with one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NoReturn
+from types import MappingProxyType
+from typing import Final, NoReturn
 
 import typer
 
 from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError
 
-WRONG_USAGE, NOT_THERE, FENCED, NOT_KNOWN, INTERRUPTED = 2, 3, 4, 5, 130
+DONE: Final = 0
+NO: Final = 1
+WRONG_USAGE: Final = 2
+NOT_THERE: Final = 3
+FENCED: Final = 4
+NOT_KNOWN: Final = 5
+PENDING: Final = 6
+HUNG_UP: Final = 129
+INTERRUPTED: Final = 130
+TERMINATED: Final = 143
+
+MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        DONE: "done, or there is nothing to do",
+        NO: "the answer is no, or whoever read the output has gone",
+        WRONG_USAGE: "wrong usage",
+        NOT_THERE: "what it needs is not there, or is refused",
+        FENCED: "ended by a newer command on the same topic",
+        NOT_KNOWN: "too little is known",
+        PENDING: "accepted, but not finished in time",
+        HUNG_UP: "the terminal has gone",
+        INTERRUPTED: "Ctrl-C",
+        TERMINATED: "SIGTERM",
+    }
+)
+"""What each code means, in every command that ends with it."""
 
 
 @contextmanager

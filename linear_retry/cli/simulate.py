@@ -11,7 +11,7 @@ import typer
 
 from linear_retry.cli import simulated
 from linear_retry.cli.connecting import expanded
-from linear_retry.cli.ending import told
+from linear_retry.cli.ending import NO, told
 from linear_retry.cli.outages import length_ms, read
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.recorded import Recorded
@@ -154,7 +154,7 @@ def _refuse(file: Path, problems: list[str], as_json: bool) -> NoReturn:
         echo_json({**summary(file, StrategyError(problems)), "timeline": []})
     else:
         typer.echo("\n".join(problems), err=True)
-    raise typer.Exit(1)
+    raise typer.Exit(NO)
 
 
 def _simulator(strategy: Strategy, on_exhausted: OnExhausted, attempt_ms: int) -> Simulator:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from linear_retry.cli.ending import DONE, NO
 from linear_retry.delays import duration_text
 from linear_retry.errors import StrategyError
 from linear_retry.small_file import named
@@ -45,7 +46,7 @@ def check(
             typer.echo(str(loaded))
         else:
             typer.echo(f"{named(file)}: ok, {_totals(loaded)}")
-    raise typer.Exit(1 if is_bad else 0)
+    raise typer.Exit(NO if is_bad else DONE)
 
 
 @app.command()
@@ -67,7 +68,7 @@ def show(
         typer.echo(str(loaded), err=True)
     else:
         _show(loaded)
-    raise typer.Exit(1 if isinstance(loaded, StrategyError) else 0)
+    raise typer.Exit(NO if isinstance(loaded, StrategyError) else DONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import NoReturn, Protocol
 import typer
 
 from linear_retry.cli.connecting import Connection
-from linear_retry.cli.ending import told
+from linear_retry.cli.ending import HUNG_UP, TERMINATED, told
 from linear_retry.cli.journal_options import Span
 from linear_retry.cli.progress import Bar
 from linear_retry.journal_entry import Entry
@@ -77,7 +77,7 @@ def _ended_by_signals() -> Iterator[None]:
     """A terminal that is left in the midst of a picture would be of no use: it is put back."""
 
     def end(number: int, _: FrameType | None) -> NoReturn:
-        raise typer.Exit(128 + number)
+        raise typer.Exit(TERMINATED if number == signal.SIGTERM else HUNG_UP)
 
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:

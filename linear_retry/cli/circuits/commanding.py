@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from linear_retry.cli.connecting import Connection, expanded
-from linear_retry.cli.ending import told
+from linear_retry.cli.ending import NO, told
 from linear_retry.cli.person import BY, whoami
 from linear_retry.control import DEFAULT_TOPIC
 from linear_retry.delays import shown
@@ -51,7 +51,7 @@ class Word:
         keys = connection.keys()
         question = f"Send {place}, held by group {shown(self.group)}, to the dead letters?"
         if not sure and not typer.confirm(question, err=True):
-            raise typer.Exit(1)
+            raise typer.Exit(NO)
         with told():
             from linear_retry.cli.circuits.sending import Sending
 
@@ -82,7 +82,7 @@ def retry(message: MESSAGE, word: Word, connection: Connection) -> None:
 
     Exit codes: 0, its attempt has begun; 1, it is not held (any more), or the command has expired;
     2, wrong usage; 3, nobody in the group has answered, no broker answers, there is no such control
-    topic, or no permission for it; 4, somebody is at it, and has not done it yet; 130, Ctrl-C.
+    topic, or no permission for it; 6, accepted, but not begun in time; 130, Ctrl-C.
     """
     word.say("retry", message, connection)
 
@@ -104,7 +104,7 @@ def give_up(
 
     Exit codes: 0, it is in the dead letters; 1, you said no, it is not held (any more), there are
     no dead letters there, or the command has expired; 2, wrong usage; 3, nobody in the group has
-    answered, no broker answers, there is no such control topic, or no permission for it; 4,
-    somebody is at it, and has not done it yet; 130, Ctrl-C.
+    answered, no broker answers, there is no such control topic, or no permission for it; 6,
+    accepted, but not sent in time; 130, Ctrl-C.
     """
     word.say("give-up", message, connection, sure=yes)

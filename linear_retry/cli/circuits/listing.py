@@ -8,7 +8,7 @@ from typing import TypeAlias
 import typer
 
 from linear_retry.cli.circuits import telling
-from linear_retry.cli.ending import fail
+from linear_retry.cli.ending import NO, fail
 from linear_retry.cli.journal_options import now_ms
 from linear_retry.cli.printable import one_line
 from linear_retry.cli.progress import Bar
@@ -16,8 +16,6 @@ from linear_retry.cli.rows import Lines, on_a_terminal, write_json
 from linear_retry.group_view import OpenCircuit
 from linear_retry.journal_fold import JournalFold
 from linear_retry.journal_reading import JournalReading
-
-NO_SUCH_GROUP = 1
 
 _Row: TypeAlias = tuple[str, OpenCircuit]
 """A group, and a circuit of it."""
@@ -34,7 +32,7 @@ def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) 
     for trouble in telling.troubles(fold, views):
         typer.echo(trouble, err=True)
     if group is not None and group not in fold.groups:
-        fail(unknown(group, fold, reading.topic), NO_SUCH_GROUP)
+        fail(unknown(group, fold, reading.topic), NO)
     rows = [(view.group, circuit) for view in views for circuit in view.circuits]
     _write(rows, as_json=as_json)
     if not groups:

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import typer
 
-from linear_retry.cli.ending import NOT_THERE, fail
+from linear_retry.cli.ending import DONE, NO, NOT_THERE, PENDING, fail
 from linear_retry.cli.rows import write_json
 from linear_retry.control import (
     LIVES_MS,
@@ -26,14 +26,13 @@ from linear_retry.kafka.control_sender import send
 from linear_retry.kafka.journal_producer import Record
 from linear_retry.kafka.topic_since import Following, TopicSince
 
-_NO, _PENDING = 1, 4
 _WAIT_S = 0.25
 _CODES: dict[AnswerName, int] = {
-    "done": 0,
-    "not-held": _NO,
-    "no-dead-letters": _NO,
-    "expired": _NO,
-    "pending": _PENDING,
+    "done": DONE,
+    "not-held": NO,
+    "no-dead-letters": NO,
+    "expired": NO,
+    "pending": PENDING,
 }
 
 

@@ -12,7 +12,7 @@ import typer
 from linear_retry.cli import printable
 from linear_retry.cli.dlq import telling
 from linear_retry.cli.dlq.resolving import plural
-from linear_retry.cli.ending import FENCED, INTERRUPTED, NOT_THERE, fail
+from linear_retry.cli.ending import FENCED, INTERRUPTED, NO, NOT_THERE, fail
 from linear_retry.cli.person import whoami
 from linear_retry.cli.progress import Bar
 from linear_retry.cli.rows import write_json, write_table
@@ -48,11 +48,11 @@ def replay_letters(topic: DeadLetterTopic, meant: Filter, order: Order) -> None:
         _tell_plan(topic, meant, plan, order)
         found = _tell_newer(topic, plan, order) if order.check_newer else 0
         if order.yes and found:
-            fail("nothing is sent; without --check-newer it would be", 1)
+            fail("nothing is sent; without --check-newer it would be", NO)
         sent = _send(topic, plan, order) if order.yes and plan.letters else 0
         tell_end(plan, order, sent)
         if found or any(why != NO_LETTER for why in plan.left):
-            raise typer.Exit(1)
+            raise typer.Exit(NO)
 
 
 def _send(topic: DeadLetterTopic, plan: Plan, order: Order) -> int:

@@ -10,7 +10,7 @@ import typer
 
 from linear_retry.cli import printable
 from linear_retry.cli.dlq import telling
-from linear_retry.cli.ending import fail
+from linear_retry.cli.ending import NO, fail
 from linear_retry.cli.progress import Bar
 from linear_retry.cli.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Letter, Resolution, State
@@ -30,7 +30,7 @@ def show(
     with Bar(f"reading {topic.topic}") as bar:
         found = topic.get(letter_id, bar)
     if not found:
-        fail(f"no letter {printable.one_line(letter_id)} in {topic.topic}; list has their ids", 1)
+        fail(f"no letter {printable.one_line(letter_id)} in {topic.topic}; list has their ids", NO)
     for number, (letter, state) in enumerate(found):
         resolution = topic.resolution(letter)
         if as_json:

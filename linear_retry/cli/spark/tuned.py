@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from linear_retry.cli.ending import NOT_KNOWN, WRONG_USAGE, fail
+from linear_retry.cli.ending import NO, NOT_KNOWN, WRONG_USAGE, fail
 from linear_retry.cli.printable import one_line
 from linear_retry.cli.rows import write_json
 from linear_retry.cli.spark import compared
@@ -68,7 +68,7 @@ def load(path: Path) -> Strategy:
     try:
         return Strategy.load(path)
     except StrategyError as error:
-        fail("\n".join(error.problems), 1)
+        fail("\n".join(error.problems), NO)
 
 
 def _check_one(names: list[str]) -> None:
