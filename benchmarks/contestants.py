@@ -81,7 +81,9 @@ def linear_consumer(
     give_up: Any = "stop" if dead_letters is None else "dead-letter"
     letters = None
     if dead_letters is not None:
-        letters = DeadLetters(dead_letters, {"log_level": 0}, transactional=transactional)
+        letters = DeadLetters(
+            dead_letters, {"log_level": 0}, transactional=transactional, limit=None
+        )
     return LinearConsumer(
         config,
         [topic],

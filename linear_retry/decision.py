@@ -13,7 +13,7 @@ OnPermanent: TypeAlias = Literal["dead-letter", "skip", "stop"]
 Reason: TypeAlias = Literal["exhausted", "permanent"]
 IsTransient: TypeAlias = Callable[[BaseException], bool]
 
-HELD_BACK_AT_LEAST_S = 60.0
+HELD_BACK_AT_LEAST_S = 30.0
 GIVEN_UP = "given-up"
 """The reason of a letter that no policy wanted, but an operator."""
 
@@ -36,13 +36,15 @@ class Policy:
     """What the user chose, once and for all of a consumer's life.
 
     `letter_limit`: so many dead letters in a row are an outage, or a bug, and no more are sent
-    until something succeeds. None: any number.
+    until something succeeds. None: any number. `hold_s` is how long a message then waits for its
+    next attempt; None: the strategy's last delay, and half a minute at least.
     """
 
     strategy: Delays
     on_exhausted: OnExhausted = "dead-letter"
     on_permanent: OnPermanent = "dead-letter"
     letter_limit: int | None = None
+    hold_s: float | None = None
 
     @property
     def needs_dead_letters(self) -> bool:
@@ -149,7 +151,9 @@ def decide(
 
 
 def held_back_s(policy: Policy, dice: Callable[[], float] | None = None) -> float:
-    """How long a message waits that is held back: the last delay, and a minute at least."""
+    """How long a message waits that is held back."""
+    if policy.hold_s is not None:
+        return policy.hold_s
     return max(_last_delay_s(policy.strategy, dice) or 0.0, HELD_BACK_AT_LEAST_S)
 
 

@@ -73,6 +73,11 @@ def expand(delays: object, problems: list[str]) -> tuple[int, ...]:
     return () if found else tuple(wait_ms for run in runs for wait_ms in run.waits_ms())
 
 
+def read_delay_s(value: object, path: str, problems: list[str]) -> float:
+    """The seconds of one wait, a number or a duration; what is wrong is added to `problems`."""
+    return round(_delay_ms(value, path, problems)) / 1000
+
+
 def shown(value: object) -> str:
     """`value` for an error message: short, one line of ASCII, as JSON writes it."""
     if isinstance(value, str):

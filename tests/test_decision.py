@@ -221,31 +221,42 @@ def test_the_limit_turns_letters_into_waits_and_nothing_else(
 @pytest.mark.parametrize(
     ("delays_s", "failure", "delay_s"),
     [
-        ([], Permanent(_ERROR), 60.0),
-        ([1, 5], Permanent(_ERROR), 60.0),
+        ([], Permanent(_ERROR), 30.0),
+        ([1, 5], Permanent(_ERROR), 30.0),
         ([1, 300], Permanent(_ERROR), 300.0),
-        ([300, 1], Permanent(_ERROR), 60.0),
-        ([1, 5], Transient(_ERROR, 3.0), 60.0),
+        ([300, 1], Permanent(_ERROR), 30.0),
+        ([1, 5], Transient(_ERROR, 3.0), 30.0),
         ([1, 5], Transient(_ERROR, 90.0), 90.0),
         ([1, 300], Transient(_ERROR, 90.0), 300.0),
     ],
     ids=repr,
 )
-def test_what_is_held_back_waits_for_the_last_delay_or_a_minute(
+def test_what_is_held_back_waits_for_the_last_delay_or_half_a_minute(
     delays_s: list[float], failure: Failure, delay_s: float
 ) -> None:
-    """The longest of the strategy's last delay, a minute, and what the handler asked for."""
+    """The longest of the strategy's last delay, half a minute, and what the handler asked for."""
     policy = Policy(Strategy(delays_s), letter_limit=1)
     assert HoldBack(delay_s) == decide(failure, 3, policy, letters_in_a_row=1)
 
 
 @given(_delays_s, st.floats(0, 1), st.floats(0, 1, exclude_max=True))
-def test_what_is_held_back_never_waits_for_less_than_a_minute(
+def test_what_is_held_back_never_waits_for_less_than_half_a_minute(
     delays_s: list[float], jitter: float, drawn: float
 ) -> None:
-    """Neither for less than a minute, nor for less than the last delay, jitter or not."""
+    """Neither for less than half a minute, nor for less than the last delay, jitter or not."""
     delay_s = held_back_s(Policy(Strategy(delays_s, jitter=jitter)), lambda: drawn)
     assert delay_s >= max([HELD_BACK_AT_LEAST_S, *delays_s[-1:]])
+
+
+@pytest.mark.parametrize(
+    ("failure", "delay_s"),
+    [(Permanent(_ERROR), 2.0), (Transient(_ERROR, 3.0), 3.0)],
+    ids=repr,
+)
+def test_a_hold_of_ones_own_is_heeded(failure: Failure, delay_s: float) -> None:
+    """It takes the place of the last delay, shorter or longer; the handler may ask for more."""
+    policy = Policy(Strategy([1, 300]), letter_limit=1, hold_s=2.0)
+    assert HoldBack(delay_s) == decide(failure, 3, policy, letters_in_a_row=1)
 
 
 _down, _bug = OSError("down"), KeyError("bug")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from linear_retry.batches.attempting import Attempting
@@ -16,6 +15,7 @@ from linear_retry.consumer.checks import (
     check_journals,
     check_letters,
     is_transient,
+    limited,
     policy_of,
 )
 from linear_retry.consumer.circuits import Circuits
@@ -49,11 +49,9 @@ def attempting(
     policy = policy_of(strategy, on_exhausted, on_permanent)
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
     check_letters(letters, policy, ())
-    if letters is not None:
-        policy = replace(policy, letter_limit=letters.limit)
     journals = [listener for listener in listeners if isinstance(listener, Journal)]
     check_journals(journals, letters, ())
-    choices = Choices(policy, is_transient(transient), "consumer", outside.dice)
+    choices = Choices(limited(policy, letters), is_transient(transient), "consumer", outside.dice)
     settings = _settings(config, is_used=letters is not None or bool(journals))
     sender = None if letters is None else _sender(letters, settings, outside)
     _bind(listeners, settings, outside)

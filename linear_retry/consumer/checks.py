@@ -71,7 +71,7 @@ def plan(
         answer_within_s=answer_within_s(for_letters),
         topics=tuple(topics),
         choices=Choices(
-            replace(policy, letter_limit=letters.limit) if letters else policy,
+            limited(policy, letters),
             is_transient(transient),
             scope,
             outside.dice,
@@ -155,6 +155,13 @@ def policy_of(strategy: Strategy, on_exhausted: OnExhausted, on_permanent: OnPer
             "delay; add a delay"
         )
     return Policy(strategy, on_exhausted, on_permanent)
+
+
+def limited(policy: Policy, letters: DeadLetters | None) -> Policy:
+    """The policy with the limit of these dead letters."""
+    if letters is None:
+        return policy
+    return replace(policy, letter_limit=letters.limit, hold_s=letters.hold_s)
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

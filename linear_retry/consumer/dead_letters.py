@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from linear_retry.delays import read_delay_s
 from linear_retry.errors import ConfigurationError
 
 Oversized: TypeAlias = Literal["hold", "reference"]
@@ -25,15 +26,18 @@ class DeadLetters:
     readers with `isolation.level=read_committed` (the default) then find each letter once, over
     crashes and rebalances too.
     `limit`, a whole number from 1: after so many letters in a row, with no success between them,
-    the next message is held instead, and attempted again after the strategy's last delay, or a
-    minute where that is less, until something succeeds. None: no limit.
+    the next message is held instead, and attempted again after each `hold`, until something
+    succeeds. None: no limit.
+    `hold` is seconds, or a duration such as `"5m"`, above 0 and up to 7 days. None: the strategy's
+    last delay, or 30 s where that is less.
     """
 
     topic: str
     config: Mapping[str, Any] = field(default_factory=dict)
     oversized: Oversized = "hold"
     transactional: bool = False
-    limit: int | None = None
+    limit: int | None = 20
+    hold: float | str | None = None
 
     def __post_init__(self) -> None:
         """Raises `ConfigurationError`."""
@@ -50,3 +54,17 @@ class DeadLetters:
             raise ConfigurationError(
                 f"limit={self.limit!r}: a whole number of dead letters from 1, or None for no limit"
             )
+        self._check_hold()
+
+    @property
+    def hold_s(self) -> float | None:
+        """`hold` in seconds."""
+        return None if self.hold is None else read_delay_s(self.hold, "hold", [])
+
+    def _check_hold(self) -> None:
+        problems: list[str] = []
+        if self.hold is not None and not read_delay_s(self.hold, "hold", problems):
+            why = problems or [
+                f"hold={self.hold!r}: above 0, or it would be attempted all the time"
+            ]
+            raise ConfigurationError(why[0])

@@ -244,7 +244,7 @@ def test_the_limit_holds_the_next_batch_back() -> None:
     world.attempting.handle(world.stream(_failing(PoisonError()), [row(n) for n in range(3)]))
     stream = world.stream(_failing(PoisonError(), PoisonError()), [row(3)])
     world.attempting.handle(stream)
-    assert [60.0, 60.0] == stream.waits_s
+    assert [30.0, 30.0] == stream.waits_s
     assert 3 == len(world.letters())
     assert ["CircuitOpened", "LimitReached", "LimitReached", "CircuitClosed"] == world.kinds()[-4:]
 

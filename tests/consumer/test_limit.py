@@ -60,7 +60,7 @@ def test_the_letter_after_the_last_one_is_held_back() -> None:
     turn_until(group, member, events.LimitReached)
     (opened,), (reached,) = said(member, events.CircuitOpened), said(member, events.LimitReached)
     assert [opened, reached] == member.events[-2:]
-    assert (TOPIC, 0, 2, 1, 2, 60.0) == (
+    assert (TOPIC, 0, 2, 1, 2, 30.0) == (
         reached.topic,
         reached.partition,
         reached.offset,
@@ -68,13 +68,13 @@ def test_the_letter_after_the_last_one_is_held_back() -> None:
         reached.limit,
         reached.delay_s,
     )
-    assert (60.0, opened.retry_at) == (opened.delay_s, reached.retry_at)
+    assert (30.0, opened.retry_at) == (opened.delay_s, reached.retry_at)
     assert "PoisonError()" == reached.error
     assert [0, 1] == [letter.offset for letter in said(member, events.DeadLettered)]
     assert [] == group.violations(finished=False)
 
 
-def test_it_is_attempted_again_every_minute() -> None:
+def test_it_is_attempted_again_every_half_minute() -> None:
     """While everything fails, the message behind the limit is attempted, and nothing is sent."""
     group = FakeGroup(partitions=1, letter_limit=1)
     group.produce(0, 3)
@@ -83,7 +83,7 @@ def test_it_is_attempted_again_every_minute() -> None:
     turn_until(group, member, events.LimitReached, 4)
     times_s = attempts_of(group, (0, 1))
     waits_s = [after - before for before, after in pairwise(times_s)]
-    assert [60.0, 60.0, 60.0] == pytest.approx(waits_s, abs=0.02)
+    assert [30.0, 30.0, 30.0] == pytest.approx(waits_s, abs=0.02)
     assert [1, 2, 3, 4] == [event.failures for event in said(member, events.LimitReached)]
     assert 1 == len(said(member, events.DeadLettered))
     assert 1 == len(said(member, events.CircuitOpened))
@@ -201,7 +201,7 @@ def test_an_exhausted_message_counts_as_any() -> None:
 
 
 def test_without_a_limit_nothing_is_held_back() -> None:
-    """By default any number of letters is sent."""
+    """`limit=None`: any number of letters is sent."""
     group = FakeGroup(partitions=1)
     group.produce(0, 30)
     refusing(group, *range(30))
@@ -253,6 +253,32 @@ def test_what_is_no_limit(limit: Any) -> None:
     assert f"limit={limit!r}" in str(refusal.value)
 
 
+@pytest.mark.parametrize("hold", [0, -1, True, "soon", "0s", float("nan"), float("inf"), 604_801])
+def test_what_is_no_hold(hold: Any) -> None:
+    """Longer than nothing and up to a week; all else is refused at construction, by name."""
+    with pytest.raises(ConfigurationError, match="hold"):
+        DeadLetters("orders.dlq", hold=hold)
+
+
+@pytest.mark.parametrize(("hold", "hold_s"), [(None, None), (45, 45.0), (0.5, 0.5), ("5m", 300.0)])
+def test_the_hold_is_the_policys(hold: Any, hold_s: float | None) -> None:
+    """Seconds or a duration, as strategies take them."""
+    assert hold_s == _choices(DeadLetters(LETTERS, hold=hold)).policy.hold_s
+
+
+def test_a_bug_in_the_handler_does_not_empty_the_topic() -> None:
+    """A NameError used to send every message to the dead letters: by default 20 go, no more."""
+    group = FakeGroup(partitions=1, letter_limit=DeadLetters(LETTERS).limit)
+    group.produce(0, 25)
+    refusing(group, *range(25))
+    member = alone(group)
+    turn_until(group, member, events.LimitReached)
+    assert 20 == len(said(member, events.DeadLettered))
+    (reached,) = said(member, events.LimitReached)
+    assert (20, 20, 30.0) == (reached.offset, reached.limit, reached.delay_s)
+    assert [] == group.violations(finished=False)
+
+
 def _choices(dead_letters: DeadLetters | None) -> Choices:
     return plan(
         {"bootstrap.servers": "fake:9092", "group.id": "billing"},
@@ -271,7 +297,12 @@ def _choices(dead_letters: DeadLetters | None) -> Choices:
 
 @pytest.mark.parametrize(
     ("dead_letters", "limit"),
-    [(DeadLetters(LETTERS, limit=7), 7), (DeadLetters(LETTERS), None), (None, None)],
+    [
+        (DeadLetters(LETTERS, limit=7), 7),
+        (DeadLetters(LETTERS), 20),
+        (DeadLetters(LETTERS, limit=None), None),
+        (None, None),
+    ],
 )
 def test_the_limit_is_the_policys(dead_letters: DeadLetters | None, limit: int | None) -> None:
     """What `DeadLetters` says is what decisions go by."""

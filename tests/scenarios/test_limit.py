@@ -21,7 +21,7 @@ def test_a_bad_deployment(scene: SceneFactory) -> None:
     bad.refuses = {(0, offset) for offset in range(12)}
     member = group.join("bad", bad, dead_letters=limited)
     reached = group.wait_for(events.LimitReached)
-    assert (3, 1, 3, 60.0) == (reached.offset, reached.failures, reached.limit, reached.delay_s)
+    assert (3, 1, 3, 30.0) == (reached.offset, reached.failures, reached.limit, reached.delay_s)
     member.stop()
     assert [0, 1, 2] == [letter.original_offset for letter in group.dead_letters()]
     assert {(group.topic, 0): 3} == group.committed()
@@ -34,7 +34,7 @@ def test_a_bad_deployment(scene: SceneFactory) -> None:
 
 
 def test_a_dependency_that_looks_like_bad_messages(scene: SceneFactory) -> None:
-    """It is back, and an operator does not wait for the minute to end: the rest is handled."""
+    """It is back, and an operator does not wait for the hold to end: the rest is handled."""
     group = scene()
     group.produce(8)
     dependency = Dependency()

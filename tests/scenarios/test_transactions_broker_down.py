@@ -21,7 +21,7 @@ def test_killed_and_started(own_scene: SceneFactory, own_kafka: RealKafka) -> No
     refused.refuses |= {(0, offset) for offset in range(LETTERS)}
     group.produce(LETTERS)
     config = {"transaction.timeout.ms": 5000}
-    letters = DeadLetters(group.letters, config, transactional=True)
+    letters = DeadLetters(group.letters, config, transactional=True, limit=None)
     member = group.join("first", refused, dead_letters=letters)
     group.wait_for(events.DeadLettered, LETTERS // 3)
     with group.disturbing("no broker"):

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from linear_retry import LinearConsumer, Strategy
+from linear_retry import DeadLetters, LinearConsumer, Strategy
 from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message
 from linear_retry.scope import ScopeKind
@@ -96,7 +96,7 @@ def main(role: Role) -> None:
         [role.topic],
         strategy=Strategy(role.strategy),
         transient=OutageError,
-        dead_letters=role.letters,
+        dead_letters=DeadLetters(role.letters, limit=None),
         scope=role.scope,
         listeners=[log.listener(role.member)],
     ) as consumer:

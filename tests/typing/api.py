@@ -88,7 +88,7 @@ def consumers() -> None:
         ["orders"],
         strategy=strategy,
         transient=[ConnectionError],
-        dead_letters=DeadLetters("dead", config={"linger.ms": 5}, oversized="reference", limit=20),
+        dead_letters=DeadLetters("dead", config={"linger.ms": 5}, oversized="reference", hold="5m"),
         on_exhausted="repeat",
         on_permanent="skip",
     )

@@ -84,7 +84,7 @@ class Play:
         name, life = f"member-{next(self._numbers)}", Mortal()
         options = {
             "scope": self._scope,
-            "dead_letters": DeadLetters(LETTERS, config={"log_level": 0}),
+            "dead_letters": DeadLetters(LETTERS, config={"log_level": 0}, limit=None),
             "_outside": Outside(consumer=life.consumer),
         }
         self._lives[name] = self._scene.join(name, self.dependency, **options), life

@@ -76,7 +76,10 @@ def main(role: Role) -> None:
             strategy=Strategy(role.strategy),
             transient=OutageError,
             dead_letters=DeadLetters(
-                role.letters, role.letters_config, transactional=role.transactional
+                role.letters,
+                role.letters_config,
+                transactional=role.transactional,
+                limit=None,
             ),
             listeners=[witness.listener(role.member), hear],
             _outside=outside,

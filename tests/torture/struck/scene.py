@@ -120,7 +120,10 @@ class StruckScene(Scene):
         """
         script = {f"{part}@{offset}": ["poison"] * 9 for part, offset in self.plot.refused}
         letters = DeadLetters(
-            self.letters, self.letters_config, transactional=self.plot.transactional
+            self.letters,
+            self.letters_config,
+            transactional=self.plot.transactional,
+            limit=None,
         )
         options = {"dead_letters": letters, "scope": self.scope, **options}
         return self.join(name, Scripted(script), **options)
