@@ -14,6 +14,7 @@ from linear_retry.consumer.circuits import Circuits, CircuitView, Held
 from linear_retry.consumer.clock import Clock
 from linear_retry.consumer.letters import Abandoned, Acknowledged, NotSent, death, resend_delay_s
 from linear_retry.consumer.limit import LettersInARow
+from linear_retry.consumer.results import Results, UndoneError
 from linear_retry.consumer.telling import (
     Opening,
     dead_lettered,
@@ -25,7 +26,7 @@ from linear_retry.consumer.telling import (
 )
 from linear_retry.dead_letter import Record, dead_letter
 from linear_retry.decision import Bury, HoldBack, Reason, Skip, Stop, Wait, decide
-from linear_retry.errors import ExhaustedError, PermanentError
+from linear_retry.errors import ExhaustedError, PermanentError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal import Journal
 from linear_retry.scope import Scope
@@ -58,6 +59,7 @@ class Attempting:
         self._sender = sender
         self._journals = journals
         self._in_a_row = LettersInARow()
+        self._results = Results()
         self._run: str | None = None
         self._has_spoken = False
 
@@ -65,7 +67,8 @@ class Attempting:
         """Returns once it is done, dead-lettered or skipped; only then the stream may go on.
 
         Raises `ExhaustedError` and `PermanentError` where `"stop"` was chosen, `UsageError` where
-        `transient` raises, and what `MicroBatch.end` raises. The batch is not done then: it comes
+        `transient` raises or the handler returns what nobody would do, and what `MicroBatch.end`
+        raises. The batch is not done then: it comes
         again.
         """
         self._begin(batch)
@@ -73,7 +76,7 @@ class Attempting:
         try:
             held = Held(None, batch.place, batch.number, epoch=0)
             while not is_over:
-                error = _error_of(batch)
+                error = self._error_of(batch)
                 if error is None:
                     self._in_a_row.end()
                     self._finish("recovered")
@@ -119,6 +122,16 @@ class Attempting:
         self._run = None
         self._finish("dropped")
         self._emit(events.Revoked((batch.place,)))
+
+    def _error_of(self, batch: MicroBatch) -> Exception | None:
+        try:
+            self._results.check(batch.attempt())
+        except UndoneError as undone:
+            place = f"{batch.place[0]}, micro-batch {batch.number}"
+            raise UsageError(f"{place}: the handler returned {undone}") from None
+        except Exception as error:  # noqa: BLE001  (the handler's: any of it is an outcome)
+            return error
+        return None
 
     def _is_over(self, batch: MicroBatch, held: Held, error: Exception) -> bool:
         """What to do about a failure, done; False: attempt it again."""
@@ -231,11 +244,3 @@ class Attempting:
             offset=held.offset,
             failures=held.failures,
         )
-
-
-def _error_of(batch: MicroBatch) -> Exception | None:
-    try:
-        batch.attempt()
-    except Exception as error:  # noqa: BLE001  (the handler's: whatever it may raise is an outcome)
-        return error
-    return None

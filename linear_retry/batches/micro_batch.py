@@ -24,8 +24,8 @@ class MicroBatch(Protocol):
     def run(self) -> str:
         """Which start of the stream it is of."""
 
-    def attempt(self) -> None:
-        """Have it handled. Raises what the handler raises."""
+    def attempt(self) -> object:
+        """Have it handled. Returns and raises what the handler does."""
 
     def wait(self, seconds: float) -> None:
         """Never shorter. Where the stream is stopped meanwhile, `end` at once."""

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias
 
 from linear_retry.consumer.clock import NowS
+from linear_retry.consumer.results import Results, UndoneError
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.work import Work
 from linear_retry.errors import UsageError
@@ -38,6 +39,7 @@ class AsyncAttempting:
         self._handler = handler
         self._stop = stop
         self._now_s = now_s
+        self._results = Results()
         self._task = weakref.ref(task)
         self._cancelled_before = task.cancelling()
         self.in_hand = False
@@ -64,6 +66,10 @@ class AsyncAttempting:
                 f"handler={self._handler!r} returned nothing to await; give an async def function, "
                 "or use run; nothing was decided about the message"
             ) from None
+        except UndoneError as undone:
+            raise UsageError(
+                f"{work.place}: handler={self._handler!r} returned, once awaited, {undone}"
+            ) from None
         except asyncio.CancelledError as error:
             if self.cancelled:
                 raise
@@ -87,7 +93,9 @@ class AsyncAttempting:
             self.in_hand = True
             # Not at the end only: on a loop that is closed there may be none, and the thread goes.
             work.note_taken(coming, in_hand=True)
-            await self._awaitable(message)
+            result = await self._awaitable(message)
+            if result is not None and type(result) not in self._results.harmless:
+                self._results.check(result)
             self.in_hand = False
             if self._now_s() >= breathe_at_s:
                 await asyncio.sleep(0)

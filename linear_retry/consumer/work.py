@@ -38,6 +38,12 @@ class Work:
         """The one that failed or was interrupted, or the last that was done."""
         return self.messages[max(self.taken - 1, 0)]
 
+    @property
+    def place(self) -> str:
+        """Where that message is in Kafka."""
+        message = self.last_attempted
+        return f"{message.topic()}[{message.partition()}]@{message.offset()}"
+
     def note_taken(self, coming: Iterator[Message], *, in_hand: bool) -> None:
         """All but what is still `coming` was begun; and is done, but for one `in_hand`."""
         self.note(len(self.messages) - length_hint(coming), in_hand=in_hand)

@@ -69,8 +69,8 @@ class SparkBatch:
         self.place: Partition = (f"spark:{self._query.name() or self._query.id()}", 0)
         self.run = str(self._query.runId())
 
-    def attempt(self) -> None:
-        self._handler(self._rows, self.number)
+    def attempt(self) -> object:
+        return self._handler(self._rows, self.number)
 
     def wait(self, seconds: float) -> None:
         until_s = self._clock.now_s() + seconds

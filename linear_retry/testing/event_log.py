@@ -167,18 +167,18 @@ class EventLog:
 
         def watched(message: Any) -> object:
             with self.attempting(member, message):
-                return inner(message)  # the consumer refuses what it would have to await
+                return inner(message)  # the consumer refuses what nobody would do
 
         return watched
 
     def async_handler(
         self, member: str, inner: Callable[[Any], Awaitable[object]]
-    ) -> Callable[[Any], Awaitable[None]]:
+    ) -> Callable[[Any], Awaitable[object]]:
         """The same for `run_async`: until what it awaits is done."""
 
-        async def watched(message: Any) -> None:
+        async def watched(message: Any) -> object:
             with self.attempting(member, message):
-                await inner(message)
+                return await inner(message)
 
         return watched
 

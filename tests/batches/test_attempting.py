@@ -64,6 +64,17 @@ def test_a_transient_error_is_waited_for_in_place() -> None:
     assert events.CircuitClosed(Scope(), "recovered", 8.0) == closed
 
 
+def test_work_that_nobody_would_do_is_refused() -> None:
+    """A function that returns a generator has handled no row: the query fails, and no letter goes
+    out. The bug: the micro-batch counted as done."""
+    world = World([1])
+    stream = world.stream(lambda number: (number for _ in range(3)))
+    with pytest.raises(UsageError, match=r"spark:charge, micro-batch 0: .* type generator: "):
+        world.attempting.handle(stream)
+    assert ["Assigned", "Revoked"] == world.kinds()
+    assert [] == world.letters()
+
+
 def test_the_circuit_is_open_while_it_waits() -> None:
     """Anyone may see until when it waits, for which batch, and why."""
     world = World([60])

@@ -42,9 +42,9 @@ class Stream:
     waits_s: list[float] = field(default_factory=list)
     read: int = 0
 
-    def attempt(self) -> None:
+    def attempt(self) -> object:
         self.attempted_at_s.append(self.kafka.clock.now_s())
-        self.handler(self.number)
+        return self.handler(self.number)
 
     def wait(self, seconds: float) -> None:
         self.waits_s.append(seconds)

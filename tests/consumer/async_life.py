@@ -49,6 +49,10 @@ class Life:
         """`act`, whose beginning and end are written down."""
         return self.witness.async_handler(NAME, act)
 
+    def watched_plain(self, act: Callable[[Message], object]) -> Callable[[Message], object]:
+        """`act`, a handler of `run`, watched."""
+        return self.witness.handler(NAME, act)
+
     async def run(self, act: Act) -> None:
         """`run_async`, watched."""
         await self.consumer.run_async(self.watched(act))

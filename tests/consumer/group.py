@@ -12,6 +12,7 @@ from linear_retry.consumer.attempting import attempt_all
 from linear_retry.consumer.checks import plan
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.reading import partition_of
+from linear_retry.consumer.results import Results
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.kafka import Message
@@ -123,7 +124,7 @@ class Member:
         try:
             with closing(self.assembly.loop.turn()) as turn:
                 for work in turn:
-                    attempt_all(work, self.handler, self.stop, now_s)
+                    attempt_all(work, self.handler, self.stop, now_s, Results())
         finally:
             self._rests_since_s = now_s()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from linear_retry.consumer.attempting import attempt_all
+from linear_retry.consumer.results import Results
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.work import Work
 from linear_retry.kafka import Message
@@ -46,7 +47,7 @@ def test_an_interrupt_as_a_failure_is_noted(fake: FakeKafka) -> None:
             raise PoisonError
 
     with pytest.raises(KeyboardInterrupt):
-        attempt_all(work, handle, stop, fake.clock.now_s)
+        attempt_all(work, handle, stop, fake.clock.now_s, Results())
     assert (0, None) == (work.handled, work.error)
 
 
@@ -63,5 +64,5 @@ def test_an_interrupt_in_the_handler(fake: FakeKafka, interrupt: BaseException) 
             raise interrupt
 
     with pytest.raises(type(interrupt)):
-        attempt_all(work, handle, stop, fake.clock.now_s)
+        attempt_all(work, handle, stop, fake.clock.now_s, Results())
     assert (2, 1, None) == (work.taken, work.handled, work.error)

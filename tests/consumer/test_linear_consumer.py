@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from contextlib import closing
 
 import pytest
 from confluent_kafka import KafkaError
@@ -123,19 +122,6 @@ def test_run_after_a_fork(fake: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(os, "getpid", lambda: own + 1)
     with pytest.raises(UsageError, match="fork"):
         consumer.run(print)
-
-
-def test_an_awaitable_is_not_done(fake: FakeKafka) -> None:
-    """A handler that returns a coroutine has handled nothing: refused, and nothing committed."""
-
-    async def charge() -> None:
-        """Never awaited."""
-
-    with closing(charge()) as charging, consumer_on(fake) as consumer:
-        fake.clock.at(60, consumer.stop)
-        with pytest.raises(UsageError, match="await"):
-            consumer.run(lambda _: charging)
-    assert 0 == sum(fake.group(GROUP).values())
 
 
 def test_fenced(fake: FakeKafka) -> None:

@@ -9,6 +9,7 @@ from contextlib import closing
 from linear_retry.consumer.async_attempting import AsyncAttempting
 from linear_retry.consumer.attempting import attempt_all
 from linear_retry.consumer.attempts import Attempts
+from linear_retry.consumer.results import Results
 from linear_retry.consumer.work import Work
 from linear_retry.kafka import Message
 from tests.consumer.group import FakeGroup, Member, Protocol
@@ -48,7 +49,7 @@ class Player(Member):
         now_s = self.assembly.parts.clock.now_s
         with closing(self.assembly.loop.turn()) as turn:
             for work in turn:
-                attempt_all(work, self.handler, self.stop, now_s)
+                attempt_all(work, self.handler, self.stop, now_s, Results())
 
 
 class OwnLoopPlayer(Player):

@@ -1,0 +1,52 @@
+"""Refuses what a handler returns where nobody would do its work: a coroutine, a generator."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Generator
+from concurrent.futures import Future
+from types import CoroutineType
+
+_KNOWN_TYPES = 64
+_REMEDIES: dict[type | tuple[type, ...], str] = {
+    Future: "call its result() in the handler",
+    (Generator, map, filter, itertools.starmap): "iterate over it in the handler",
+    (Awaitable, AsyncGenerator): "await it in an async def handler, which is for run_async",
+}
+_UNDONE = (Future, Generator, map, filter, itertools.starmap, Awaitable, AsyncGenerator)
+
+
+class UndoneError(BaseException):
+    """A handler returned work that nobody will do.
+
+    No `Exception`: the handler has not failed, and nothing is decided of its message.
+    """
+
+
+class Results:
+    """What the handler of one `run` returns. `harmless` has the types that were looked at before.
+
+    Looking at a type costs some 500 ns, and comes with the first result of each type; so the one
+    who calls the handler asks `harmless` first. It is bounded: each mock has a type of its own.
+    """
+
+    def __init__(self) -> None:
+        self.harmless: set[type] = {type(None)}
+
+    def check(self, result: object) -> None:
+        """Raises `UndoneError`. Goes by the type alone: a mock has every attribute."""
+        kind = type(result)
+        if issubclass(kind, _UNDONE):
+            if isinstance(result, CoroutineType):
+                result.close()  # or Python warns, of some other line, that it was never awaited
+            raise UndoneError(_undone(kind))
+        if len(self.harmless) < _KNOWN_TYPES:
+            self.harmless.add(kind)
+
+
+def _undone(kind: type) -> str:
+    remedy = next(text for kinds, text in _REMEDIES.items() if issubclass(kind, kinds))
+    return (
+        f"an object of type {kind.__name__}: its work would not be done, or not be waited for, and "
+        f"the message would count as done; {remedy}"
+    )
