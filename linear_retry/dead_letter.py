@@ -149,6 +149,11 @@ class DeadLetter:
         )
 
 
+def resolutions_topic(dead_letter_topic: str) -> str:
+    """The compacted topic where it is recorded which of these letters have been dealt with."""
+    return f"{dead_letter_topic}.resolved"
+
+
 def dead_letter(record: Record, death: Death) -> DeadLetter:
     """The letter for `record`, which died of `death`.
 

@@ -12,8 +12,10 @@ from linear_retry.consumer.assembly import Outside
 from linear_retry.consumer.checks import (
     Transient,
     answer_within_s,
+    as_strategy,
     check_journals,
     check_letters,
+    check_listeners,
     is_transient,
     limited,
     policy_of,
@@ -22,6 +24,7 @@ from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.listeners import BoundListener, Listeners, breaker_listener_failed
 from linear_retry.decision import OnExhausted, OnPermanent
+from linear_retry.delays import Element
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal import Journal, Speaker
@@ -37,7 +40,7 @@ _NOBODY = {"group.id": "foreach_batch", "bootstrap.servers": "nobody asks it"}
 def attempting(
     config: Mapping[str, Any],
     *,
-    strategy: Strategy,
+    strategy: Strategy | Sequence[Element],
     transient: Transient,
     dead_letters: str | DeadLetters | None,
     on_exhausted: OnExhausted,
@@ -46,9 +49,10 @@ def attempting(
     outside: Outside,
 ) -> Attempting:
     """Everything checked and joined; without I/O. Raises `ConfigurationError`."""
-    policy = policy_of(strategy, on_exhausted, on_permanent)
+    policy = policy_of(as_strategy(strategy), on_exhausted, on_permanent)
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
     check_letters(letters, policy, ())
+    listeners = check_listeners(listeners)
     journals = [listener for listener in listeners if isinstance(listener, Journal)]
     check_journals(journals, letters, ())
     choices = Choices(limited(policy, letters), is_transient(transient), "consumer", outside.dice)

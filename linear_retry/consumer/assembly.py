@@ -36,6 +36,7 @@ from linear_retry.consumer.steering import Steering
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.tally import Tally
 from linear_retry.consumer.transactional_way import TransactionalWay
+from linear_retry.dead_letter import resolutions_topic
 from linear_retry.events import Event
 from linear_retry.journal import Journal
 from linear_retry.kafka import AdminClient, Consumer, Producer
@@ -206,7 +207,8 @@ def _parts(plan: Plan, circuits: Circuits, emit: Callable[[Event], None], tally:
 
 
 def _own_topics(plan: Plan) -> frozenset[str]:
-    letters = {plan.dead_letters.topic} if plan.dead_letters else set()
+    topic = plan.dead_letters.topic if plan.dead_letters else None
+    letters = {topic, resolutions_topic(topic)} if topic else set()
     control = {plan.control} if plan.control else set()
     return frozenset(letters | control | {journal.topic for journal in plan.journals})
 

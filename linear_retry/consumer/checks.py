@@ -1,4 +1,4 @@
-"""Can what the user asks for work at all?"""
+"""Refuses what cannot work, before any message is touched."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from linear_retry.consumer.applying import Choices
 from linear_retry.consumer.assembly import Outside, Plan
 from linear_retry.consumer.circuits import is_breaker_error
 from linear_retry.consumer.dead_letters import DeadLetters
-from linear_retry.consumer.startup import refuse_own_topics
+from linear_retry.consumer.topic_checks import check_topics, refuse_own_topics
+from linear_retry.dead_letter import resolutions_topic
 from linear_retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
+from linear_retry.delays import Element
 from linear_retry.errors import ConfigurationError, UsageError
+from linear_retry.events import Listener
 from linear_retry.journal import Journal
 from linear_retry.kafka.journal_settings import check_topic_name
 from linear_retry.kafka.producer_settings import (
@@ -34,13 +37,15 @@ Transient: TypeAlias = (
 
 _ANSWER_MARGIN_S = 10.0
 _TOO_WIDE = (Exception, BaseException)
+# Not exceptions themselves, and yet what they name includes some.
+_WITH_EXCEPTIONS = ("BaseException", "BaseExceptionGroup")
 
 
 def plan(
     config: Mapping[str, Any],
     topics: Sequence[str],
     *,
-    strategy: Strategy,
+    strategy: Strategy | Sequence[Element],
     transient: Transient,
     dead_letters: str | DeadLetters | None,
     scope: ScopeKind,
@@ -53,10 +58,11 @@ def plan(
     control: str | None = None,
 ) -> Plan:
     """Everything that a consumer is made of, checked. Raises `ConfigurationError`."""
-    policy = policy_of(strategy, on_exhausted, on_permanent)
+    delays = as_strategy(strategy)
+    policy = policy_of(delays, on_exhausted, on_permanent)
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
     _check_choice("scope", scope, get_args(ScopeKind))
-    _check_topics(topics)
+    check_topics(topics)
     check_letters(letters, policy, topics)
     check_journals(journals, letters, topics)
     _check_control(control, journals, letters, topics)
@@ -79,7 +85,7 @@ def plan(
         dead_letters=letters,
         journals=tuple(journals),
         control=control,
-        strategy_total_s=strategy.total_s,
+        strategy_total_s=delays.total_s,
         start_timeout_s=start_timeout_s,
         close_timeout_s=close_timeout_s,
         outside=outside,
@@ -98,6 +104,11 @@ def is_transient(transient: Transient) -> IsTransient:
     """
     if isinstance(transient, type):
         transient = (transient,)
+    if isinstance(transient, str | bytes):
+        raise ConfigurationError(
+            f"transient={transient!r}: a text; give the exception type itself, such as "
+            "transient=OSError, or several"
+        )
     if isinstance(transient, Iterable):
         types = tuple(transient)
         _check_types(types)
@@ -107,6 +118,7 @@ def is_transient(transient: Transient) -> IsTransient:
             f"transient={transient!r}: exception types, or a predicate on the exception"
         )
     predicate = transient
+    _check_predicate(predicate)
     return lambda error: is_breaker_error(error) or bool(predicate(error))
 
 
@@ -141,12 +153,19 @@ def _unwrapped(call: Any) -> Any:
     return inspect.unwrap(call)
 
 
-def policy_of(strategy: Strategy, on_exhausted: OnExhausted, on_permanent: OnPermanent) -> Policy:
-    """What these choices are together. Raises `ConfigurationError`."""
+def as_strategy(strategy: object) -> Strategy:
+    """A list is `Strategy(list)`. Raises `ConfigurationError` for what is none."""
+    if isinstance(strategy, list | tuple):
+        return Strategy(strategy)
     if not isinstance(strategy, Strategy):
         raise ConfigurationError(
             f"strategy={strategy!r}: a Strategy; write Strategy([1, 5, 30]) or Strategy.load(path)"
         )
+    return strategy
+
+
+def policy_of(strategy: Strategy, on_exhausted: OnExhausted, on_permanent: OnPermanent) -> Policy:
+    """What these choices are together. Raises `ConfigurationError`."""
     _check_choice("on_exhausted", on_exhausted, get_args(OnExhausted))
     _check_choice("on_permanent", on_permanent, get_args(OnPermanent))
     if on_exhausted == "repeat" and len(strategy) == 0:
@@ -169,13 +188,6 @@ def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise ConfigurationError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))}")
 
 
-def _check_topics(topics: object) -> None:
-    if isinstance(topics, str) or not isinstance(topics, Sequence):
-        raise ConfigurationError(f"topics={topics!r}: a list of names, such as ['orders']")
-    if not topics or not all(isinstance(topic, str) and topic for topic in topics):
-        raise ConfigurationError(f"topics={topics!r}: at least one name, and each a text")
-
-
 def check_letters(letters: DeadLetters | None, policy: Policy, topics: Sequence[str]) -> None:
     """Raises `ConfigurationError` where they are missing or wrong."""
     if letters is None:
@@ -187,7 +199,7 @@ def check_letters(letters: DeadLetters | None, policy: Policy, topics: Sequence[
         return
     if not isinstance(letters, DeadLetters):
         raise ConfigurationError(f"dead_letters={letters!r}: a topic's name, or DeadLetters(...)")
-    refuse_own_topics(topics, [letters.topic])
+    refuse_own_topics(topics, [letters.topic, resolutions_topic(letters.topic)])
 
 
 def check_journals(
@@ -220,13 +232,60 @@ def _check_control(
         )
 
 
+def _check_predicate(predicate: Callable[..., object]) -> None:
+    """What is decided by it is decided in the midst of an outage: too late to find out."""
+    if inspect.iscoroutinefunction(predicate):
+        raise ConfigurationError(
+            f"transient={predicate!r}: a coroutine function, whose answer would always be yes; "
+            "give a plain function"
+        )
+    try:
+        inspect.signature(predicate).bind(OSError())
+    except ValueError:  # some builtins do not say what they take
+        return
+    except TypeError as error:
+        raise ConfigurationError(
+            f"transient={predicate!r}: it cannot be called with an exception ({error}); give a "
+            "function of one argument"
+        ) from error
+
+
+def check_listeners(listeners: object) -> tuple[Listener, ...]:
+    """The listeners, in their order. Raises `ConfigurationError` for what cannot be called."""
+    if not isinstance(listeners, Iterable):
+        raise ConfigurationError(
+            f"listeners={listeners!r}: a list of callables; write listeners=[{listeners!r}]"
+            if callable(listeners)
+            else f"listeners={listeners!r}: a list of callables of one event"
+        )
+    found = tuple(listeners)
+    wrong = [one for one in found if not callable(one)]
+    if wrong:
+        raise ConfigurationError(
+            f"listeners: {wrong[0]!r} cannot be called; give callables of one event"
+        )
+    return found
+
+
 def _check_types(types: tuple[Any, ...]) -> None:
+    if not types:
+        raise ConfigurationError(
+            "transient=(): no error would ever be waited for; name the errors of the dependency, "
+            "or write transient=lambda error: False if that is meant"
+        )
     wrong = [
         item for item in types if not (isinstance(item, type) and issubclass(item, BaseException))
     ]
     if wrong:
         raise ConfigurationError(
             f"transient: {wrong!r} is no exception type; give types, or one predicate"
+        )
+    ends = [item.__name__ for item in types if not issubclass(item, Exception)]
+    ends = [name for name in ends if name not in _WITH_EXCEPTIONS]
+    if ends:
+        raise ConfigurationError(
+            f"transient: {ends[0]} ends the consumer and is never waited for; name errors that "
+            "are an Exception"
         )
     too_wide = [item.__name__ for item in types if item in _TOO_WIDE]
     if too_wide:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from linear_retry.delays import read_delay_s
 from linear_retry.errors import ConfigurationError
+from linear_retry.kafka.journal_settings import check_topic_name
 
 Oversized: TypeAlias = Literal["hold", "reference"]
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,11 @@ class DeadLetters:
 
     def __post_init__(self) -> None:
         """Raises `ConfigurationError`."""
-        if not isinstance(self.topic, str) or not _TOPIC_NAME.fullmatch(self.topic):
+        check_topic_name(self.topic, "dead_letters")
+        if not isinstance(self.config, Mapping):
             raise ConfigurationError(
-                f"dead_letters={self.topic!r}: the name of a topic, of at most 249 letters, "
-                "digits, dots, underscores and hyphens"
+                f"DeadLetters config={self.config!r}: a mapping of librdkafka's keys, such as "
+                '{"compression.type": "zstd"}'
             )
         if self.oversized not in ("hold", "reference"):
             raise ConfigurationError(f'oversized={self.oversized!r}: "hold" or "reference"')

@@ -11,7 +11,13 @@ from linear_retry.consumer.assembly import Outside, Plan
 from linear_retry.consumer.async_attempting import AsyncHandler
 from linear_retry.consumer.attempting import Handler
 from linear_retry.consumer.attempts import Attempt
-from linear_retry.consumer.checks import Transient, check_async_handler, check_handler, plan
+from linear_retry.consumer.checks import (
+    Transient,
+    check_async_handler,
+    check_handler,
+    check_listeners,
+    plan,
+)
 from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.health import Health, Vitals
@@ -19,6 +25,7 @@ from linear_retry.consumer.listeners import BoundListener, Listeners, breaker_li
 from linear_retry.consumer.owning import Owning
 from linear_retry.consumer.tally import Counts, Tally
 from linear_retry.decision import OnExhausted, OnPermanent
+from linear_retry.delays import Element
 from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal import Journal, Speaker
@@ -44,7 +51,7 @@ class LinearConsumer:
         config: Mapping[str, Any],
         topics: Sequence[str],
         *,
-        strategy: Strategy,
+        strategy: Strategy | Sequence[Element],
         transient: Transient,
         dead_letters: str | DeadLetters | None = None,
         scope: ScopeKind = "consumer",
@@ -59,17 +66,17 @@ class LinearConsumer:
         """Checks everything that can be checked without I/O.
 
         `config` holds librdkafka's keys, as they are. `topics` are names, or patterns that begin
-        with ^. `transient` says which exceptions may go away: types, or a predicate on the
-        exception. `scope` says what an open circuit stops: all that is assigned, the message's
-        topic, or its partition. `listeners` are called with each event on the owner thread, after
-        the state is safe; one that raises is logged. `control` names the topic over which operators
-        may retry a held message or give it up (`linear-retry circuits`); nobody may unless it is
-        given. `start_timeout_s` bounds the wait for a first broker, `close_timeout_s` that of
-        `close`.
+        with ^. `strategy` may be a list of delays, for `Strategy(list)`. `transient` says which
+        exceptions may go away: types, or a predicate on the exception. `scope` says what an open
+        circuit stops: all that is assigned, the message's topic, or its partition. `listeners` are
+        called with each event on the owner thread, after the state is safe; one that raises is
+        logged. `control` names the topic over which operators may retry a held message or give it
+        up (`linear-retry circuits`); nobody may unless it is given. `start_timeout_s` bounds the
+        wait for a first broker, `close_timeout_s` that of `close`.
 
         Raises `ConfigurationError` with key, value, rule and remedy.
         """
-        listeners = tuple(listeners)
+        listeners = check_listeners(listeners)
         journals = [listener for listener in listeners if isinstance(listener, Journal)]
         wanted = plan(
             config,

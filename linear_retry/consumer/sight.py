@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from linear_retry.consumer.parts import Parts
-from linear_retry.consumer.startup import is_pattern
+from linear_retry.consumer.topic_checks import is_pattern
 from linear_retry.kafka import KafkaError
 
 LOOK_EVERY_S = 5.0

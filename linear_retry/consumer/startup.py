@@ -2,48 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from linear_retry.consumer.parts import Parts
+from linear_retry.consumer.topic_checks import is_pattern
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.events import RetentionTooShort
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.admin import Admin
 
 _ASK_FOR_S = 1.0
-
-
-def is_pattern(topic: str) -> bool:
-    """librdkafka takes a name that begins with ^ as a regular expression."""
-    return topic.startswith("^")
-
-
-def refuse_own_topics(topics: Sequence[str], own: Sequence[str]) -> None:
-    """Raises `ConfigurationError` where a source is, or matches, a topic that we write to.
-
-    librdkafka's patterns are POSIX's, so what differs from Python's is caught at assignment.
-    """
-    for source in topics:
-        for name in own:
-            if source == name or (is_pattern(source) and _matches(source, name)):
-                raise ConfigurationError(
-                    f"the source {source!r} matches {name!r}, to which this consumer writes its "
-                    "dead letters, its journal or its answers: it would consume them; choose "
-                    "another name or pattern"
-                )
-
-
-def _matches(pattern: str, name: str) -> bool:
-    with warnings.catch_warnings():
-        # POSIX's [[:digit:]], which is right here, makes Python warn of its own future.
-        warnings.simplefilter("ignore", FutureWarning)
-        try:
-            return re.search(pattern, name) is not None
-        except re.error:
-            return False
 
 
 def partition_counts(

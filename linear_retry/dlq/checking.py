@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from linear_retry.dead_letter import resolutions_topic
 from linear_retry.dlq.outgoing import largest_packed, unpacked
 from linear_retry.dlq.planning import Plan
-from linear_retry.dlq.resolutions import resolutions_topic
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics import TopicFacts
 

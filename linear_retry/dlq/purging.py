@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import islice
 
+from linear_retry.dead_letter import resolutions_topic
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letter import State
 from linear_retry.dlq.names import Names
 from linear_retry.dlq.recording import Recorder
-from linear_retry.dlq.resolutions import Resolutions, resolutions_topic
+from linear_retry.dlq.resolutions import Resolutions
 from linear_retry.kafka.whole_topics import Progress
 
 _BATCH = 5_000

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from linear_retry.dead_letter import resolutions_topic
 from linear_retry.dlq.filters import EVERYTHING, Filter
 from linear_retry.dlq.letter import Letter, State, read_letter
-from linear_retry.dlq.resolutions import Resolutions, resolutions_topic
+from linear_retry.dlq.resolutions import Resolutions
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.whole_topics import Progress, WholeTopics
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from linear_retry.dead_letter import resolutions_topic
 from linear_retry.dlq.checking import check_resolutions
-from linear_retry.dlq.resolutions import Resolution, encoded, resolutions_topic
+from linear_retry.dlq.resolutions import Resolution, encoded
 from linear_retry.errors import BrokerError, FencedError, UnknownTopicError
 from linear_retry.kafka import Producer
 from linear_retry.kafka.batch_settings import batch_config

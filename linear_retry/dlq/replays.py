@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 
+from linear_retry.dead_letter import resolutions_topic
 from linear_retry.dlq import reading
 from linear_retry.dlq.checking import Facts, RefusedError, check
 from linear_retry.dlq.cluster import Cluster
@@ -16,7 +17,7 @@ from linear_retry.dlq.pace import LARGEST_BATCH, Pace
 from linear_retry.dlq.planning import Plan, Planner
 from linear_retry.dlq.recording import Recorder
 from linear_retry.dlq.replaying import Standing, send
-from linear_retry.dlq.resolutions import Resolution, Resolutions, resolutions_topic
+from linear_retry.dlq.resolutions import Resolution, Resolutions
 from linear_retry.kafka.whole_topics import Progress
 
 

@@ -28,11 +28,6 @@ class Resolution:
     replay_id: str | None = None
 
 
-def resolutions_topic(dead_letter_topic: str) -> str:
-    """The compacted topic where it is recorded."""
-    return f"{dead_letter_topic}.resolved"
-
-
 def encoded(resolution: Resolution) -> bytes:
     """The value of its record; the key is `Letter.resolution_key`."""
     said: dict[str, Any] = {

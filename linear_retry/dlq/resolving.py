@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+from linear_retry.dead_letter import resolutions_topic
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.filters import Filter
 from linear_retry.dlq.letter import State
 from linear_retry.dlq.recording import Recorder
-from linear_retry.dlq.resolutions import Resolution, Resolutions, resolutions_topic
+from linear_retry.dlq.resolutions import Resolution, Resolutions
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.whole_topics import Progress
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
+from confluent_kafka import Producer
+
 from linear_retry.errors import ConfigurationError
+from linear_retry.kafka.key_check import check_keys
 from linear_retry.kafka.settings import Config
 
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _REFUSED = {
     "transactional.id": "nobody would begin a transaction",
     "delivery.report.only.error": "what is written would be kept in memory for ever",
@@ -30,9 +34,14 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
+def is_topic_name(topic: object) -> bool:
+    """Whether a broker takes it for the name of a topic."""
+    return isinstance(topic, str) and _TOPIC_NAME.fullmatch(topic) is not None
+
+
 def check_topic_name(topic: object, what: str = "Journal topic") -> None:
     """Raises `ConfigurationError`. `what` is how the caller names it."""
-    if not isinstance(topic, str) or not _TOPIC_NAME.fullmatch(topic):
+    if not is_topic_name(topic):
         raise ConfigurationError(
             f"{what}={topic!r}: the name of a topic, of at most 249 letters, digits, dots, "
             "underscores and hyphens"
@@ -40,12 +49,15 @@ def check_topic_name(topic: object, what: str = "Journal topic") -> None:
 
 
 def check_overlay(overlay: Config) -> None:
-    """Raises `ConfigurationError` for a key that a journal cannot live with."""
+    """Raises `ConfigurationError` for a key that a journal, or librdkafka, cannot live with."""
+    if not isinstance(overlay, Mapping):
+        raise ConfigurationError(f"Journal config={overlay!r}: a mapping of librdkafka's keys")
     for key, why in _REFUSED.items():
         if key in overlay:
             raise ConfigurationError(
                 f"Journal config {key}={overlay[key]!r}: {why}; leave the key out"
             )
+    check_keys(overlay, Producer, "Journal config ")
 
 
 def journal_config(connection: Config, overlay: Config) -> dict[str, Any]:

@@ -1,11 +1,14 @@
-"""Which librdkafka keys does the dead-letter producer get, and which are refused?"""
+"""Makes the dead-letter producer's librdkafka keys, and refuses those that break the promise."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from confluent_kafka import Producer
+
 from linear_retry.errors import ConfigurationError
-from linear_retry.kafka.settings import Config, ConsumerSettings, is_whole, whole_ms
+from linear_retry.kafka.key_check import check_keys
+from linear_retry.kafka.settings import SERVERS, Config, ConsumerSettings, is_whole, whole_ms
 
 # Defaults of librdkafka 2.x (CONFIGURATION.md), needed here where the user leaves them alone.
 _RECEIVE_MAX_BYTES = 100_000_000
@@ -28,7 +31,7 @@ def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, An
     `max.poll.interval.ms`: the member would be thrown out of its group while it waits.
     """
     limit_ms = _longest_wait_ms(settings)
-    config: dict[str, Any] = dict(settings.connection)
+    config = _reachable_by(settings.connection, overlay)
     received_bytes = int(settings.config.get("receive.message.max.bytes", _RECEIVE_MAX_BYTES))
     config |= {
         # 1 MB by default, whatever the consumer accepts: a letter is as large as its message.
@@ -51,6 +54,7 @@ def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, An
             "member is thrown out of its group while it waits for a letter; lower the latter or "
             "raise the former"
         )
+    check_keys(config, Producer, "DeadLetters config ")
     return config
 
 
@@ -87,8 +91,17 @@ def transactional_config(settings: ConsumerSettings, overlay: Config) -> dict[st
     return config
 
 
+def _reachable_by(connection: Config, overlay: Config) -> dict[str, Any]:
+    """Without the consumer's brokers where `overlay` names others.
+
+    Both keys for them mean the same, and for librdkafka the one that comes last counts.
+    """
+    elsewhere = any(key in overlay for key in SERVERS)
+    return {k: value for k, value in connection.items() if not (elsewhere and k in SERVERS)}
+
+
 def _refuse_another_cluster(settings: ConsumerSettings, overlay: Config) -> None:
-    for key in ("bootstrap.servers", "metadata.broker.list"):
+    for key in SERVERS:
         if key in overlay and overlay[key] != settings.connection.get(key):
             raise ConfigurationError(
                 f"DeadLetters config {key}={overlay[key]!r}: with transactional=True letter and "
@@ -151,4 +164,7 @@ def _guaranteed(overlay: Config) -> dict[str, Any]:
                 f"DeadLetters config {key}={overlay[key]!r}: {why}; leave the key out"
             )
     acks = "request.required.acks" if "request.required.acks" in overlay else "acks"
-    return {acks: "all", "enable.idempotence": True}
+    ours: dict[str, Any] = {acks: "all", "enable.idempotence": True}
+    if "delivery.report.only.error" in overlay:
+        ours["delivery.report.only.error"] = False  # confluent-kafka takes no text for it
+    return ours

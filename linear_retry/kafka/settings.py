@@ -1,4 +1,4 @@
-"""Which librdkafka keys keep the promise, and which are refused?"""
+"""Checks the user's librdkafka keys, and adds those that keep the promise."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import confluent_kafka
+from confluent_kafka import Consumer
 
 from linear_retry.errors import ConfigurationError
+from linear_retry.kafka.key_check import check_keys
 
 Reset: TypeAlias = Literal["earliest", "latest", "error"]
 Config: TypeAlias = Mapping[str, Any]
@@ -33,25 +35,29 @@ _RESETS: dict[str, Reset] = {
     "error": "error",
 }
 _CALLBACKS = ("on_commit", "error_cb", "stats_cb", "throttle_cb")
+SERVERS = ("bootstrap.servers", "metadata.broker.list")
 _CONNECTION = (
-    "bootstrap.servers",
-    "metadata.broker.list",
+    *SERVERS,
     "security.protocol",
     "ssl.",
+    "ssl_",
+    "https.",
     "sasl.",
-    "enable.ssl.certificate.verification",
+    "enable.ssl.",
     "enable.sasl.",
     "oauth_cb",
-    "client.id",
-    "client.dns.lookup",
+    "client.",
     "socket.",
-    "broker.address.",
-    "broker.version.",
+    "broker.",
     "api.version.",
+    "connections.",
     "reconnect.",
-    "logger",
-    "log_level",
+    "metadata.recovery.",
+    "enable.metrics.push",
+    "log",
 )
+# librdkafka takes their values in any case, and with blanks before them.
+_ENUMERATIONS = ("group.protocol", "isolation.level", "auto.offset.reset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +84,19 @@ def consumer_settings(config: Config) -> ConsumerSettings:
     Raises `ConfigurationError` with every key that breaks the promise, and why. Warns about
     `auto.offset.reset=latest` and a `max.poll.interval.ms` too close to the session timeout.
     """
+    if not isinstance(config, Mapping):
+        raise ConfigurationError(
+            f"config={config!r}: a mapping of librdkafka's keys, such as "
+            '{"bootstrap.servers": "localhost:9092", "group.id": "billing"}'
+        )
+    config = _normalised(config)
     problems = [*_missing(config), *_refused(config), *_too_old(config)]
     if problems:
         raise ConfigurationError("\n".join(problems))
+    ours = _with_ours(config)
+    check_keys(ours, Consumer)
     settings = ConsumerSettings(
-        config=_with_ours(config),
+        config=ours,
         callbacks={key: config[key] for key in _CALLBACKS if config.get(key) is not None},
         connection=connection(config),
         group_id=str(config["group.id"]),
@@ -101,6 +115,24 @@ def consumer_settings(config: Config) -> ConsumerSettings:
 def connection(config: Config) -> dict[str, Any]:
     """The keys for brokers and security among these: what any client needs to reach them."""
     return {key: value for key, value in config.items() if key.startswith(_CONNECTION)}
+
+
+def _normalised(config: Config) -> dict[str, Any]:
+    """Each key and value in the one form in which it is looked for here.
+
+    librdkafka takes a topic's key after `topic.` as well: passed on as it is, it would come after
+    ours, and count.
+    """
+    found = {_without_prefix(key): value for key, value in config.items()}
+    for key in _ENUMERATIONS:
+        if isinstance(found.get(key), str):
+            found[key] = found[key].strip().lower()
+    return found
+
+
+def _without_prefix(key: Any) -> Any:
+    is_global = str(key).startswith(("topic.metadata.", "topic.blacklist"))
+    return key.removeprefix("topic.") if isinstance(key, str) and not is_global else key
 
 
 def _missing(config: Config) -> list[str]:

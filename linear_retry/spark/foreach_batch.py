@@ -19,6 +19,7 @@ from linear_retry.consumer.circuits import CircuitView
 from linear_retry.consumer.clock import Clock
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.decision import OnExhausted, OnPermanent
+from linear_retry.delays import Element
 from linear_retry.errors import UsageError
 from linear_retry.events import Listener
 from linear_retry.spark.micro_batch import Handler, SparkBatch, check_columns
@@ -28,7 +29,7 @@ from linear_retry.strategy import Strategy
 def foreach_batch(
     handler: Handler,
     *,
-    strategy: Strategy,
+    strategy: Strategy | Sequence[Element],
     transient: Transient,
     dead_letters: str | DeadLetters | None = None,
     on_exhausted: OnExhausted = "dead-letter",
@@ -57,7 +58,7 @@ def foreach_batch(
         dead_letters=dead_letters,
         on_exhausted=on_exhausted,
         on_permanent=on_permanent,
-        listeners=tuple(listeners),
+        listeners=listeners,
         outside=outside,
     )
     if source is not None and attempting.needs_dead_letters:

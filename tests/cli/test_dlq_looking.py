@@ -17,8 +17,9 @@ import pytest
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
+from linear_retry.dead_letter import resolutions_topic
 from linear_retry.dlq import DeadLetterTopic, Exported, Resolution, State, read_export
-from linear_retry.dlq.resolutions import encoded, resolutions_topic
+from linear_retry.dlq.resolutions import encoded
 from linear_retry.error_text import ErrorText
 from tests.cli.said import Said
 from tests.dlq.letters import our_record

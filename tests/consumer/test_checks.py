@@ -11,7 +11,14 @@ from typing import Any
 import pybreaker
 import pytest
 
-from linear_retry import ConfigurationError, DeadLetters, LinearConsumer, Strategy, UsageError
+from linear_retry import (
+    ConfigurationError,
+    DeadLetters,
+    LinearConsumer,
+    Strategy,
+    StrategyError,
+    UsageError,
+)
 from linear_retry.consumer.assembly import Outside, Plan
 from linear_retry.consumer.checks import check_handler, is_transient, plan
 
@@ -174,7 +181,6 @@ def test_run_checks_the_handler_before_anything_else() -> None:
         ((OSError,), True, False),
         ([KeyError, OSError], True, True),
         ({LookupError}, False, True),
-        ((), False, False),
         (iter([OSError]), True, False),
         (lambda error: isinstance(error, TimeoutError), True, False),
         (lambda error: "yes", True, True),
@@ -189,7 +195,7 @@ def test_transient_is_types_or_a_predicate(transient: Any, timeout: bool, key_er
         assert (timeout, key_error) == (question(TimeoutError()), question(KeyError()))
 
 
-@pytest.mark.parametrize("transient", [OSError, (), lambda error: False])
+@pytest.mark.parametrize("transient", [OSError, [KeyError], lambda error: False])
 def test_an_open_breaker_of_the_handlers_own_is_transient_unasked(transient: Any) -> None:
     """`CircuitBreakerError` needs not be listed, and a predicate is not asked about it."""
     assert is_transient(transient)(pybreaker.CircuitBreakerError())
@@ -209,6 +215,65 @@ def test_what_says_nothing_about_exceptions_is_refused(transient: Any) -> None:
     """Not a type, not a callable, or a list with something else in it."""
     assert "transient" in _refusal(transient=transient)
     assert "type" in _refusal(transient=transient)
+
+
+@pytest.mark.parametrize(
+    ("transient", "sentence"),
+    [
+        ("OSError", "transient='OSError': a text; give the exception type itself, such as"),
+        ((), "transient=(): no error would ever be waited for; name the errors"),
+        (KeyboardInterrupt, "transient: KeyboardInterrupt ends the consumer and is never waited"),
+        ((OSError, SystemExit), "transient: SystemExit ends the consumer and is never waited"),
+        (lambda: True, "it cannot be called with an exception (too many positional arguments)"),
+        (lambda error, more: True, "(missing a required argument: 'more')"),
+        (_coroutine, "a coroutine function, whose answer would always be yes"),
+    ],
+    ids=repr,
+)
+def test_what_could_never_answer_is_refused(transient: Any, sentence: str) -> None:
+    """All of these were accepted, or named with `'O', 'S', 'E'`, and failed in an outage."""
+    assert sentence in _refusal(transient=transient)
+
+
+@pytest.mark.parametrize("transient", [BaseExceptionGroup, bool, lambda *errors: True], ids=repr)
+def test_what_can_answer_is_taken(transient: Any) -> None:
+    """Where Python does not say what a builtin takes, it is believed."""
+    if transient is not bool:
+        _plan(transient=transient)
+        return
+    assert "transient" in _refusal(transient=transient)
+
+
+@pytest.mark.parametrize(
+    ("listeners", "sentence"),
+    [
+        (print, "write listeners=[<built-in function print>]"),
+        (None, "listeners=None: a list of callables of one event"),
+        ([print, 1], "listeners: 1 cannot be called; give callables of one event"),
+        ("ab", "listeners: 'a' cannot be called; give callables of one event"),
+    ],
+    ids=repr,
+)
+def test_listeners_are_a_list_of_callables(listeners: Any, sentence: str) -> None:
+    """`listeners=print` was a TypeError; `[1]` was found out by the first event, in the log."""
+    with pytest.raises(ConfigurationError) as caught:
+        LinearConsumer(
+            _LEAST,
+            ["orders"],
+            strategy=[1],
+            transient=OSError,
+            dead_letters="dlq",
+            listeners=listeners,
+        )
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("config", ["localhost:9092", None, ["group.id"]], ids=repr)
+def test_the_configuration_is_a_mapping(config: Any) -> None:
+    """A host's name was an AttributeError."""
+    with pytest.raises(ConfigurationError) as caught:
+        LinearConsumer(config, ["o"], strategy=[1], transient=OSError, dead_letters="dlq")
+    assert f"config={config!r}: a mapping of librdkafka's keys, such as" in str(caught.value)
 
 
 @pytest.mark.parametrize("too_wide", [Exception, BaseException])
@@ -245,6 +310,23 @@ def test_what_is_no_list_of_names_is_refused(topics: Any) -> None:
     text = _refusal(topics)
     assert text.startswith(f"topics={topics!r}: ")
     assert "name" in text
+
+
+@pytest.mark.parametrize(
+    ("topics", "sentence"),
+    [
+        (["orders", "refunds", "orders"], "orders is named twice; name each topic once"),
+        (["orders new"], "'orders new' cannot be the name of a topic"),
+        (["orders.*"], "write ^ before a pattern"),
+        ([".."], "'..' cannot be the name of a topic"),
+        (["x" * 250], "at most 249 letters"),
+        (["^orders("], "'^orders(' is no pattern that librdkafka takes"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_could_not_be_subscribed_to_is_refused(topics: Any, sentence: str) -> None:
+    """They ended `run`, in the group's name, with librdkafka's bare `_INVALID_ARG`."""
+    assert sentence in _refusal(topics)
 
 
 # -- dead letters ---------------------------------------------------------------------------------
@@ -293,6 +375,8 @@ def test_an_empty_name_is_no_topic() -> None:
     [
         (["orders.dlq"], "orders.dlq"),
         (["orders", "orders.dlq"], "orders.dlq"),
+        (["orders", "orders.dlq.resolved"], "orders.dlq.resolved"),
+        (["^.*resolved$"], "^.*resolved$"),
         (["^orders.*"], "^orders.*"),
         (["^orders"], "^orders"),
         (["^.*dlq$"], "^.*dlq$"),
@@ -300,29 +384,37 @@ def test_an_empty_name_is_no_topic() -> None:
     ],
 )
 def test_dead_letters_must_not_be_among_the_sources(sources: list[str], source: str) -> None:
-    """By name or by pattern: they would be consumed again, and die again."""
+    """By name or by pattern: they would be consumed again, and die again; so would resolutions."""
     text = _refusal(sources, dead_letters="orders.dlq")
-    for part in (repr(source), repr("orders.dlq"), "choose another name or pattern"):
+    for part in (repr(source), "'orders.dlq", "choose another name or pattern"):
         assert part in text
 
 
 @pytest.mark.parametrize(
-    "sources", [["orders"], ["orders.dlq2"], ["^orders$"], ["^dlq"], ["^(unclosed"], ["orders.*"]]
+    "sources", [["orders"], ["orders.dlq2"], ["^orders$"], ["^dlq"], ["^a{1,2}"], ["^[[:digit:]]"]]
 )
 def test_sources_that_do_not_match_are_fine(sources: list[str]) -> None:
-    """Only a name that begins with ^ is a pattern; what Python cannot read librdkafka judges."""
+    """A name is itself only, and a pattern what librdkafka takes for one."""
     _plan(sources, dead_letters="orders.dlq")
 
 
 # -- the others -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", [None, [1, 5], "strategy.json", 5, {"delays": [1]}], ids=repr)
+@pytest.mark.parametrize("strategy", [None, "strategy.json", 5, {"delays": [1]}], ids=repr)
 def test_a_strategy_is_a_strategy(strategy: Any) -> None:
-    """A bare list is refused with the form that is meant."""
+    """Anything else is refused with the form that is meant."""
     text = _refusal(strategy=strategy)
     assert text.startswith(f"strategy={strategy!r}: ")
     assert "Strategy([1, 5, 30])" in text
+
+
+@pytest.mark.parametrize("strategy", [[1, 5, "30s"], (1, 5, 30)], ids=repr)
+def test_a_list_is_a_strategy_of_these_delays(strategy: Any) -> None:
+    """`strategy=[1, 2]` was refused, though nothing else can be meant."""
+    assert Strategy([1, 5, 30]) == _plan(strategy=strategy).choices.policy.strategy
+    with pytest.raises(StrategyError):
+        _plan(strategy=[*strategy, "soon"])
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.consumer.startup import (
     RetentionCheck,
-    is_pattern,
     missing_topics,
     partition_counts,
 )
+from linear_retry.consumer.topic_checks import is_pattern
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.events import RetentionTooShort
 from linear_retry.kafka.admin import Admin

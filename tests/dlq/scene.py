@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from linear_retry.dead_letter import DeadLetter, Death, Record, dead_letter
+from linear_retry.dead_letter import DeadLetter, Death, Record, dead_letter, resolutions_topic
 from linear_retry.dlq import EVERYTHING, DeadLetterTopic, Filter
 from linear_retry.dlq.cluster import Cluster
-from linear_retry.dlq.resolutions import resolutions_topic
 from linear_retry.header_text import Header
 from linear_retry.kafka.messages import read
 from tests.kafka_operations import KafkaOperations

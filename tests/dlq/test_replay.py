@@ -12,9 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from linear_retry.dead_letter import Death, dead_letter
+from linear_retry.dead_letter import Death, dead_letter, resolutions_topic
 from linear_retry.dlq import NO_LETTER, Filter, RefusedError, State
-from linear_retry.dlq.resolutions import resolutions_topic
 from linear_retry.errors import BrokerError, UnknownTopicError
 from linear_retry.kafka.messages import read
 from linear_retry.oversized import reference

@@ -10,15 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.dead_letter import Record
+from linear_retry.dead_letter import Record, resolutions_topic
 from linear_retry.dlq.letter import State
-from linear_retry.dlq.resolutions import (
-    Resolution,
-    Resolutions,
-    decoded,
-    encoded,
-    resolutions_topic,
-)
+from linear_retry.dlq.resolutions import Resolution, Resolutions, decoded, encoded
 from linear_retry.dlq.room import NoRoomError
 from tests.dlq.letters import RESOLUTIONS, our_letter
 

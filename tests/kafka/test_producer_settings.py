@@ -227,7 +227,7 @@ def test_a_transaction_that_cannot_work_is_refused(
     assert [part for part in parts if part not in str(caught.value)] == []
 
 
-@pytest.mark.parametrize("level", ["read_uncommitted", 0])
+@pytest.mark.parametrize("level", ["read_uncommitted", "READ_UNCOMMITTED"])
 def test_the_next_owner_must_wait_for_the_last_ones_transaction(level: object) -> None:
     """A consumer that reads what is uncommitted begins too early: a letter would be sent twice."""
     with pytest.raises(ConfigurationError, match=r"isolation.level=.*leave the key out"):

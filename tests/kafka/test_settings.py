@@ -170,6 +170,8 @@ def test_a_callback_that_is_none_is_none() -> None:
         ({"partition.assignment.strategy": "cooperative-sticky"}, True),
         ({"group.protocol": "classic"}, False),
         ({"group.protocol": "consumer"}, True),
+        ({"group.protocol": "CONSUMER"}, True),
+        ({"group.protocol": " Consumer"}, True),
     ],
 )
 def test_how_assignments_come_is_known(config: dict[str, str], incremental: bool) -> None:
@@ -187,6 +189,8 @@ def test_how_assignments_come_is_known(config: dict[str, str], incremental: bool
         ({"auto.offset.reset": "end"}, "latest"),
         ({"auto.offset.reset": "latest"}, "latest"),
         ({"auto.offset.reset": "error"}, "error"),
+        ({"auto.offset.reset": "LATEST"}, "latest"),
+        ({"topic.auto.offset.reset": "latest"}, "latest"),
     ],
 )
 def test_where_to_begin_is_the_users(given_reset: dict[str, str], reset: str) -> None:
@@ -194,6 +198,19 @@ def test_where_to_begin_is_the_users(given_reset: dict[str, str], reset: str) ->
     made = _made_quietly(_LEAST | given_reset)
     assert reset == made.reset
     assert "error" == made.config["auto.offset.reset"]
+
+
+@pytest.mark.parametrize("key", ["group.protocol", "isolation.level"])
+def test_librdkafka_and_we_read_the_same_value(key: str) -> None:
+    """With `group.protocol=CONSUMER` a consumer died of `_STATE`: librdkafka ignores case."""
+    value = {"group.protocol": "consumer", "isolation.level": "read_uncommitted"}[key]
+    assert value == consumer_settings(_LEAST | {key: f" {value.upper()}"}).config[key]
+
+
+@pytest.mark.parametrize("key", ["topic.enable.auto.commit", "topic.auto.commit.enable"])
+def test_a_topics_key_in_its_long_form_is_the_same_key(key: str) -> None:
+    """librdkafka takes `topic.` before any of a topic's keys, and the last one counts."""
+    assert f"{key.removeprefix('topic.')}=True" in _refusal(_LEAST | {key: True})
 
 
 def test_times_and_names_are_read() -> None:

@@ -1,0 +1,72 @@
+"""Asks librdkafka whether it takes these keys and values, without making a client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, libversion
+
+from linear_retry.errors import ConfigurationError
+from linear_retry.kafka.known_keys import KNOWN_KEYS
+
+_LAST = "linear_retry.last"
+_UNKNOWN = re.compile('No such configuration property: "(.*)"', re.DOTALL)
+# librdkafka loads what these name as soon as it hears of it.
+_NOT_ASKED = ("plugin.library.paths",)
+
+
+def check_keys(config: Mapping[str, Any], client: Callable[..., Any], where: str = "") -> None:
+    """Raises `ConfigurationError` for all keys that librdkafka does not know, or its first refusal.
+
+    librdkafka takes key after key, and makes the client once it has them all. The last one here is
+    one that it cannot know: so it ends before it starts a thread or reads a file (6 us). Values
+    that only the client itself looks at, such as a certificate's path, are not judged.
+    `where` is what the message says before a key.
+    """
+    left = {key: value for key, value in config.items() if key not in _NOT_ASKED}
+    unknown = []
+    while (found := _refusal(client, left)) is not None:
+        match = _UNKNOWN.fullmatch(found)
+        key = next((key for key in left if match and str(key) == match[1]), None)
+        if key is None:
+            unknown.append(f"{where}{found}; correct that value")
+            break
+        del left[key]
+        unknown.append(where + _misspelt(str(key)))
+    if unknown:
+        raise ConfigurationError("\n".join(unknown))
+
+
+def pattern_refusal(pattern: str) -> str | None:
+    """Why librdkafka does not take this regular expression; None: it does.
+
+    Asked by way of a key that takes a list of them, which commas part: one with a comma is judged
+    when it is subscribed to.
+    """
+    if "," in pattern:
+        return None
+    return _refusal(Consumer, {"group.id": "none", "topic.blacklist": pattern})
+
+
+def _refusal(client: Callable[..., Any], config: Mapping[str, Any]) -> str | None:
+    """What librdkafka says of the first key that it does not take."""
+    try:
+        client({**config, _LAST: ""})
+    except (KafkaException, ValueError, TypeError) as error:
+        first = error.args[0]
+        text = str(first.str() if isinstance(error, KafkaException) else first)
+        match = _UNKNOWN.fullmatch(text)
+        return None if match is not None and match[1] == _LAST else text
+    raise AssertionError(f"librdkafka has taken {_LAST}: a bug; please report it")
+
+
+def _misspelt(key: str) -> str:
+    """Without its value, which may be a password."""
+    version, _ = libversion()
+    near = get_close_matches(key.lower(), KNOWN_KEYS.split(), n=1)
+    remedy = f"did you mean {near[0]}?" if near else "correct it, or leave it out"
+    shown = key if key and key.isprintable() else repr(key)
+    return f"{shown}: librdkafka {version} has no such key; {remedy}"
