@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from traceback import StackSummary, walk_tb
 
-from linear_retry.header_text import first_bytes, guarded, valid_unicode
+from linear_retry.header_text import first_bytes, guarded, one_line, valid_unicode
 
 MESSAGE_LIMIT_BYTES = 1024
 STACK_LIMIT_BYTES = 8 * 1024
@@ -41,7 +41,8 @@ def describe(error: BaseException) -> ErrorText:
 def brief(error: BaseException) -> str:
     """`error` in one line of at most 1 KiB: what events and logs say of it."""
     unspoken = f"<{_type_name(error)}, whose __repr__ raised an exception>"
-    return first_bytes(guarded(lambda: repr(error), otherwise=unspoken), MESSAGE_LIMIT_BYTES)
+    text = first_bytes(guarded(lambda: repr(error), otherwise=unspoken), MESSAGE_LIMIT_BYTES)
+    return first_bytes(one_line(text), MESSAGE_LIMIT_BYTES)
 
 
 def _type_name(error: BaseException) -> str:

@@ -112,6 +112,20 @@ def first_bytes(text: str, limit_bytes: int) -> str:
     return encoded[:limit_bytes].decode("utf-8", "ignore")
 
 
+def one_line(text: str) -> str:
+    """`text` with each control character and line break escaped as in a Python literal.
+
+    So that nobody who can choose a text writes a log line of his own, or moves a cursor.
+    """
+    return text if text.isprintable() else "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()
+
+
 def whole_number(content: bytes) -> int | None:
     """The number that `content` is as decimal digits; None where it is none, or none of 64 bits.
 

@@ -1,14 +1,23 @@
-"""What does an operator read?"""
+"""Writes the log: one line for each event, with its fields for programs beside it."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import sys
+import traceback
+from contextlib import suppress
+from datetime import datetime
 from typing import assert_never
 
 from linear_retry import events as e
-from linear_retry.scope import Partition
+from linear_retry.header_text import guarded, one_line
+from linear_retry.scope import Partition, Scope
 
 logger = logging.getLogger("linear_retry")
+
+FIELD_PREFIX = "linear_retry_"
+"""Of the structured fields: no attribute of a `logging.LogRecord` begins so."""
 
 
 def log(event: e.Event) -> None:
@@ -17,41 +26,73 @@ def log(event: e.Event) -> None:
     Keys and payloads are never in it. A wait is announced before it begins.
     """
     level, text = line(event)
-    logger.log(level, text)
+    fields = {one.name: getattr(event, one.name) for one in dataclasses.fields(event)}
+    _write(level, text, type(event).__name__, **fields)
 
 
 def log_listener_failure(listener: object) -> None:
     """A listener has raised: called inside the `except`. It never disturbs the consumer."""
-    logger.exception("the listener %r raised; the consumer goes on", listener)
+    name = guarded(lambda: repr(listener), otherwise=f"<a {type(listener).__name__}>")
+    text = f"the listener {name} raised; the consumer goes on"
+    _write(logging.ERROR, text, "ListenerFailed", with_traceback=True, listener=name)
 
 
 def log_journal_losses(topic: str, dropped: int, error: str) -> None:
     """Events are not in the journal. At most once a minute."""
-    logger.warning(
-        "journal: %d events so far are not in %s%s; the consumer goes on",
-        dropped,
-        topic,
-        f" ({error})" if error else "",
-    )
+    because = f" ({error})" if error else ""
+    text = f"journal: {dropped} events so far are not in {topic}{because}; the consumer goes on"
+    _write(logging.WARNING, text, "JournalLosses", topic=topic, dropped=dropped, error=error)
 
 
 def log_journal_topic_missing(topic: str) -> None:
     """At the start: its events will be dropped until somebody makes it."""
-    logger.warning("journal: no such topic: %s; create it. The consumer goes on", topic)
+    text = f"journal: no such topic: {topic}; create it. The consumer goes on"
+    _write(logging.WARNING, text, "JournalTopicMissing", topic=topic)
 
 
 def log_control_silent(topic: str, error: str) -> None:
     """No operator is heard. At most once a minute."""
-    logger.warning(
-        "control: no commands are heard from %s (%s); the consumer goes on", topic, error
-    )
+    text = f"control: no commands are heard from {topic} ({error}); the consumer goes on"
+    _write(logging.WARNING, text, "ControlSilent", topic=topic, error=error)
 
 
 def log_control_garbled(place: str, reason: str, count: int) -> None:
     """Neither command nor answer. At most once a minute."""
-    logger.warning(
-        "control: %s is no command (%s), and is passed over; so far: %d", place, reason, count
-    )
+    text = f"control: {place} is no command ({reason}), and is passed over; so far: {count}"
+    _write(logging.WARNING, text, "ControlGarbled", place=place, reason=reason, count=count)
+
+
+def _write(
+    level: int, text: str, event: str, /, *, with_traceback: bool = False, **fields: object
+) -> None:
+    """Write one line, with `event` and `fields` as attributes of the record.
+
+    Nothing that a log handler does ends a thread of ours: one that cannot reach its server raises
+    just when there is an outage. As with `logging`'s own handlers, stderr says so then.
+    """
+    if not logger.isEnabledFor(level):
+        return
+    extra = {f"{FIELD_PREFIX}{name}": _plain(value) for name, value in fields.items()}
+    extra[f"{FIELD_PREFIX}event"] = event
+    try:
+        logger.log(level, one_line(text), extra=extra, exc_info=with_traceback)
+    except Exception:  # noqa: BLE001  (handlers and filters are the program's)
+        if logging.raiseExceptions and sys.stderr is not None:
+            with suppress(Exception):  # a stream of the program's may be behind it, or log again
+                traceback.print_exc(file=sys.stderr)
+
+
+def _plain(value: object) -> object:
+    """What any formatter can write as JSON."""
+    match value:
+        case Scope():
+            return str(value)
+        case datetime():
+            return value.isoformat()
+        case tuple():
+            return [one if isinstance(one, str) else f"{one[0]}[{one[1]}]" for one in value]
+        case _:
+            return value
 
 
 def line(event: e.Event) -> tuple[int, str]:

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.error_text import MESSAGE_LIMIT_BYTES, STACK_LIMIT_BYTES, ErrorText, describe
+from linear_retry.error_text import (
+    MESSAGE_LIMIT_BYTES,
+    STACK_LIMIT_BYTES,
+    ErrorText,
+    brief,
+    describe,
+)
 
 
 class _MuteError(Exception):
@@ -142,3 +148,24 @@ def test_a_deeply_nested_group_is_described() -> None:
     for _ in range(3000):
         group = ExceptionGroup("nest", [group])
     assert "the leaf" in _stack(group)
+
+
+def test_the_brief_form_is_one_line_without_control_characters() -> None:
+    """Whatever a `__repr__` returns: no line of a log is forged by it, and no terminal changed. The
+    bug: newlines and ESC of an exception's own went into logs, journal and metrics as they were."""
+
+    class ForgingError(Exception):
+        def __repr__(self) -> str:
+            return "down\nERROR all is well\r\x1b[31m\x00\x85\u2028é"
+
+    assert r"down\nERROR all is well\r\x1b[31m\x00\x85\u2028é" == brief(ForgingError())
+
+
+def test_the_brief_form_is_short_when_escaped_too() -> None:
+    """1 KiB at most, also where every character takes four."""
+
+    class NoisyError(Exception):
+        def __repr__(self) -> str:
+            return "\x1b" * 5000
+
+    assert 1024 == len(brief(NoisyError()))

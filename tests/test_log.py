@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import json
 import logging
+import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, get_args
 
@@ -25,7 +29,14 @@ from linear_retry.events import (
     RetriedNow,
     Stopped,
 )
-from linear_retry.log import log, log_listener_failure
+from linear_retry.log import (
+    log,
+    log_control_garbled,
+    log_control_silent,
+    log_journal_losses,
+    log_journal_topic_missing,
+    log_listener_failure,
+)
 from linear_retry.scope import Scope
 
 _SAMPLES: dict[str, Any] = {
@@ -252,3 +263,159 @@ def test_a_listener_that_raises_is_logged_with_its_traceback(
     assert logging.ERROR == record.levelno
     assert "'my listener'" in record.getMessage()
     assert "bug in the listener" in caplog.text
+
+
+# -- for programs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", _TYPES)
+def test_the_fields_of_an_event_are_attributes_of_its_record(
+    kind: type[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Flat, as JSON can have them, each with a prefix: a log store searches them, and parses no
+    line. No attribute of a record is overwritten, which `logging` refuses with a KeyError."""
+    _line(_sample(kind), caplog)
+    found = {
+        name.removeprefix("linear_retry_"): value
+        for name, value in vars(caplog.records[0]).items()
+        if name.startswith("linear_retry_")
+    }
+    names = {field.name for field in dataclasses.fields(kind)}
+    assert names | {"event"} == set(found)
+    assert kind.__name__ == found["event"]
+    assert found == json.loads(json.dumps(found))
+
+
+def test_a_field_is_as_plain_as_it_can_be(caplog: pytest.LogCaptureFixture) -> None:
+    """Numbers stay numbers; a scope, a partition and a time are texts as in the line."""
+    _line(_sample(CircuitOpened), caplog)
+    opened = vars(caplog.records[0])
+    _line(_sample(Assigned), caplog)
+    assigned = vars(caplog.records[0])
+    assert (
+        *("orders", "orders", 3, 1042, 17, 12.5),
+        "2026-01-02T03:04:05.678900+00:00",
+        ["orders[3]", "refunds[0]"],
+    ) == (
+        *(opened["linear_retry_scope"], opened["linear_retry_topic"]),
+        *(opened["linear_retry_partition"], opened["linear_retry_offset"]),
+        *(opened["linear_retry_failures"], opened["linear_retry_delay_s"]),
+        opened["linear_retry_retry_at"],
+        assigned["linear_retry_partitions"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("write", "fields"),
+    [
+        (lambda: log_listener_failure(7), {"event": "ListenerFailed", "listener": "7"}),
+        (
+            lambda: log_journal_losses("journal", 3, "down"),
+            {"event": "JournalLosses", "topic": "journal", "dropped": 3, "error": "down"},
+        ),
+        (
+            lambda: log_journal_topic_missing("journal"),
+            {"event": "JournalTopicMissing", "topic": "journal"},
+        ),
+        (
+            lambda: log_control_silent("control", "down"),
+            {"event": "ControlSilent", "topic": "control", "error": "down"},
+        ),
+        (
+            lambda: log_control_garbled("control[0]@1", "no JSON", 2),
+            {"event": "ControlGarbled", "place": "control[0]@1", "reason": "no JSON", "count": 2},
+        ),
+    ],
+)
+def test_a_line_about_no_event_has_fields_too(
+    write: Callable[[], None], fields: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every line has the name of what it tells, and its values."""
+    write()
+    found = vars(caplog.records[0])
+    assert fields == {name: found[f"linear_retry_{name}"] for name in fields}
+
+
+# -- what others may do to it ---------------------------------------------------------------------
+
+
+class _Unreachable(logging.Handler):
+    """A handler whose log server is down, and that does not keep that to itself."""
+
+    asked = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.asked += 1
+        raise ConnectionRefusedError("no log server")
+
+
+class _Unspeakable:
+    def __repr__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.fixture
+def log_server() -> Iterator[_Unreachable]:
+    """Of the logger `linear_retry`, which is on."""
+    handler, logger = _Unreachable(), logging.getLogger("linear_retry")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.setLevel(logging.NOTSET)
+    logger.removeHandler(handler)
+
+
+_WRITERS: list[Callable[[], None]] = [
+    lambda: log(_sample(Stopped, left_group=True)),
+    lambda: log_listener_failure(_Unspeakable()),
+    lambda: log_journal_losses("journal", 3, ""),
+    lambda: log_journal_topic_missing("journal"),
+    lambda: log_control_silent("control", "down"),
+    lambda: log_control_garbled("control[0]@1", "no JSON", 2),
+]
+
+
+@pytest.mark.parametrize("write", _WRITERS)
+def test_a_log_handler_that_raises(
+    write: Callable[[], None], log_server: _Unreachable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends nothing, and stderr says what it raised. The bug: `run` ended with it, during an
+    outage that had taken the log server along."""
+    write()
+    assert 1 == log_server.asked
+    assert "ConnectionRefusedError: no log server" in capsys.readouterr().err
+
+
+class _Closed(io.StringIO):
+    def write(self, _: str) -> int:
+        raise RuntimeError("no stream")
+
+
+@pytest.mark.parametrize("stderr", [None, _Closed()])
+def test_a_log_handler_that_raises_where_stderr_is_lost_too(
+    stderr: io.StringIO | None, log_server: _Unreachable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is left who could be told; the consumer goes on all the same."""
+    monkeypatch.setattr(sys, "stderr", stderr)
+    log(_sample(Stopped))
+    assert 1 == log_server.asked
+
+
+def test_a_program_may_want_no_word_of_it(
+    log_server: _Unreachable,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`logging.raiseExceptions` is heeded, as by `logging`'s own handlers."""
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    log(_sample(Stopped))
+    assert (1, "") == (log_server.asked, capsys.readouterr().err)
+
+
+def test_nobody_writes_a_line_of_his_own(caplog: pytest.LogCaptureFixture) -> None:
+    """A text that others choose (an error, an operator's name, a header) stays in its line, and
+    changes no terminal."""
+    forged = "ops\n2026-01-02 ERROR all is well\x1b[2J\u2028\u202e"
+    expected = r"ops\n2026-01-02 ERROR all is well\x1b[2J\u2028\u202e"
+    assert f"by {expected}: " in _line(_sample(Commanded, by=forged), caplog)
+    assert expected in _line(_sample(CircuitOpened, error=forged), caplog)

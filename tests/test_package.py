@@ -93,7 +93,7 @@ _PURE = {
 _MAY_IMPORT = {
     **dict.fromkeys(_EVERYONES, _EVERYONES),
     **dict.fromkeys(_PURE, _PURE | _EVERYONES),
-    "log": _EVERYONES,
+    "log": _PURE | _EVERYONES,
     "kafka": {"kafka"} | _PURE | _EVERYONES,
     "journal": {"kafka", "log"} | _PURE | _EVERYONES,
     "journal_reading": {"kafka"} | _PURE | _EVERYONES,
@@ -312,6 +312,8 @@ _CATCHES = {
     ("batches.attempting", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.
     ("consumer.listeners", "tell", "Exception"),
+    # A log handler is the program's too, and may raise where its server is down.
+    ("log", "_write", "Exception"),
     # An attempt that reached nobody is taken back, and the exception goes on.
     ("consumer.owning", "next_attempt", "BaseException"),
     # What a signal handler raises goes on once the loop is whole.

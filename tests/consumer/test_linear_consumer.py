@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
 
+import pybreaker
 import pytest
 from confluent_kafka import KafkaError
 
@@ -21,6 +23,7 @@ from linear_retry import (
 from linear_retry.events import CircuitOpened, DeadLettered, Event, HandlerTooSlow, Revoked, Stopped
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, consumer_on
+from tests.consumer.own_life import OwnLife, raising
 from tests.fake.cluster import FakeKafka
 
 
@@ -186,6 +189,38 @@ def test_a_raising_listener_disturbs_nothing(fake: FakeKafka) -> None:
         consumer.run(handler)
     assert 6 == len(seen)
     assert heard
+
+
+def test_nothing_that_listeners_and_log_handlers_do_ends_run(
+    fake: FakeKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log server that is down is an outage's likeliest companion. The bug: a listener raised, the
+    line about that was written, and what the log handler then raised ended `run`."""
+
+    class Unreachable(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise ConnectionRefusedError
+
+    def unreachable(*_: object) -> None:
+        raise ConnectionRefusedError
+
+    class Unwell(pybreaker.CircuitBreakerListener):
+        def state_change(self, *_: object) -> None:
+            unreachable()
+
+    life = OwnLife(fake, listeners=[unreachable])
+    life.consumer.breaker().add_listener(Unwell())
+    act = raising({2: OutageError(), 3: OutageError()}, life)
+
+    def handler(message: Message) -> None:
+        life.handle(message, act)
+        life.stop_after(8)
+
+    monkeypatch.setattr(logging.getLogger("linear_retry"), "handlers", [Unreachable()])
+    with life.consumer:
+        life.consumer.run(handler)
+    assert (6, "closed") == (life.committed, life.consumer.circuits[Scope()].state)
+    assert [] == life.violations(finished=True)
 
 
 def test_a_listener_that_ends_the_program(fake: FakeKafka) -> None:
