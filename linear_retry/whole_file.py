@@ -21,8 +21,9 @@ def whole_file(target: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     mode = 0o600 if private else 0o666
     # One that was killed may have left it: a container's processes have the same numbers again.
     unfinished.unlink(missing_ok=True)
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
+        # Inside the `try`: a signal between the two would leave it there.
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with open(descriptor, "wb") as file:
             yield file
             file.flush()

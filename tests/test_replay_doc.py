@@ -101,9 +101,9 @@ def test_the_numbers_are_right() -> None:
 
 def test_the_exit_codes_are_those_of_the_commands() -> None:
     """In the table, and in the help of each."""
-    expected = {row[0] for row in table(_PAGE, "code")}
-    assert {"0", "1", "2", "3", "4", "130"} == expected
+    expected = {code for row in table(_PAGE, "code") for code in row[0].split(", ")}
+    assert {"0", "1", "2", "3", "4", "129", "130", "143"} == expected
     text = CliRunner().invoke(app, ["dlq", "replay", "--help"]).stdout
-    listed = text.split("Exit codes:")[1].split("\n\n")[0]
-    assert expected <= set(listed.replace(",", " ").split())
+    listed = text.split("Exit codes:")[1].split("\n\n")[0].replace(",", " ").replace(".", " ")
+    assert expected - {"129"} <= set(listed.split())
     assert Path("docs/replay.md").name in page("docs/dead-letters.md") + page("README.md")

@@ -113,7 +113,7 @@ def demo(
 
     Exit codes: 0, the proof holds; 1, it fails; 2, wrong usage; 3, no cluster answers, it refuses
     what the demo needs, or httpx is missing (pip install 'linear-retry[demo]'), or with --spark
-    Java or PySpark; 130, Ctrl-C.
+    Java or PySpark; 130, Ctrl-C; 143, SIGTERM.
     """
     if on_spark:
         from linear_retry.cli.demo_spark import demo_spark
@@ -141,8 +141,8 @@ def watch(
 
     Example: linear-retry watch --group billing --bootstrap localhost:9092
 
-    Exit codes: 2, wrong usage; 3, no broker answers, there is no such journal, or no permission
-    for it; 130, Ctrl-C.
+    Exit codes: 2, wrong usage; 3, no broker answers, there is no such journal, or no permission for
+    it; 130, Ctrl-C; 143, SIGTERM.
     """
     from linear_retry.cli.watch import watch as run
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from linear_retry.cli.ending import DONE, INTERRUPTED, NO, NOT_THERE, fail
-from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.cli.ending import DONE, NO, NOT_THERE, code_of_signal, fail, told
 
 if TYPE_CHECKING:
     from linear_retry.consumer.circuits import CircuitView
@@ -29,15 +28,12 @@ def demo(bootstrap: str | None = None, as_json: bool = False) -> NoReturn:
         if error.name != "httpx":
             raise
         fail("the demo needs httpx: pip install 'linear-retry[demo]'", NOT_THERE)
-    try:
-        with _place(bootstrap, as_json) as place:
-            verdicts = run(place, _face_of(as_json))
-    except (BrokerError, ConfigurationError) as error:
-        fail(str(error), NOT_THERE)
-    except Interrupted as interrupted:
-        fail(str(interrupted), INTERRUPTED)
-    except KeyboardInterrupt:
-        fail("interrupted", INTERRUPTED)
+    with told():
+        try:
+            with _place(bootstrap, as_json) as place:
+                verdicts = run(place, _face_of(as_json))
+        except Interrupted as interrupted:
+            fail(str(interrupted), code_of_signal(interrupted.number))
     _show(verdicts, as_json)
     raise typer.Exit(DONE if all(verdict.holds for verdict in verdicts) else NO)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from collections.abc import Sequence
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -27,7 +26,7 @@ def demo_spark(
     """Run it; ends in `typer.Exit` with the exit code, whatever happens."""
     if bootstrap is None:
         fail("--spark needs a real cluster: name it with --bootstrap HOST:PORT", WRONG_USAGE)
-    with told(), _terminated_like_ctrl_c():
+    with told():
         try:
             verdicts = _shown(bootstrap, plan, as_json=as_json)
         except ModuleNotFoundError as error:
@@ -89,13 +88,3 @@ def _call(arguments: Sequence[str]) -> None:
     code = app(list(arguments), prog_name="linear-retry", standalone_mode=False)
     if code:
         raise typer.Exit(code)
-
-
-@contextmanager
-def _terminated_like_ctrl_c() -> Iterator[None]:
-    """SIGTERM too removes the topics."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

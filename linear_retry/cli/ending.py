@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -9,6 +10,7 @@ from typing import Final, NoReturn
 
 import typer
 
+from linear_retry.cli.signals import Terminated, ended_by_signals
 from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError
 
 DONE: Final = 0
@@ -43,15 +45,30 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
 def told() -> Iterator[None]:
     """What is raised inside becomes one sentence on stderr and an exit code."""
     try:
-        yield
+        with ended_by_signals():
+            yield
     except ConfigurationError as error:
         fail(str(error), WRONG_USAGE)
     except FencedError as error:
         fail(str(error), FENCED)
     except LinearRetryError as error:
         fail(str(error), NOT_THERE)
-    except KeyboardInterrupt:
-        fail("interrupted", INTERRUPTED)
+    except KeyboardInterrupt as error:
+        fail_interrupted(error)
+
+
+def fail_interrupted(error: KeyboardInterrupt, so_far: str = "") -> NoReturn:
+    """Say that a signal has ended it, and `so_far`, and end with the exit code of that signal."""
+    number = error.number if isinstance(error, Terminated) else signal.SIGINT
+    if number == signal.SIGHUP:
+        raise typer.Exit(HUNG_UP)  # nobody reads it
+    word = "terminated" if number == signal.SIGTERM else "interrupted"
+    fail(f"{word}{so_far}", code_of_signal(number))
+
+
+def code_of_signal(number: int) -> int:
+    """The exit code of a command that this signal has ended, as shells have it."""
+    return 128 + number
 
 
 def fail(text: str, code: int) -> NoReturn:

@@ -84,8 +84,8 @@ def simulate(
     Example: linear-retry strategy simulate strategies/short-outage.json --outage 7m
 
     Exit codes: 0, simulated, however it ends; 1, a file is not right (its problems are on stderr);
-    2, wrong usage. With --lake also 3, there is no table of outages, or no Java or PySpark; 5, of
-    no outage anything is known; 130, Ctrl-C.
+    2, wrong usage. With --lake also 3, there is no table of outages, or no Java or PySpark; 5,
+    of no outage anything is known; 130, Ctrl-C; 143, SIGTERM.
     """
     if lake is None:
         if recorded != Recorded() or probe_cost != "0s":

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from types import FrameType
-from typing import NoReturn, Protocol
-
-import typer
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from linear_retry.cli.connecting import Connection
-from linear_retry.cli.ending import HUNG_UP, TERMINATED, told
+from linear_retry.cli.ending import told
 from linear_retry.cli.journal_options import Span
 from linear_retry.cli.progress import Bar
 from linear_retry.journal_entry import Entry
@@ -30,7 +26,7 @@ class Face(AbstractContextManager["Face"], Protocol):
 
 def watch(connection: Connection, span: Span, group: str) -> None:
     """Show it until Ctrl-C; ends in `typer.Exit`."""
-    with told(), _ended_by_signals():
+    with told():
         reading = span.reading(connection)
         fold = JournalFold()
         with Bar(f"reading {reading.topic}") as bar:
@@ -70,18 +66,3 @@ def _on_a_terminal() -> bool:
 
     # isatty too: FORCE_COLOR makes rich take a pipe for a terminal.
     return sys.stdout.isatty() and not Console().is_dumb_terminal
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """A terminal that is left in the midst of a picture would be of no use: it is put back."""
-
-    def end(number: int, _: FrameType | None) -> NoReturn:
-        raise typer.Exit(TERMINATED if number == signal.SIGTERM else HUNG_UP)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,7 +36,11 @@ Faces = Callable[[Record, Callable[[], Mapping[Scope, CircuitView]]], Face]
 
 
 class Interrupted(Exception):  # noqa: N818  (what the person wanted, not what went wrong)
-    """Stopped by a signal before all was done."""
+    """Stopped by a signal, of this number, before all was done."""
+
+    def __init__(self, text: str, number: int = signal.SIGINT) -> None:
+        super().__init__(text)
+        self.number = number
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +139,39 @@ def _consume(place: Place, payments: Payments, record: Record, make_face: Faces)
         out_of_time = Timer(LONGEST_S, consumer.stop)
         out_of_time.daemon = True
         out_of_time.start()
-        with watching(make_face(record, lambda: consumer.circuits), consumer.stop):
+        with (
+            watching(make_face(record, lambda: consumer.circuits), consumer.stop),
+            _noting_signals() as noted,
+        ):
             consumer.run(payments.pay)
     if not record.is_settled and out_of_time.is_alive():
         progress = record.progress()
         done = progress.paid + progress.dead_lettered
-        raise Interrupted(f"interrupted: {done} of {progress.total} orders were done")
+        raise Interrupted(f"interrupted: {done} of {progress.total} orders were done", *noted)
     out_of_time.cancel()
+
+
+@contextmanager
+def _noting_signals() -> Iterator[list[int]]:
+    """The signal that has come is there at the end: `run` handles all alike, and says not which."""
+    noted: list[int] = []
+    reading, writing = socket.socketpair()
+    with reading, writing:
+        reading.setblocking(False)
+        writing.setblocking(False)
+        before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+        try:
+            yield noted
+        finally:
+            signal.set_wakeup_fd(before)
+            noted.extend(_received(reading))
+
+
+def _received(reading: socket.socket) -> bytes:
+    try:
+        return reading.recv(1)
+    except BlockingIOError:
+        return b""
 
 
 def _letter(message: PlainMessage) -> Letter:

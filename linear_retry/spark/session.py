@@ -11,9 +11,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from types import FrameType
+from typing import IO, Any, TypeAlias
 
 import pyspark
 from pyspark import SparkConf, SparkContext
@@ -29,6 +30,8 @@ CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _LOCAL = "local[*]"
 _LOOK_S = 0.1
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 # So many columns become one method, and without it HotSpot would interpret that for ever.
 _JIT = "-XX:-DontCompileHugeMethods"
 _SETTINGS = {
@@ -74,60 +77,73 @@ def session(
     if settings.get("spark.master", "").startswith("local"):
         # A host's own name that cannot be resolved would end the start.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    with tempfile.TemporaryFile() as log, _own_ctrl_c():
+    with tempfile.TemporaryFile() as log, _own_signals() as own:
         context = _started(SparkConf(loadDefaults=False).setAll(list(settings.items())), log)
         try:
-            with _ending_jobs(context):
+            with _ending_jobs(context, own):
                 yield SparkSession(context)
         finally:
             context.stop()
 
 
 @contextlib.contextmanager
-def _own_ctrl_c() -> Iterator[None]:
-    """PySpark's handler of SIGINT ends with Spark: later it would ask a context that is gone."""
-    before = signal.getsignal(signal.SIGINT)
+def _own_signals() -> Iterator[Mapping[int, Handler]]:
+    """The handlers of the signals that end a program, by number; they are put back at the end.
+
+    PySpark's handler of SIGINT ends with Spark: later it would ask a context that is gone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield {}
+        return
+    own: dict[int, Handler] = {}
+    for number in ENDING:
+        handler = signal.getsignal(number)
+        if callable(handler):
+            own[number] = handler
     try:
-        yield
+        yield own
     finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
+        for each, before in own.items():
+            signal.signal(each, before)
 
 
 @contextlib.contextmanager
-def _ending_jobs(context: SparkContext) -> Iterator[None]:
-    """Ctrl-C ends what Spark does, and then it is `KeyboardInterrupt`; a second one is it at once.
+def _ending_jobs(context: SparkContext, own: Mapping[int, Handler]) -> Iterator[None]:
+    """Ctrl-C and their like end what Spark does, and then their `own` handlers are called.
+
+    A second Ctrl-C is `KeyboardInterrupt` at once.
 
     By a thread, which has a connection to the JVM of its own: PySpark's handler would make its call
     inside the one that is interrupted, and neither would be heard of again.
     """
     pressed, ended = threading.Event(), threading.Event()
+    heard: list[int] = []
 
     def end_jobs() -> None:
         pressed.wait()
         while not ended.wait(_LOOK_S):  # whatever is begun still, too
             context.cancelAllJobs()
 
-    def note(*_: object) -> None:
+    def note(number: int, _: FrameType | None) -> None:
+        heard.append(number)
         pressed.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     ender = threading.Thread(target=end_jobs, name="linear_retry Ctrl-C", daemon=True)
     ender.start()
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, note)
+    for number in own:
+        signal.signal(number, note)
     try:
         yield
-    except Exception as error:
-        if pressed.is_set():
-            raise KeyboardInterrupt from error
-        raise
+    except (Exception, KeyboardInterrupt):
+        if not heard:
+            raise
     finally:
-        was_pressed = pressed.is_set()
         ended.set()
         pressed.set()
         ender.join()
-    if was_pressed:
+    if heard:
+        own[heard[0]](heard[0], None)
         raise KeyboardInterrupt
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import IsolationLevel
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
@@ -24,6 +25,7 @@ from tests.kafka_operations import wait_until
 pytestmark = pytest.mark.broker
 
 _LIMIT_S = 60.0
+_SOON_S = 5.0
 
 
 def _run(given: Scene, command: str, *arguments: str) -> tuple[int, str, str]:
@@ -218,20 +220,104 @@ def _slow_replay(given: Scene) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_ctrl_c(scene: NewScene) -> None:  # noqa: F811
-    """Exit code 130, how many are sent, nothing half-done; the next one goes on."""
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGINT, 130, "interrupted: {} of 200 letters sent; run it again to go on\n"),
+        (signal.SIGTERM, 143, "terminated: {} of 200 letters sent; run it again to go on\n"),
+        (signal.SIGHUP, 129, ""),
+    ],
+)
+def test_a_signal_ends_it(
+    scene: NewScene,  # noqa: F811
+    number: signal.Signals,
+    code: int,
+    said: str,
+) -> None:
+    """Its exit code, how many are sent, nothing half-done; the next one goes on."""
     given = scene()
     given.bury([given.letter(0, n) for n in range(200)])
     with _slow_replay(given) as process:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=_LIMIT_S)
-    assert 130 == process.returncode, (out, err)
+    assert code == process.returncode, (out, err)
     sent = len(given.arrived()[0])
-    assert f"interrupted: {sent} of 200 letters sent; run it again to go on\n" == err
+    assert said.format(sent) == err
     assert 0 < sent < 200
-    code, out, _ = _run(given, "replay", "--yes")
-    assert (0, f"{200 - sent} letters sent") == (code, out.splitlines()[-1])
+    ended, out, _ = _run(given, "replay", "--yes")
+    assert (0, f"{200 - sent} letters sent") == (ended, out.splitlines()[-1])
     assert {0: [(n, 1) for n in range(200)]} == given.arrived()
+
+
+def _is_open(given: Scene) -> bool:
+    """Whether readers of the source topic wait for the end of a transaction."""
+    ends = [
+        given.kafka.end_offsets(given.source, isolation_level=level) for level in IsolationLevel
+    ]
+    return ends[0] != ends[1]
+
+
+@contextmanager
+def _replay_in_a_transaction(given: Scene) -> Iterator[subprocess.Popen[str]]:
+    """A replay in a process of its own, some of whose letters are sent and not committed."""
+    program = """
+from linear_retry.cli import main
+from linear_retry.kafka.transactional_producer import TransactionalProducer
+import signal
+
+def commit(self, timeout_s):
+    self._producer.flush(timeout_s)
+    print("sent, not committed", flush=True)
+    signal.pause()
+
+TransactionalProducer.commit = commit
+main()
+"""
+    arguments = ["dlq", "replay", given.letters, "--bootstrap", given.kafka.bootstrap, "--yes"]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith("sent, not committed"):
+                    break
+            wait_until(lambda: _is_open(given), "the transaction is open", _LIMIT_S)
+            yield process
+        finally:
+            process.kill()
+
+
+def test_sigterm_leaves_no_transaction_open(scene: NewScene) -> None:  # noqa: F811
+    """It ended a replay without an abort: readers with read_committed stood still for 32 s."""
+    given = scene()
+    given.bury([given.letter(0, n) for n in range(20)])
+    with _replay_in_a_transaction(given) as process:
+        process.terminate()
+        _, err = process.communicate(timeout=_LIMIT_S)
+    assert (143, "terminated: 0 of 20 letters sent; run it again to go on\n") == (
+        process.returncode,
+        err,
+    )
+    wait_until(lambda: not _is_open(given), "the transaction is aborted", _SOON_S)
+    assert {} == given.arrived()
+
+
+def test_after_sigkill_the_next_run_ends_the_transaction(scene: NewScene) -> None:  # noqa: F811
+    """Nobody has aborted it; a run with nothing to send ends it as well, long before the broker."""
+    given = scene()
+    given.bury([given.letter(0, n) for n in range(20)])
+    with _replay_in_a_transaction(given) as process:
+        process.kill()
+        process.communicate(timeout=_LIMIT_S)
+    assert _is_open(given)
+    code, _, err = _run(given, "replay", "--yes", "--limit", "1")
+    assert (0, "") == (code, err)
+    wait_until(lambda: not _is_open(given), "the transaction is ended", _SOON_S)
+    assert {0: [(0, 1)]} == given.arrived()
 
 
 def test_the_older_of_two_replays_ends_with_its_own_exit_code(scene: NewScene) -> None:  # noqa: F811

@@ -65,8 +65,9 @@ def test_the_demo_on_a_real_cluster_leaves_nothing_behind(kafka: RealKafka) -> N
     assert set() == {name for name in left if name.startswith("linear-retry-demo")}
 
 
-def test_ctrl_c_ends_it_with_a_word() -> None:
-    """Exit code 130 and one line, while the circuit is open."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_with_a_word(number: signal.Signals, code: int) -> None:
+    """Its exit code and one line, while the circuit is open."""
     with subprocess.Popen(
         [*_COMMAND, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
@@ -74,9 +75,9 @@ def test_ctrl_c_ends_it_with_a_word() -> None:
         for line in child.stdout:
             if json.loads(line)["event"] == "CircuitOpened":
                 break
-        child.send_signal(signal.SIGINT)
+        child.send_signal(number)
         _, errors = child.communicate(timeout=60)
-    assert 130 == child.returncode
+    assert code == child.returncode
     assert errors.startswith("interrupted: ")
     assert 1 == errors.count("\n")
 

@@ -1,4 +1,4 @@
-"""Does Ctrl-C end a command of Spark's while Spark is at work?"""
+"""Does Ctrl-C or SIGTERM end a command of Spark's while Spark is at work?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 _ROOT = Path(__file__).parents[2]
 _PROGRAM = """
@@ -24,8 +26,12 @@ typer.run(work)
 """
 
 
-def test_ctrl_c_ends_a_job_in_one_line() -> None:
-    """What Spark is at is ended, and Spark with it: exit code 130, one word, no traceback."""
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, 143, "terminated\n")],
+)
+def test_a_signal_ends_a_job_in_one_line(number: signal.Signals, code: int, word: str) -> None:
+    """What Spark is at is ended, and Spark with it: an exit code, one word, no traceback."""
     child = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM],
         cwd=_ROOT,
@@ -36,6 +42,6 @@ def test_ctrl_c_ends_a_job_in_one_line() -> None:
     with child:
         assert child.stdout is not None
         assert "at work\n" == child.stdout.readline()
-        child.send_signal(signal.SIGINT)
+        child.send_signal(number)
         told, said = child.communicate(timeout=60)
-    assert (130, "", "interrupted\n") == (child.returncode, told, said)
+    assert (code, "", word) == (child.returncode, told, said)

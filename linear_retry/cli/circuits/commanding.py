@@ -81,8 +81,9 @@ def retry(message: MESSAGE, word: Word, connection: Connection) -> None:
     Example: linear-retry circuits retry --group billing --bootstrap localhost:9092 'orders[3]@812'
 
     Exit codes: 0, its attempt has begun; 1, it is not held (any more), or the command has expired;
-    2, wrong usage; 3, nobody in the group has answered, no broker answers, there is no such control
-    topic, or no permission for it; 6, accepted, but not begun in time; 130, Ctrl-C.
+    2, wrong usage; 3, nobody in the group has answered, no broker answers, there is no such
+    control topic, or no permission for it; 6, accepted, but not begun in time; 130, Ctrl-C;
+    143, SIGTERM.
     """
     word.say("retry", message, connection)
 
@@ -103,8 +104,8 @@ def give_up(
     'orders[3]@812' --yes
 
     Exit codes: 0, it is in the dead letters; 1, you said no, it is not held (any more), there are
-    no dead letters there, or the command has expired; 2, wrong usage; 3, nobody in the group has
-    answered, no broker answers, there is no such control topic, or no permission for it; 6,
-    accepted, but not sent in time; 130, Ctrl-C.
+    no dead letters there, or the command has expired; 2, wrong usage; 3, nobody in the group
+    has answered, no broker answers, there is no such control topic, or no permission for it; 6,
+    accepted, but not sent in time; 130, Ctrl-C; 143, SIGTERM.
     """
     word.say("give-up", message, connection, sure=yes)

@@ -28,7 +28,8 @@ def list_(
     Example: linear-retry circuits list --group billing --bootstrap localhost:9092
 
     Exit codes: 0, listed, or none is open; 1, the journal has no such group; 2, wrong usage; 3, no
-    broker answers, there is no such journal, or no permission for it; 130, Ctrl-C.
+    broker answers, there is no such journal, or no permission for it; 130, Ctrl-C; 143,
+    SIGTERM.
     """
     with told():
         reading = span.reading(connection)

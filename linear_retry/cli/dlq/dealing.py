@@ -25,9 +25,9 @@ def replay(topic: TOPIC, selection: Selection, connection: Connection, sending: 
     Example: linear-retry dlq replay orders.dlq --bootstrap localhost:9092 --exception Timeout --yes
 
     Exit codes: 0, done, or nothing to do; 1, a dead letter cannot be sent as it is and stays open,
-    or --check-newer has found something; 2, wrong usage; 3, no broker answers, no permission, or a
-    topic is not there or cannot take a letter (nothing is sent then); 4, ended by a newer one; 130,
-    Ctrl-C.
+    or --check-newer has found something; 2, wrong usage; 3, no broker answers, no permission,
+    or a topic is not there or cannot take a letter (nothing is sent then); 4, ended by a newer
+    one; 130, Ctrl-C; 143, SIGTERM.
     """
     order = sending.order(as_json=connection.as_json)
     with told(), connection.topic(topic) as letters:
@@ -54,7 +54,7 @@ def resolve(
 
     Exit codes: 0, done, or nothing to do; 2, wrong usage; 3, no broker answers, there is no such
     topic, or no permission for it; 4, ended by a newer replay, resolve, reopen or purge; 130,
-    Ctrl-C.
+    Ctrl-C; 143, SIGTERM.
     """
     with told(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.resolving import resolve_letters
@@ -73,7 +73,7 @@ def reopen(topic: TOPIC, selection: Selection, connection: Connection, yes: YES 
 
     Exit codes: 0, done, or nothing to do; 2, wrong usage; 3, no broker answers, there is no such
     topic, or no permission for it; 4, ended by a newer replay, resolve, reopen or purge; 130,
-    Ctrl-C.
+    Ctrl-C; 143, SIGTERM.
     """
     if selection.state and "open" in selection.state:
         raise typer.BadParameter(
@@ -109,7 +109,7 @@ def purge(
 
     Exit codes: 0, done, or nothing to do; 2, wrong usage; 3, no broker answers, there is no such
     topic, or no permission for it; 4, ended by a newer replay, resolve, reopen or purge; 130,
-    Ctrl-C.
+    Ctrl-C; 143, SIGTERM.
     """
     if all_of is not None and all_of != topic:
         raise typer.BadParameter(

@@ -46,7 +46,7 @@ def list_(
     Example: linear-retry dlq list orders.dlq --bootstrap localhost:9092 --since 2h --state open
 
     Exit codes: 0, listed, or there is none; 2, wrong usage; 3, no broker answers, there is no such
-    topic, or no permission for it; 130, Ctrl-C.
+    topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
     """
     traits = [] if group_by is None else chosen(group_by, _TRAITS, "--group-by")
     with told(), connection.topic(topic) as letters:
@@ -84,7 +84,7 @@ def show(
     --bootstrap localhost:9092
 
     Exit codes: 0, shown; 1, there is no such letter; 2, wrong usage; 3, no broker answers, there is
-    no such topic, or no permission for it; 130, Ctrl-C.
+    no such topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
     """
     (wanted,) = chosen(form or "auto", _FORMS, "--as", at_most=1)
     with told(), connection.topic(topic) as letters:
@@ -106,7 +106,7 @@ def stats(topic: TOPIC, selection: Selection, connection: Connection) -> None:
     Example: linear-retry dlq stats orders.dlq --bootstrap localhost:9092 --since 7d
 
     Exit codes: 0, shown, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
-    such topic, or no permission for it; 130, Ctrl-C.
+    such topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
     """
     with told(), connection.topic(topic) as letters:
         letter_filter = selection.filter()
@@ -133,7 +133,7 @@ def export(
     Example: linear-retry dlq export orders.dlq --to orders.jsonl --bootstrap localhost:9092
 
     Exit codes: 0, written, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
-    such topic, no permission for it, or the file cannot be written; 130, Ctrl-C.
+    such topic, no permission for it, or the file cannot be written; 130, Ctrl-C; 143, SIGTERM.
     """
     with told(), connection.topic(topic) as letters:
         letter_filter = selection.filter()

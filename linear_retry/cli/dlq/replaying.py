@@ -12,7 +12,7 @@ import typer
 from linear_retry.cli import printable
 from linear_retry.cli.dlq import telling
 from linear_retry.cli.dlq.resolving import plural
-from linear_retry.cli.ending import FENCED, INTERRUPTED, NO, NOT_THERE, fail
+from linear_retry.cli.ending import FENCED, NO, NOT_THERE, fail, fail_interrupted
 from linear_retry.cli.person import whoami
 from linear_retry.cli.progress import Bar
 from linear_retry.cli.rows import write_json, write_table
@@ -73,9 +73,9 @@ def _send(topic: DeadLetterTopic, plan: Plan, order: Order) -> int:
         except BrokerError as error:
             bar.hide()
             fail(f"{error}; {so_far}", NOT_THERE)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             bar.hide()
-            fail(f"interrupted: {so_far}; run it again to go on", INTERRUPTED)
+            fail_interrupted(error, f": {so_far}; run it again to go on")
 
 
 @dataclass(slots=True)

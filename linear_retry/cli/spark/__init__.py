@@ -59,7 +59,8 @@ def ingest(
     --journal linear-retry.journal --lake lake
 
     Exit codes: 0, done; 2, wrong usage; 3, no broker answers, a topic or its permission is missing,
-    the lake cannot be written or is of another topic, or there is no Java or PySpark; 130, Ctrl-C.
+    the lake cannot be written or is of another topic, or there is no Java or PySpark; 130,
+    Ctrl-C; 143, SIGTERM.
     """
     with told(), needing_pyspark():
         from linear_retry.cli.spark.ingesting import ingest as run
@@ -91,7 +92,7 @@ def outages(
     Example: linear-retry spark outages --lake lake
 
     Exit codes: 0, done; 2, wrong usage; 3, no journal was ingested, the lake cannot be written, or
-    there is no Java or PySpark; 130, Ctrl-C.
+    there is no Java or PySpark; 130, Ctrl-C; 143, SIGTERM.
     """
     with told(), needing_pyspark():
         from linear_retry.cli.spark.outages import outages as run

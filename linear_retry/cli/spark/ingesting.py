@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from types import FrameType
 from typing import Any
 
 import typer
@@ -15,7 +15,7 @@ from linear_retry.cli.progress import Bar
 from linear_retry.cli.rows import write_json
 from linear_retry.spark import Ingested
 from linear_retry.spark import ingest as run
-from linear_retry.spark.session import session
+from linear_retry.spark.session import ENDING, Handler, session
 from linear_retry.spark.sources import found, wanted
 
 
@@ -33,7 +33,7 @@ def ingest(
     """Ingest, and say what came of it."""
     # Asked before Spark is begun: a wrong address is told in seconds.
     found(config, wanted(dead_letters, journal))
-    with Bar("ingesting") as bar, session(master) as spark, _ctrl_c_between_calls() as check:
+    with Bar("ingesting") as bar, session(master) as spark, _signals_between_calls() as check:
 
         def progress(behind: int, total: int) -> None:
             check()
@@ -56,27 +56,35 @@ def ingest(
 
 
 @contextmanager
-def _ctrl_c_between_calls() -> Iterator[Callable[[], None]]:
+def _signals_between_calls() -> Iterator[Callable[[], None]]:
     """What is given raises `KeyboardInterrupt` once Ctrl-C was pressed; a second one does at once.
 
     Inside a call to the JVM an exception would break the connection, and PySpark's own handler
-    makes a call inside the call.
+    makes a call inside the call. So with SIGTERM and SIGHUP, of which the session is told then.
     """
-    pressed = threading.Event()
+    heard: list[int] = []
 
-    def note(*_: object) -> None:
-        pressed.set()
+    def note(number: int, _: FrameType | None) -> None:
+        heard.append(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def check() -> None:
-        if pressed.is_set():
+        for number in heard[:1]:
+            if number != signal.SIGINT:  # the exit code depends on which one it was
+                before[number](number, None)
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, note)
+    before: dict[int, Handler] = {}
+    for each in ENDING:
+        own = signal.getsignal(each)
+        if callable(own):
+            before[each] = own
+            signal.signal(each, note)
     try:
         yield check
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _say(done: Iterable[Ingested]) -> None:

@@ -42,9 +42,9 @@ def replay(
 
     Exit codes: 0, done, or nothing to do; 1, a dead letter cannot be sent as it is and stays open,
     or --check-newer has found something; 2, wrong usage, or the condition is none or chooses
-    letters of several topics; 3, no broker answers, no permission, a topic is not there or cannot
-    take a letter, the lake is empty or of another topic, or there is no Java or PySpark (nothing is
-    sent then); 4, ended by a newer one; 130, Ctrl-C.
+    letters of several topics; 3, no broker answers, no permission, a topic is not there or
+    cannot take a letter, the lake is empty or of another topic, or there is no Java or PySpark
+    (nothing is sent then); 4, ended by a newer one; 130, Ctrl-C; 143, SIGTERM.
     """
     order = sending.order(as_json=connection.as_json)
     with told(), needing_pyspark():

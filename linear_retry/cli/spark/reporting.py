@@ -38,7 +38,8 @@ def report(
     Example: linear-retry spark report --lake lake --to report.html
 
     Exit codes: 0, done; 2, wrong usage; 3, the lake has neither outages nor dead letters or cannot
-    be read, the page cannot be written, or there is no Java or PySpark; 130, Ctrl-C.
+    be read, the page cannot be written, or there is no Java or PySpark; 130, Ctrl-C; 143,
+    SIGTERM.
     """
     with told(), needing_pyspark():
         from linear_retry.cli.rows import write_json

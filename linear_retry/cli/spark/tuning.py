@@ -62,8 +62,8 @@ def tune(
     --to strategies/billing.json
 
     Exit codes: 0, proposed; 1, the file of --present is not right; 2, wrong usage; 3, there is no
-    table of outages, FILE cannot be written, or there is no Java or PySpark; 5, there are too few
-    outages to propose anything, and nothing is written; 130, Ctrl-C.
+    table of outages, FILE cannot be written, or there is no Java or PySpark; 5, there are too
+    few outages to propose anything, and nothing is written; 130, Ctrl-C; 143, SIGTERM.
     """
     cost_ms = length_ms(probe_cost, "--probe-cost")
     shortest_ms = length_ms(shortest, "--shortest")

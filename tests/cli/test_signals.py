@@ -1,0 +1,102 @@
+"""Does a command clean up whatever signal ends it?"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_EXPORT = """
+import signal, sys
+from linear_retry.cli.ending import told
+from linear_retry.dlq.export import Exported, write_export
+from tests.dlq.letters import our_letter
+
+def letters():
+    yield Exported(our_letter())
+    print("at work", flush=True)
+    signal.pause()
+
+with told():
+    write_export(sys.argv[1], letters())
+"""
+_CLEANING = """
+import sys
+from linear_retry.cli.ending import told
+
+with told():
+    try:
+        print("at work", flush=True)
+        sys.stdin.readline()
+    finally:
+        print("cleaning", flush=True)
+        sys.stdin.readline()
+        print("clean", flush=True)
+"""
+_ENDED = (
+    "import typer\ntry:\n{}\nexcept typer.Exit as ended:\n    raise SystemExit(ended.exit_code)"
+)
+
+
+@contextmanager
+def _at_work(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    indented = _ENDED.format("\n".join(f"    {line}" for line in program.strip().splitlines()))
+    with subprocess.Popen(
+        [sys.executable, "-c", indented, *arguments],
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert "at work\n" == process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGINT, 130, "interrupted\n"),
+        (signal.SIGTERM, 143, "terminated\n"),
+        (signal.SIGHUP, 129, ""),
+    ],
+)
+def test_no_part_of_an_export_stays(
+    tmp_path: Path, number: signal.Signals, code: int, said: str
+) -> None:
+    """SIGTERM left a partial file of payloads behind."""
+    with _at_work(_EXPORT, str(tmp_path / "orders.jsonl")) as process:
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    assert (code, said, []) == (process.returncode, err, list(tmp_path.iterdir()))
+
+
+def test_a_second_sigterm_does_not_end_the_cleaning() -> None:
+    """`timeout` sends two at once; what the first has begun is finished."""
+    with _at_work(_CLEANING) as process:
+        process.terminate()
+        assert process.stdout is not None
+        assert "cleaning\n" == process.stdout.readline()
+        process.terminate()
+        process.send_signal(signal.SIGHUP)
+        out, err = process.communicate("\n", timeout=30)
+    assert (143, "clean\n", "terminated\n") == (process.returncode, out, err)
+
+
+def test_nohup_is_heard() -> None:
+    """A signal that was ignored when the command began does not end it."""
+    ignoring = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    with _at_work(ignoring + _CLEANING) as process:
+        process.send_signal(signal.SIGHUP)
+        out, err = process.communicate("\n\n", timeout=30)
+    assert (0, "cleaning\nclean\n", "") == (process.returncode, out, err)
