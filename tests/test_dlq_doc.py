@@ -82,7 +82,8 @@ def test_the_table_has_every_option() -> None:
     """The page names each option that chooses letters."""
     told = {name.split()[0] for row in table(_PAGE, "option") for name in code(row[0])}
     names = {"letter_id": "id"}
-    assert {f"--{names.get(each.name, each.name)}" for each in fields(Selection)} == told
+    options = {names.get(each.name, each.name) for each in fields(Selection)}
+    assert {f"--{name.replace('_', '-')}" for name in options} == told
 
 
 def test_the_page_has_every_trait_and_every_system() -> None:

@@ -28,6 +28,13 @@ def moment(timestamp_ms: int) -> str:
     return _second(timestamp_ms // 1000)
 
 
+def exact_moment(timestamp_ms: int) -> str:
+    """A time of Kafka's in UTC, to the millisecond."""
+    if not _FIRST_MS <= timestamp_ms <= _LAST_MS or timestamp_ms == -1:
+        return moment(timestamp_ms)
+    return f"{_second(timestamp_ms // 1000)[:-1]}.{timestamp_ms % 1000:03}Z"
+
+
 @lru_cache(maxsize=4096)
 def _second(at_s: int) -> str:
     return f"{datetime.fromtimestamp(at_s, UTC).isoformat(' ')[:19]}Z"

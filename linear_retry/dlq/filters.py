@@ -15,15 +15,17 @@ class Filter:
     But of `headers` each must be there: a name and its whole value. `exceptions` are parts of type
     or message, upper and lower case alike. `origins` are a topic and a partition, or None for all
     of its. `since_ms` and `until_ms` are for the time at which the letter was written, the latter
-    exclusive. `ids` are letters' ids, with or without `#generation`. `chosen` has the resolution
-    keys of the letters that are meant, which may be too many for a tuple; None: all are. `limit` is
-    for who reads letters: at most so many that match.
+    exclusive. `keys` has None for letters without a key. `ids` are letters' ids, with or without
+    `#generation`. `chosen` has the resolution keys of the letters that are meant, which may be too
+    many for a tuple; None: all are. `limit` is for who reads letters: at most so many that match.
+    `not_exceptions` and `not_origins` exclude what the same values in `exceptions` and `origins`
+    would choose.
     """
 
     reasons: tuple[str, ...] = ()
     exceptions: tuple[str, ...] = ()
     origins: tuple[tuple[str, int | None], ...] = ()
-    keys: tuple[bytes, ...] = ()
+    keys: tuple[bytes | None, ...] = ()
     since_ms: int | None = None
     until_ms: int | None = None
     ids: tuple[str, ...] = ()
@@ -31,6 +33,8 @@ class Filter:
     states: tuple[State, ...] = ()
     chosen: Container[str] | None = None
     limit: int | None = None
+    not_exceptions: tuple[str, ...] = ()
+    not_origins: tuple[tuple[str, int | None], ...] = ()
 
     def matches(self, letter: Letter, state: State) -> bool:
         """Whether `letter`, which is in this state, is meant."""
@@ -42,22 +46,24 @@ class Filter:
             and (not self.keys or letter.key in self.keys)
             and (self.chosen is None or letter.resolution_key in self.chosen)
             and (not self.ids or letter.id in self.ids or letter.resolution_key in self.ids)
-            and (not self.origins or self._is_from(letter))
-            and (not self.exceptions or self._died_of(letter))
+            and (not self.origins or _is_from(letter, self.origins))
+            and (not self.exceptions or _died_of(letter, self.exceptions))
+            and not (self.not_origins and _is_from(letter, self.not_origins))
+            and not (self.not_exceptions and _died_of(letter, self.not_exceptions))
             and all(header in letter.headers for header in self.headers)
         )
 
-    def _is_from(self, letter: Letter) -> bool:
-        origin = letter.origin
-        return origin is not None and (
-            (origin.topic, origin.partition) in self.origins or (origin.topic, None) in self.origins
-        )
 
-    def _died_of(self, letter: Letter) -> bool:
-        texts = [
-            text.casefold() for text in (letter.exception_type, letter.exception_message) if text
-        ]
-        return any(part.casefold() in text for part in self.exceptions for text in texts)
+def _is_from(letter: Letter, origins: tuple[tuple[str, int | None], ...]) -> bool:
+    origin = letter.origin
+    return origin is not None and (
+        (origin.topic, origin.partition) in origins or (origin.topic, None) in origins
+    )
+
+
+def _died_of(letter: Letter, exceptions: tuple[str, ...]) -> bool:
+    texts = [text.casefold() for text in (letter.exception_type, letter.exception_message) if text]
+    return any(part.casefold() in text for part in exceptions for text in texts)
 
 
 EVERYTHING = Filter()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from heapq import merge
 from typing import NamedTuple
 
 from linear_retry.dlq.room import room, scratch
@@ -24,6 +26,8 @@ class Entry(NamedTuple):
     generation: int
     name: str
     content: bytes
+    written_ms: int = -1
+    """When the letter was written."""
 
 
 class InOrder:
@@ -37,7 +41,7 @@ class InOrder:
     def __init__(self, cache_kib: int = _CACHE_KIB) -> None:
         self._database = scratch(
             "CREATE TABLE entry (lane INTEGER, place INTEGER, generation INTEGER, name TEXT,"
-            " content BLOB)",
+            " content BLOB, written_ms INTEGER)",
             "CREATE UNIQUE INDEX in_order ON entry (lane, place, generation, name)",
             "BEGIN",
             cache_kib=cache_kib,
@@ -62,12 +66,34 @@ class InOrder:
             self._write()
 
     def __iter__(self) -> Iterator[Entry]:
-        """Lane by lane, each in its order. Not to be added to meanwhile."""
-        return self._entries("")
+        """One of each lane in turn, each lane in its order. Not to be added to meanwhile."""
+        waiting = deque(self.of(number) for number, *_ in list(self.lanes()))
+        while waiting:
+            lane = waiting.popleft()
+            entry = next(lane, None)
+            if entry is not None:
+                yield entry
+                waiting.append(lane)
+
+    def oldest_first(self, lanes: int) -> Iterator[Entry]:
+        """All, the earliest written first, as far as the order within each lane allows."""
+        # The inputs are not sorted by time: `merge` takes the oldest of what is next in each.
+        return merge(*map(self.of, range(lanes)), key=lambda entry: entry.written_ms)
 
     def of(self, lane: int) -> Iterator[Entry]:
-        """Those of one lane."""
-        return self._entries("WHERE lane = ?", lane)
+        """Those of one lane, in its order."""
+        self._write()
+        with (
+            room(),
+            closing(
+                self._database.execute(
+                    "SELECT lane, place, generation, name, content, written_ms FROM entry"
+                    " WHERE lane = ? ORDER BY lane, place, generation, name",
+                    (lane,),
+                )
+            ) as rows,
+        ):
+            yield from map(Entry._make, rows)
 
     def lanes(self) -> Iterator[tuple[int, int, int, int]]:
         """Of each lane its number, how many are in it, and their lowest and highest offset."""
@@ -96,25 +122,11 @@ class InOrder:
         ):
             yield from (content for (content,) in rows)
 
-    def _entries(self, where: str, *values: int) -> Iterator[Entry]:
-        self._write()
-        with (
-            room(),
-            closing(
-                self._database.execute(
-                    f"SELECT lane, place, generation, name, content FROM entry {where}"
-                    " ORDER BY lane, place, generation, name",
-                    values,
-                )
-            ) as rows,
-        ):
-            yield from map(Entry._make, rows)
-
     def _write(self) -> None:
         with room():
             self._database.executemany(
-                "INSERT OR IGNORE INTO entry (lane, place, generation, name, content)"
-                " VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO entry (lane, place, generation, name, content, written_ms)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
                 self._waiting,
             )
         self._waiting.clear()

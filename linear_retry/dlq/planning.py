@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from linear_retry.dlq.letter import NONE, Letter
 from linear_retry.dlq.order import Entry, InOrder
-from linear_retry.dlq.outgoing import Fetch, LeftError, outgoing
+from linear_retry.dlq.outgoing import Fetch, LeftError, outgoing, unpacked
 
 NO_LETTER = "no dead letter: it is sent only where a topic for it is named"
 
@@ -93,6 +94,14 @@ class Plan:
         return tuple(dict.fromkeys(lane.to_topic for lane in self.lanes))
 
 
+class _Planned(NamedTuple):
+    """A message to be sent. The lane of its entry is not known yet; `own_ms` is its own time."""
+
+    source: Source
+    entry: Entry
+    own_ms: int
+
+
 class Planner:
     """Fills a plan with letters, as they come."""
 
@@ -103,32 +112,47 @@ class Planner:
         self._to_partitions = to_partitions
         self._numbers: dict[Source, int] = {}
 
-    def take(self, letters: Iterable[Letter]) -> None:
-        """Plan to send each, or say why not; then count them, each once."""
-        for letter in letters:
-            try:
-                self._take(letter)
-            except LeftError as why:
-                self._plan.left[str(why)] += 1
+    def take(self, letters: Iterable[Letter], limit: int | None = None) -> None:
+        """Plan to send each, or say why not; then count them, each once.
+
+        With a `limit` only the so many that were written first, over all sources; but of each
+        source a beginning of its order, so that what is sent later is not sent behind its back.
+        """
+        planned = self._planned(letters)
+        for each in planned if limit is None else _oldest(planned, limit):
+            self._add(each)
         for number, count, first, last in self._plan.order.lanes():
             lane = self._plan.lanes[number]
             lane.letters = count
             if lane.source.arrived_in is None:
                 lane.first, lane.last = first, last
 
-    def _take(self, letter: Letter) -> None:
+    def _planned(self, letters: Iterable[Letter]) -> Iterator[_Planned]:
+        for letter in letters:
+            try:
+                yield self._plan_one(letter)
+            except LeftError as why:
+                self._plan.left[str(why)] += 1
+
+    def _plan_one(self, letter: Letter) -> _Planned:
         plan = self._plan
         if plan.to is None and (letter.format == NONE or letter.origin is None):
             raise LeftError(NO_LETTER)
         message = outgoing(letter, plan.replay_id, self._fetch)
         source, place = _source(letter)
+        content = message.packed(letter.partition, letter.offset)
+        name, written_ms = letter.resolution_key, letter.timestamp_ms
+        entry = Entry(0, place, letter.generation, name, content, written_ms)
+        return _Planned(source, entry, message.timestamp_ms)
+
+    def _add(self, planned: _Planned) -> None:
+        plan, (source, entry, own_ms) = self._plan, planned
         number = self._numbers.get(source)
         if number is None:
             number = self._numbers[source] = len(plan.lanes)
             plan.lanes.append(self._lane(source))
-        content = message.packed(letter.partition, letter.offset)
-        plan.lanes[number].saw(message.timestamp_ms, len(content))
-        plan.order.add(Entry(number, place, letter.generation, letter.resolution_key, content))
+        plan.lanes[number].saw(own_ms, len(entry.content))
+        plan.order.add(entry._replace(lane=number))
 
     def _lane(self, source: Source) -> Lane:
         if self._plan.to is not None:
@@ -139,6 +163,16 @@ class Planner:
         if source.topic is None:
             raise AssertionError("a letter without an origin is not planned without a target")
         return Lane(source, source.topic, source.partition)
+
+
+def _oldest(planned: Iterable[_Planned], limit: int) -> Iterator[_Planned]:
+    numbers: dict[Source, int] = {}
+    with InOrder() as order:
+        for source, entry, _ in planned:
+            order.add(entry._replace(lane=numbers.setdefault(source, len(numbers))))
+        sources = tuple(numbers)
+        for entry in islice(order.oldest_first(len(sources)), limit):
+            yield _Planned(sources[entry.lane], entry, unpacked(entry.content).timestamp_ms)
 
 
 def _source(letter: Letter) -> tuple[Source, int]:

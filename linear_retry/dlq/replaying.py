@@ -47,6 +47,7 @@ def send(
 
     def still_open() -> Iterator[Entry]:
         nonlocal passed
+        # Lane by lane, a low rate would let the last partition wait for all before it.
         for entry in plan.order:
             if _is_open(entry, standing):
                 yield entry

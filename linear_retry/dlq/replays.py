@@ -39,7 +39,7 @@ def plan_replay(
     with ExitStack() as unless_planned:
         plan = unless_planned.enter_context(Plan(topic, to, keep_timestamp))
         letters = _open_letters(cluster, topic, resolutions, letter_filter, progress)
-        Planner(plan, cluster.record_at, partitions).take(letters)
+        Planner(plan, cluster.record_at, partitions).take(letters, letter_filter.limit)
         _check(cluster, plan)
         unless_planned.pop_all()
     return plan
@@ -88,7 +88,8 @@ def _open_letters(
     letter_filter: Filter,
     progress: Progress | None,
 ) -> Iterator[Letter]:
-    only_open = replace(letter_filter, states=(State.OPEN,))
+    # The limit is the planner's: the first that are read are not the oldest of all partitions.
+    only_open = replace(letter_filter, states=(State.OPEN,), limit=None)
     found = reading.letters(cluster.reading, topic, resolutions, only_open, progress)
     return (letter for letter, _ in found)
 

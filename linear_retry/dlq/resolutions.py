@@ -86,8 +86,9 @@ class Resolutions:
                 continue
             value = record.value
             if value is not None and decoded(value) is None:
+                # Not taken for a tombstone: a letter that was replayed would be sent once more.
                 self.garbled += 1
-                value = None
+                continue
             self._recent[record.key] = value
         if len(self._recent) > self._in_memory:
             self._spill()

@@ -16,6 +16,7 @@ from confluent_kafka import (
 )
 
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
+from linear_retry.kafka.silence import SILENT
 
 _Answer = TypeVar("_Answer")
 
@@ -61,7 +62,7 @@ class GrouplessConsumer:
         self.patience_s = patience_s
         self._last_error: KafkaError | None = None
         self._user_error_cb: Callable[[KafkaError], object] | None = config.get("error_cb")
-        keys = _DEFAULTS | {"log_level": 0} | dict(config) | _OURS | {"error_cb": self._hear}
+        keys = _DEFAULTS | SILENT | dict(config) | _OURS | {"error_cb": self._hear}
         try:
             self.consumer = Consumer(keys)
         except (KafkaException, ValueError, TypeError) as error:

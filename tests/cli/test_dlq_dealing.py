@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 from linear_retry.dlq import Filter, State
 from tests.dlq.conftest import scene  # noqa: F401  (a fixture)
-from tests.dlq.scene import NewScene, Scene
+from tests.dlq.scene import FIRST_MS, NewScene, Scene
 from tests.kafka_operations import wait_until
 
 pytestmark = pytest.mark.broker
@@ -137,7 +137,7 @@ def test_resolve_reopen_and_purge(scene: NewScene) -> None:  # noqa: F811
         given, "resolve", *chosen
     )
     assert (0, f"3 letters resolved in {name}\n", "") == _run(given, "resolve", *chosen, "--yes")
-    nothing = f"nothing to do: no letters in {name} that match\n"
+    nothing = f"nothing to do: of 3 matching letters in {name} none is open\n"
     assert (0, "", nothing) == _run(given, "resolve", *chosen, "--yes")
     assert (0, f"1 letter would be reopened in {name}; --yes does it\n", "") == _run(
         given, "reopen", "--limit", "1"
@@ -164,6 +164,33 @@ def test_resolve_reopen_and_purge(scene: NewScene) -> None:  # noqa: F811
     code, out, _ = _run(given, "purge", "--all", name, "--yes")
     assert (0, "2 letters deleted; none stays") == (code, out.splitlines()[2])
     assert [] == given.states()
+
+
+@pytest.mark.parametrize("command", ["replay", "resolve", "reopen"])
+@pytest.mark.parametrize("more", [(), ("--yes",), ("--json",)])
+def test_an_unknown_id_is_a_no(scene: NewScene, command: str, more: tuple[str, ...]) -> None:  # noqa: F811
+    """It was "nothing to do" and exit code 0: a misspelt id looked like one dealt with."""
+    given = scene()
+    given.bury([given.letter(0, 1)])
+    known = f"billing/{given.source}/0/1/{FIRST_MS + 1}"
+    said = f"no letter orders/x, {known}#2 in {given.letters}; list has their ids\n"
+    unknown = ("--id", "orders/x", "--id", known, "--id", f"{known}#2")
+    assert (1, "", said) == _run(given, command, *unknown, *more)
+    assert ["open"] == given.states()
+
+
+def test_nothing_to_reopen_says_why(scene: NewScene) -> None:  # noqa: F811
+    """It said that no letter matches, though some do: none was dealt with."""
+    given = scene()
+    given.bury([given.letter(0, n) for n in range(3)])
+    name = given.letters
+    for options, found in (((), "3 letters"), (("--key", "key"), "3 matching letters")):
+        said = f"nothing to do: of {found} in {name} none is replayed or resolved\n"
+        assert (0, "", said) == _run(given, "reopen", *options, "--yes")
+    _, _, err = _run(given, "reopen", "--state", "replayed", "--limit", "1")
+    assert f"nothing to do: of 3 letters in {name} none is replayed\n" == err
+    _, _, err = _run(given, "reopen", "--key", "nobody")
+    assert f"nothing to do: no letters in {name} that match\n" == err
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ _LATE = ErrorText("requests.exceptions.ConnectTimeout", "payments:443 is late; "
 _LETTERS = [(our_letter(number, error=_LATE), State.OPEN) for number in range(3)]
 
 
-@pytest.mark.parametrize("columns", [80, 120, 150, 200])
+@pytest.mark.parametrize("columns", [80, 100, 120, 150, 200])
 def test_no_width_hides_an_id_or_a_state(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
@@ -22,9 +22,28 @@ def test_no_width_hides_an_id_or_a_state(
     draw([drawn_row(letter, state, payload=True) for letter, state in _LETTERS])
     text = capsys.readouterr().out
     assert [1, 1, 1] == [text.count(letter.id) for letter, _ in _LETTERS]
-    assert [3, 3, 3] == [text.count(word) for word in ("open", "orders[3]@", "exhausted")]
+    assert [3, 3, 3] == [text.count(word) for word in ("open", "orders/3/", "exhausted")]
     assert ["ann", "book"] == [word for word in ("ann", "book") if text.count(word) == 3]
     assert max(map(len, text.splitlines())) <= columns
+
+
+def test_a_hundred_columns_are_enough_for_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A letter took two lines on a terminal of usual width; its id says where it came from."""
+    monkeypatch.setenv("COLUMNS", "100")
+    timeout = ErrorText("payments.client.TimeoutError", "payments:443 is late", None)
+    letters = [our_letter(number, error=timeout) for number in range(1040, 1044)]
+    draw([drawn_row(letter, State.REPLAYED, payload=False) for letter in letters])
+    _, _, *lines = capsys.readouterr().out.splitlines()
+    assert [f"2026-11-21 09:32:19.{850 + number}Z" for number in range(4)] == [
+        line[:24] for line in lines
+    ]
+    for letter, line in zip(letters, lines, strict=True):
+        assert letter.id in line
+        assert " TimeoutError: " in line
+        assert line.endswith("replayed")
+        assert len(line) <= 100
 
 
 def test_a_wide_terminal_has_one_line_for_each(

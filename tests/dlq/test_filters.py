@@ -24,6 +24,8 @@ _MEANT = [
     Filter(origins=(("orders", None),)),
     Filter(origins=(("orders", 3), ("payments", None))),
     Filter(keys=(b"ann",)),
+    Filter(keys=(None, b"ann")),
+    Filter(not_exceptions=("timeout",), not_origins=(("orders", 2), ("order", None))),
     Filter(since_ms=_AT_MS, until_ms=_AT_MS + 1),
     Filter(ids=(_LETTER.id,)),
     Filter(ids=(_LETTER.resolution_key,)),
@@ -36,6 +38,10 @@ _OTHERS = [
     Filter(exceptions=("timeout",)),
     Filter(origins=(("orders", 2), ("order", None))),
     Filter(keys=(b"an",)),
+    Filter(keys=(None,)),
+    Filter(not_exceptions=("timeout", "cardrefused")),
+    Filter(not_origins=(("orders", None),)),
+    Filter(not_origins=(("orders", 3),)),
     Filter(since_ms=_AT_MS + 1),
     Filter(until_ms=_AT_MS),
     Filter(ids=(f"{_LETTER.id}#2", "billing")),
@@ -85,3 +91,10 @@ def test_no_criterion_means_everything(letter: Letter, state: State) -> None:
 def test_a_filter_never_raises(letter: Letter, letter_filter: Filter) -> None:
     """A letter that says nothing of what is asked for is not meant; that is no error."""
     assert letter_filter.matches(letter, State.OPEN) in (True, False)
+
+
+def test_letters_without_a_key_can_be_chosen() -> None:
+    """There was no way to name them: an empty key is another one."""
+    no_key = Filter(keys=(None,))
+    assert no_key.matches(our_letter(key=None), State.OPEN)
+    assert not no_key.matches(our_letter(key=b""), State.OPEN)

@@ -33,11 +33,36 @@ def _entry(place: tuple[int, int, int], content: bytes = b"") -> Entry:
 def test_each_lane_is_in_its_order_and_each_letter_is_there_once(
     places: list[tuple[int, int, int]],
 ) -> None:
-    """By lane, then original offset, then generation; what was written twice is one letter."""
+    """By original offset, then generation; what was written twice is one letter."""
     with InOrder() as order:
         for place in places:
             order.add(_entry(place))
-        assert sorted(set(places)) == [entry[:3] for entry in order]
+        found = [entry[:3] for entry in order]
+    # The sort is stable: it changes nothing within a lane.
+    assert sorted(set(places)) == sorted(found, key=lambda place: place[0])
+
+
+def test_lanes_take_turns() -> None:
+    """With a low rate the last partition got nothing until all others were through."""
+    with InOrder() as order:
+        for place in ((0, 1, 1), (0, 2, 1), (0, 3, 1), (1, 7, 1), (2, 4, 1), (2, 5, 1)):
+            order.add(_entry(place))
+        assert [0, 1, 2, 0, 2, 0] == [entry.lane for entry in order]
+
+
+@given(st.lists(st.tuples(_SMALL, _SMALL, st.integers(1, 3), st.integers(0, 9)), max_size=30))
+def test_the_oldest_first_breaks_no_order(places: list[tuple[int, int, int, int]]) -> None:
+    """Each lane in its order; of what is next in the lanes, always what was written first."""
+    written = {(lane, offset, gen): at_ms for lane, offset, gen, at_ms in reversed(places)}
+    with InOrder() as order:
+        for lane, offset, generation, at_ms in places:
+            order.add(_entry((lane, offset, generation))._replace(written_ms=at_ms))
+        found = [(each.lane, each.offset, each.generation) for each in order.oldest_first(4)]
+    assert sorted(written) == sorted(found, key=lambda place: place[0])
+    for number, place in enumerate(found):
+        left = found[number:]
+        heads = [min(each for each in left if each[0] == lane) for lane in {p[0] for p in left}]
+        assert written[place] == min(written[head] for head in heads)
 
 
 @given(_PLACED)

@@ -44,3 +44,16 @@ def test_without_a_rate_nothing_is_waited_for() -> None:
     pace.await_turn(1000)
     pace.await_turn(1000)
     assert LARGEST_BATCH == pace.largest_batch
+
+
+def test_a_stall_is_not_made_up_for() -> None:
+    """After a broker had stood still for a minute, a minute's messages went out in one burst."""
+    clock = _Clock()
+    pace = Pace(10, 5, clock, clock.wait)
+    pace.await_turn(5)
+    clock.now_s += 60
+    begun_s = []
+    for _ in range(3):
+        pace.await_turn(5)
+        begun_s.append(clock.now_s)
+    assert [60.0, 60.5, 61.0] == begun_s

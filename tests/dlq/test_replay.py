@@ -61,8 +61,11 @@ def test_each_arrives_once_in_order_for_any_filter(
     first = given.arrived()
     chosen = {(partition, life) for partition, lives in first.items() for life in lives}
     assert chosen <= matching
-    assert meant.limit is not None or chosen == matching
-    assert sent == len(chosen) <= (len(places) if meant.limit is None else meant.limit)
+    assert sent == len(chosen) == min(len(matching), 99 if meant.limit is None else meant.limit)
+    for number in range(2):  # a limit takes a beginning: what is left of it comes behind
+        of_it = sorted(life for partition, life in matching if partition == number)
+        taken = first.get(number, [])
+        assert of_it[: len(taken)] == taken
     assert len(everything - chosen) == given.replay()
     expected: dict[int, list[tuple[int, int]]] = {}
     for part in (chosen, everything - chosen):
@@ -169,7 +172,7 @@ def test_to_a_topic_of_the_groups_own(scene: NewScene, topic: TopicFactory) -> N
     assert 12 == given.replay(to=retry)
     arrived = given.arrived(retry)
     assert [(1, 1), (2, 1), (3, 1)] == arrived[1] == arrived[2]
-    assert [(1, 1), (2, 1), (3, 1)] * 2 == arrived[0]
+    assert [(offset, 1) for offset in (1, 1, 2, 2, 3, 3)] == arrived[0]  # of two partitions
     assert {} == given.arrived()
 
 
@@ -296,6 +299,42 @@ def test_the_time_is_kept_where_that_is_asked_for(scene: NewScene) -> None:
     stamped = scene(config={"message.timestamp.type": "LogAppendTime"})
     stamped.bury([stamped.letter(0, 1)])
     assert "LogAppendTime" in _refused(stamped, keep_timestamp=True)
+
+
+def test_a_message_without_a_time_gets_that_of_sending(scene: NewScene) -> None:
+    """`keep_timestamp` for a letter of Kafka Connect, which says no time: there is none to keep."""
+    given = scene(config={"retention.ms": "-1"})
+    given.write(
+        ("__connect.errors.topic", given.source.encode()),
+        ("__connect.errors.partition", b"0"),
+        ("__connect.errors.offset", b"7"),
+    )
+    begun_ms = time.time_ns() // 1_000_000
+    assert 1 == given.replay(keep_timestamp=True)
+    (message,) = map(read, given.kafka.read(given.source))
+    assert message.timestamp_ms >= begun_ms - 1000
+
+
+def test_a_limit_takes_the_oldest_of_all_partitions(scene: NewScene) -> None:
+    """It took the first that were read: those of one partition, whenever they were written."""
+    given = scene(3)
+    for offset in range(3):
+        for partition in (2, 0, 1):
+            given.bury([given.letter(partition, offset)])
+    assert [4, 2, 3] == [given.replay(Filter(limit=limit)) for limit in (4, 2, 9)]
+    lives = [(offset, 1) for offset in range(3)]
+    assert dict.fromkeys(range(3), lives) == given.arrived()
+
+
+def test_a_limit_breaks_no_order(scene: NewScene) -> None:
+    """The letter of offset 1 was written last: what it is behind of is not sent before it."""
+    given = scene(2)
+    for partition, offset in ((0, 5), (0, 6), (1, 9), (0, 1)):
+        given.bury([given.letter(partition, offset)])
+    assert 1 == given.replay(Filter(limit=1))
+    assert {1: [(9, 1)]} == given.arrived()
+    assert [1, 2] == [given.replay(Filter(limit=limit)) for limit in (1, 2)]
+    assert {0: [(1, 1), (5, 1), (6, 1)], 1: [(9, 1)]} == given.arrived()
 
 
 def test_never_into_its_own_topic(scene: NewScene) -> None:

@@ -126,3 +126,13 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.raises(NoRoomError, match=r"disk is full.*; free room, or set SQLITE_TMPDIR"),
     ):
         resolutions.learn(letters)
+
+
+@pytest.mark.parametrize("garbage", [b"?", b'{"v": 2, "state": "replayed"}', b""])
+def test_a_garbled_record_does_not_reopen_a_replayed_letter(garbage: bytes) -> None:
+    """It was taken for a tombstone: the letter was open again, and was sent once more."""
+    letter = our_letter()
+    with Resolutions() as resolutions:
+        for value in (encoded(_RESOLVED), garbage):
+            resolutions.learn([_record(letter.resolution_key, value)])
+        assert (1, _RESOLVED) == (resolutions.garbled, resolutions.of(letter))

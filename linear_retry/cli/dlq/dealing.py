@@ -25,9 +25,9 @@ def replay(topic: TOPIC, selection: Selection, connection: Connection, sending: 
     Example: linear-retry dlq replay orders.dlq --bootstrap localhost:9092 --exception Timeout --yes
 
     Exit codes: 0, done, or nothing to do; 1, a dead letter cannot be sent as it is and stays open,
-    or --check-newer has found something; 2, wrong usage; 3, no broker answers, no permission,
-    or a topic is not there or cannot take a letter (nothing is sent then); 4, ended by a newer
-    one; 130, Ctrl-C; 143, SIGTERM.
+    --check-newer has found something, or no letter has the --id; 2, wrong usage; 3, no broker
+    answers, no permission, or a topic is not there or cannot take a letter (nothing is sent then);
+    4, ended by a newer one; 130, Ctrl-C; 143, SIGTERM.
     """
     order = sending.order(as_json=connection.as_json)
     with told(), connection.topic(topic) as letters:
@@ -52,9 +52,9 @@ def resolve(
     Example: linear-retry dlq resolve orders.dlq --bootstrap localhost:9092 --reason permanent
     --why "refunded by hand" --yes
 
-    Exit codes: 0, done, or nothing to do; 2, wrong usage; 3, no broker answers, there is no such
-    topic, or no permission for it; 4, ended by a newer replay, resolve, reopen or purge; 130,
-    Ctrl-C; 143, SIGTERM.
+    Exit codes: 0, done, or nothing to do; 1, no letter has the --id; 2, wrong usage; 3, no broker
+    answers, there is no such topic, or no permission for it; 4, ended by a newer replay, resolve,
+    reopen or purge; 130, Ctrl-C; 143, SIGTERM.
     """
     with told(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.resolving import resolve_letters
@@ -71,9 +71,9 @@ def reopen(topic: TOPIC, selection: Selection, connection: Connection, yes: YES 
 
     Example: linear-retry dlq reopen orders.dlq --bootstrap localhost:9092 --state resolved --yes
 
-    Exit codes: 0, done, or nothing to do; 2, wrong usage; 3, no broker answers, there is no such
-    topic, or no permission for it; 4, ended by a newer replay, resolve, reopen or purge; 130,
-    Ctrl-C; 143, SIGTERM.
+    Exit codes: 0, done, or nothing to do; 1, no letter has the --id; 2, wrong usage; 3, no broker
+    answers, there is no such topic, or no permission for it; 4, ended by a newer replay, resolve,
+    reopen or purge; 130, Ctrl-C; 143, SIGTERM.
     """
     if selection.state and "open" in selection.state:
         raise typer.BadParameter(

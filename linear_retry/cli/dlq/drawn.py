@@ -13,7 +13,11 @@ from rich.text import Text
 from linear_retry.cli.dlq import telling
 from linear_retry.dlq import Letter, State
 
-_EXCEPTION, _EXCEPTION_CELLS = telling.HEAD.index("exception"), 40
+_ALL = tuple(range(len(telling.HEAD)))
+# The id of a letter of ours says its origin.
+_FEW = tuple(telling.HEAD.index(name) for name in ("when", "id", "reason", "exception", "state"))
+_EXCEPTION, _STATE = telling.HEAD.index("exception"), telling.HEAD.index("state")
+_GAP_CELLS = 2
 STYLES = {State.OPEN: "yellow", State.REPLAYED: "green", State.RESOLVED: "green"}
 
 
@@ -33,29 +37,40 @@ def drawn_row(letter: Letter, state: State, *, payload: bool) -> DrawnRow:
 
 
 def draw(rows: Sequence[DrawnRow]) -> None:
-    """A table: a line for each letter where the terminal is wide enough for that, else two."""
+    """A table: a line for each letter where the terminal is wide enough for that, else two.
+
+    Between the two widths origin, failures and the exception's module are left out.
+    """
     console = Console(highlight=False)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    (_fill_wide if _line_cells(rows) <= console.width else _fill_narrow)(table, rows)
+    if _line_cells(rows, _ALL, exception=40) <= console.width:
+        _fill_wide(table, rows, _ALL)
+    elif _line_cells(rows, _FEW, exception=12) <= console.width:
+        _fill_wide(table, rows, _FEW)
+    else:
+        _fill_narrow(table, rows)
     console.print(table)
 
 
-def _line_cells(rows: Sequence[DrawnRow]) -> int:
-    """How wide a line is with everything in it, and the beginning of the exception."""
+def _line_cells(rows: Sequence[DrawnRow], columns: Sequence[int], exception: int) -> int:
+    """How wide a line of these columns is, with `exception` characters of the exception."""
     widest = [max(map(len, column)) for column in zip(*(row.cells for row in rows), strict=True)]
-    widest[_EXCEPTION] = min(widest[_EXCEPTION], _EXCEPTION_CELLS)
-    return sum(max(*pair) + 3 for pair in zip(widest, map(len, telling.HEAD), strict=True))
+    widest[_EXCEPTION] = min(widest[_EXCEPTION], exception)
+    return sum(max(widest[n], len(telling.HEAD[n])) + _GAP_CELLS for n in columns)
 
 
-def _fill_wide(table: Table, rows: Iterable[DrawnRow]) -> None:
-    for name in telling.HEAD:
+def _fill_wide(table: Table, rows: Iterable[DrawnRow], columns: Sequence[int]) -> None:
+    for name in (telling.HEAD[number] for number in columns):
         # What may wrap gives way where there is no room for all: the exception alone.
         right, may_wrap = name == "failures", name == "exception"
         table.add_column(name, justify="right" if right else "left", no_wrap=not may_wrap)
     for row in rows:
-        *cells, exception, state = row.cells
-        what = Group(_short(exception), *map(_short, row.payload))
-        table.add_row(*map(Text, cells), what, Text(state, STYLES[row.state]))
+        cells: list[Text | Group] = [*map(Text, row.cells)]
+        exception = row.cells[_EXCEPTION]
+        exception = exception if columns is _ALL else _without_module(exception)
+        cells[_EXCEPTION] = Group(_short(exception), *map(_short, row.payload))
+        cells[_STATE] = Text(row.cells[_STATE], STYLES[row.state])
+        table.add_row(*(cells[number] for number in columns))
 
 
 def _fill_narrow(table: Table, rows: Iterable[DrawnRow]) -> None:
@@ -71,6 +86,11 @@ def _fill_narrow(table: Table, rows: Iterable[DrawnRow]) -> None:
             Text(reason if failures == "-" else f"{reason}\n{failures}"),
             Text(state, STYLES[row.state]),
         )
+
+
+def _without_module(exception: str) -> str:
+    name, colon, message = exception.partition(": ")
+    return exception if " " in name else name.rpartition(".")[2] + colon + message
 
 
 def _short(text: str) -> Text:

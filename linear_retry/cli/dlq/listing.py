@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import islice, starmap
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +17,7 @@ from linear_retry.cli.rows import Lines, json_line, on_a_terminal, write_json, w
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
 from linear_retry.dlq.counting import count
 
-_SORTED = 10_000
+SORTED = 10_000
 _SORTED_BYTES = 16 * 1024 * 1024
 _CHUNK = 1_000
 
@@ -33,13 +34,24 @@ class _Writer(Generic[_Row]):
 
 
 def list_letters(
-    topic: DeadLetterTopic, letter_filter: Filter, *, payload: bool, as_json: bool
+    topic: DeadLetterTopic,
+    letter_filter: Filter,
+    *,
+    newest: int | None,
+    payload: bool,
+    as_json: bool,
 ) -> None:
-    """Print the letters that the filter means. Some thousands by time; more as they are read."""
+    """Print the letters that the filter means, or the `newest` of them.
+
+    Some thousands by time; more as they are read.
+    """
     writer = _writer(payload=payload, as_json=as_json)
     with Bar(f"reading {topic.topic}") as bar:
         found = topic.letters(letter_filter, bar)
-        rows, is_all = _sorted_rows(found, writer.tell)
+        if newest is None:
+            rows, is_all = _sorted_rows(found, writer.tell)
+        else:
+            rows, is_all = _newest_rows(found, writer.tell, newest), True
         bar.hide()
         if not rows:
             typer.echo(telling.nothing(topic.topic, letter_filter), err=True)
@@ -56,14 +68,25 @@ def _sorted_rows(
     first: list[tuple[tuple[int, int, int], _Row]] = []
     left_bytes, is_all = _SORTED_BYTES, True
     for letter, state in found:
-        place = (letter.timestamp_ms, letter.partition, letter.offset)
-        first.append((place, tell(letter, state)))
+        first.append((_when_and_where(letter), tell(letter, state)))
         left_bytes -= len(letter.value or b"") + len(letter.key or b"")
-        if len(first) == _SORTED or left_bytes < 0:
+        if len(first) == SORTED or left_bytes < 0:
             is_all = False
             break
     first.sort(key=lambda each: each[0])
     return [row for _, row in first], is_all
+
+
+def _newest_rows(
+    found: Iterator[tuple[Letter, State]], tell: Callable[[Letter, State], _Row], count: int
+) -> list[_Row]:
+    """The last `count` by time, in their order."""
+    rows = ((_when_and_where(letter), tell(letter, state)) for letter, state in found)
+    return [row for _, row in reversed(nlargest(count, rows, key=lambda each: each[0]))]
+
+
+def _when_and_where(letter: Letter) -> tuple[int, int, int]:
+    return letter.timestamp_ms, letter.partition, letter.offset
 
 
 def _writer(*, payload: bool, as_json: bool) -> _Writer[Any]:

@@ -21,6 +21,7 @@ _TRAITS = (
     *("exception", "message", "origin", "partition", "reason", "group", "state", "format"),
     *("key", "day", "hour"),
 )
+_NEWEST_AT_MOST = 10_000
 _FORMS = ("auto", "text", "json", "hex")
 
 
@@ -36,6 +37,12 @@ def list_(
             metavar="NAME,...", help=f"Count those that are alike instead: {', '.join(_TRAITS)}."
         ),
     ] = None,
+    newest: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, max=_NEWEST_AT_MOST, help="Only the last N by the time of writing."
+        ),
+    ] = None,
 ) -> None:
     """List dead letters: when, id, origin, reason, failures, exception, state.
 
@@ -49,6 +56,11 @@ def list_(
     topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
     """
     traits = [] if group_by is None else chosen(group_by, _TRAITS, "--group-by")
+    if newest is not None and (traits or selection.limit is not None):
+        raise typer.BadParameter(
+            "the newest are neither counted nor limited; leave out --group-by and --limit",
+            param_hint="--newest",
+        )
     with told(), connection.topic(topic) as letters:
         letter_filter = selection.filter()
         from linear_retry.cli.dlq.listing import count_letters, list_letters
@@ -56,7 +68,9 @@ def list_(
         if traits:
             count_letters(letters, letter_filter, traits, as_json=connection.as_json)
         else:
-            list_letters(letters, letter_filter, payload=payload, as_json=connection.as_json)
+            list_letters(
+                letters, letter_filter, newest=newest, payload=payload, as_json=connection.as_json
+            )
 
 
 @expanded

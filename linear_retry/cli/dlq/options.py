@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,9 +55,24 @@ class Selection:
         list[str] | None,
         typer.Option(metavar="TOPIC[:PARTITION]", help="Where the message came from."),
     ] = None
+    not_exception: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Leave out: part of the exception's type or message."),
+    ] = None
+    not_topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC[:PARTITION]", help="Leave out: messages that came from there."),
+    ] = None
     key: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="The message's key, whole.")
     ] = None
+    key_hex: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HEX", help="The key as hexadecimal digits, where it is no text."),
+    ] = None
+    no_key: Annotated[
+        bool, typer.Option("--no-key", help="Messages without a key; with --key, these too.")
+    ] = False
     since: Annotated[
         str | None,
         typer.Option(
@@ -87,15 +103,23 @@ class Selection:
         return Filter(
             reasons=tuple(self.reason or ()),
             exceptions=tuple(self.exception or ()),
-            origins=tuple(_origin(text) for text in self.origin or ()),
-            keys=tuple(_bytes(text) for text in self.key or ()),
+            origins=tuple(_origin(text, "--origin") for text in self.origin or ()),
+            keys=tuple(self._keys()),
             since_ms=None if self.since is None else moment_ms(self.since, now_ms, "--since"),
             until_ms=None if self.until is None else moment_ms(self.until, now_ms, "--until"),
             ids=tuple(self.letter_id or ()),
             headers=tuple(_header(text) for text in self.header or ()),
             states=tuple(_state(text) for text in self.state or ()),
             limit=self.limit,
+            not_exceptions=tuple(self.not_exception or ()),
+            not_origins=tuple(_origin(text, "--not-topic") for text in self.not_topic or ()),
         )
+
+    def _keys(self) -> Iterator[bytes | None]:
+        yield from map(_bytes, self.key or ())
+        yield from map(_from_hex, self.key_hex or ())
+        if self.no_key:
+            yield None
 
 
 PAYLOAD = Annotated[
@@ -116,12 +140,11 @@ def chosen(text: str, choices: tuple[str, ...], option: str, at_most: int = 99) 
     return names
 
 
-def _origin(text: str) -> tuple[str, int | None]:
+def _origin(text: str, option: str) -> tuple[str, int | None]:
     found = _ORIGIN.fullmatch(text)
     if found is None:
         raise typer.BadParameter(
-            f"{shown(text)} is not TOPIC or TOPIC:PARTITION, such as orders:3",
-            param_hint="--origin",
+            f"{shown(text)} is not TOPIC or TOPIC:PARTITION, such as orders:3", param_hint=option
         )
     partition = found["partition"]
     return found["topic"], None if partition is None else int(partition)
@@ -144,6 +167,16 @@ def _state(text: str) -> State:
             f"{shown(text)} is no state; write one of {', '.join(_STATES)}", param_hint="--state"
         )
     return State(text)
+
+
+def _from_hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        raise typer.BadParameter(
+            f"{shown(text)} is not pairs of hexadecimal digits, such as 00ff or 0x00ff",
+            param_hint="--key-hex",
+        ) from None
 
 
 def _bytes(text: str) -> bytes:

@@ -11,6 +11,7 @@ import typer
 
 from linear_retry.cli import printable
 from linear_retry.cli.dlq import telling
+from linear_retry.cli.dlq.knowing import require_known_ids
 from linear_retry.cli.dlq.resolving import plural
 from linear_retry.cli.ending import FENCED, NO, NOT_THERE, fail, fail_interrupted
 from linear_retry.cli.person import whoami
@@ -40,6 +41,7 @@ class Order:
 
 def replay_letters(topic: DeadLetterTopic, meant: Filter, order: Order) -> None:
     """Say what would be sent; with `order.yes`, send it."""
+    require_known_ids(topic, meant)
     with Bar(f"reading {topic.topic}") as bar:
         plan = topic.plan_replay(
             meant, to=order.to, keep_timestamp=order.keep_timestamp, progress=bar

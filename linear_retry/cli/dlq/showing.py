@@ -14,6 +14,7 @@ from linear_retry.cli.ending import NO, fail
 from linear_retry.cli.progress import Bar
 from linear_retry.cli.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Letter, Resolution, State
+from linear_retry.dlq.foreign import binary_number
 
 FORMS = ("auto", "text", "json", "hex")
 
@@ -30,7 +31,7 @@ def show(
     with Bar(f"reading {topic.topic}") as bar:
         found = topic.get(letter_id, bar)
     if not found:
-        fail(f"no letter {printable.one_line(letter_id)} in {topic.topic}; list has their ids", NO)
+        fail(telling.no_such([letter_id], topic.topic), NO)
     for number, (letter, state) in enumerate(found):
         resolution = topic.resolution(letter)
         if as_json:
@@ -47,13 +48,17 @@ def _as_json(
         **telling.as_json(letter, state, payload=payload),
         "exception_stack": letter.exception_stack,
         "resolution": resolution,
-        "headers": [
-            {"name": name, **telling.content("value", value)} for name, value in letter.headers
-        ],
+        "headers": [_header_as_json(name, value) for name, value in letter.headers],
         "escaped_headers": letter.escaped_headers,
         "key_bytes": None if letter.key is None else len(letter.key),
         "value_bytes": None if letter.value is None else len(letter.value),
     }
+
+
+def _header_as_json(name: str, value: bytes | None) -> dict[str, Any]:
+    number = binary_number(name, value)
+    told = {} if number is None else {"number": number}
+    return {"name": name, **telling.content("value", value), **told}
 
 
 def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
@@ -82,7 +87,9 @@ def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
     yield "headers" if letter.headers else "headers     none"
     for name, value in letter.headers:
         if name not in _TOLD_ABOVE:
-            yield f"  {printable.safe(name)} = {printable.safe(telling.shown(value))}"
+            number = binary_number(name, value)
+            text = telling.shown(value) if number is None else str(number)
+            yield f"  {printable.safe(name)} = {printable.safe(text)}"
 
 
 def _named(name: str, text: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from typing import Any
 
 from linear_retry.cli import printable
@@ -19,7 +20,7 @@ def cells(letter: Letter, state: State) -> tuple[str, ...]:
     """What `HEAD` names, each in one line without control characters."""
     place, why = letter.origin, letter.reason
     row = (
-        printable.moment(letter.timestamp_ms),
+        printable.exact_moment(letter.timestamp_ms),
         name(letter),
         "-" if place is None else str(place),
         why or ("no dead letter" if letter.format == NONE else "-"),
@@ -56,6 +57,8 @@ def _exception(letter: Letter) -> str:
     kind, message = letter.exception_type, letter.exception_message
     if letter.problem is not None:
         return printable.cut(letter.problem)
+    if kind is not None:
+        kind = kind.removeprefix("builtins.")
     return printable.cut(f"{kind}: {message}" if kind and message else kind or message or "-")
 
 
@@ -99,6 +102,12 @@ def content(what: str, found: bytes | None) -> dict[str, str | None]:
         return {what: found.decode()}
     except UnicodeDecodeError:
         return {f"{what}_base64": base64.b64encode(found).decode()}
+
+
+def no_such(letter_ids: Iterable[str], topic: str) -> str:
+    """What to say where no letter in `topic` has one of these ids."""
+    ids = ", ".join(map(printable.one_line, letter_ids))
+    return f"no letter {ids} in {topic}; list has their ids"
 
 
 def nothing(topic: str, letter_filter: Filter) -> str:
