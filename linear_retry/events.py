@@ -78,6 +78,25 @@ class RetriedNow:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitEnded:
+    """An operator ended the wait of a circuit that holds no message: the next one probes it.
+
+    `early_s` is how long before `retry_at`.
+    """
+
+    scope: Scope
+    early_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LimitLifted:
+    """An operator lifted `DeadLetters(limit=...)`, until a success, or for so many letters."""
+
+    for_letters: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Commanded:
     """What became of a command from the control topic, `command` being `retry` or `give-up`.
 
@@ -273,6 +292,8 @@ Event: TypeAlias = (
     | CircuitOpened
     | ProbeFailed
     | RetriedNow
+    | WaitEnded
+    | LimitLifted
     | Commanded
     | CircuitClosed
     | DeadLettered

@@ -99,6 +99,8 @@ class Life:
                     ownership.gone = max(ownership.gone, entry.sequence)
             case e.CircuitClosed(scope):
                 self._put(scope, entry.sequence, None)
+            case e.WaitEnded(scope):
+                self._end_wait(scope, entry)
             case e.Stopped() as stopped:
                 self.stopped = stopped
             case event if isinstance(event, _HELD):
@@ -172,6 +174,12 @@ class Life:
         last, _ = self._circuits.get(scope, (0, None))
         if number > last:
             self._circuits[scope] = number, circuit
+
+    def _end_wait(self, scope: Scope, entry: Entry) -> None:
+        _, known = self._circuits.get(scope, (0, None))
+        if known is not None:
+            ended = replace(known, asked_ms=entry.at_ms, last_word_ms=entry.at_ms)
+            self._put(scope, entry.sequence, ended)
 
     def _opened(self, entry: Entry, event: _Held) -> OpenCircuit:
         """The circuit as it is after this word about it."""

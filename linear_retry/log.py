@@ -100,6 +100,8 @@ def line(event: e.Event) -> tuple[int, str]:
     match event:
         case e.CircuitOpened() | e.ProbeFailed() | e.RetriedNow() | e.CircuitClosed():
             return _circuit_line(event)
+        case e.WaitEnded() | e.LimitLifted():
+            return _operator_line(event)
         case e.Commanded():
             return logging.WARNING, (
                 f"commanded by {event.by}: {event.command} {_place(event)}: {event.answer} "
@@ -136,6 +138,24 @@ def _circuit_line(
             return (
                 logging.INFO,
                 f"circuit closed ({event.scope}): {event.outcome} after {event.open_s:.3f} s",
+            )
+        case _:
+            assert_never(event)
+
+
+def _operator_line(event: e.WaitEnded | e.LimitLifted) -> tuple[int, str]:
+    match event:
+        case e.WaitEnded():
+            return logging.WARNING, (
+                f"wait ended, as an operator asked ({event.scope}): the next message is attempted, "
+                f"{event.early_s:.3f} s before its time"
+            )
+        case e.LimitLifted():
+            count = event.for_letters
+            many = "" if count is None else f", or for {count} dead letters"
+            return logging.WARNING, (
+                f"limit of dead letters lifted, as an operator asked, until a success{many}: "
+                f"{event.why!r}"
             )
         case _:
             assert_never(event)

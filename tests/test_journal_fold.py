@@ -83,6 +83,20 @@ def test_what_a_circuit_waits_for() -> None:
     assert ("half-open", 4) == (circuits[3].state(4), circuits[3].due_ms)
 
 
+def test_a_wait_that_was_ended_without_a_message() -> None:
+    """Its message went to another member, and an operator ended the wait: its probe is due."""
+    life = Life("pod-1")
+    told = [
+        life.says(1, e.Assigned((_P0, _P1))),
+        life.says(2, opened(_P0, 7, 5000)),
+        life.says(3, e.Revoked((_P0,))),
+        life.says(4, e.WaitEnded(Scope(), 4996.0)),
+    ]
+    (circuit,) = _view(*told).circuits
+    assert (None, "half-open", 4) == (circuit.held, circuit.state(4), circuit.due_ms)
+    assert () == _view(told[0], told[3]).circuits
+
+
 def test_a_message_of_which_only_the_letter_failed() -> None:
     """Nobody has said how often the handler failed: that is not known, and not 0."""
     failed = e.DeadLetterFailed(Scope(), *_P0, 7, "orders.dlq", "away", 1, 1.0, at(9))

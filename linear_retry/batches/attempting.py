@@ -139,7 +139,7 @@ class Attempting:
             batch.end()  # what a stop interrupts fails of anything
         choices = self._choices
         failure = choices.classify(error)
-        in_a_row = self._in_a_row.count
+        in_a_row = self._in_a_row.counted()
         decision = decide(
             failure, held.failures, choices.policy, choices.dice, letters_in_a_row=in_a_row
         )

@@ -18,7 +18,6 @@ from linear_retry.consumer.letters import (
     resend_delay_s,
     write,
 )
-from linear_retry.consumer.limit import LettersInARow
 from linear_retry.consumer.operating import Operating
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.steering import Steering
@@ -87,7 +86,6 @@ class Applying:
         self._steering = steering
         self._letters = letters
         self._operating = operating
-        self._in_a_row = LettersInARow()
         self._commits = Committing(parts)
 
     def failed(self, before: Held, error: Exception) -> None:
@@ -104,7 +102,7 @@ class Applying:
             held.failures,
             choices.policy,
             choices.dice,
-            letters_in_a_row=self._in_a_row.count + self._letters_in_doubt(),
+            letters_in_a_row=parts.row.counted(parts.circuits.letters_in_doubt()),
         )
         match decision:
             case Wait(delay_s):
@@ -122,7 +120,7 @@ class Applying:
 
     def succeeded(self) -> None:
         """A handler has returned: whatever fails next is no outage that began before."""
-        self._in_a_row.end()
+        self._parts.row.end()
 
     def bury(self, held: Held) -> None:
         """Send its letter. The offset is stored after the acknowledgement, with no exception."""
@@ -134,7 +132,7 @@ class Applying:
         still_ours = self._parts.ownership.epoch_of(held.partition) == held.epoch
         match answer:
             case Acknowledged():
-                self._in_a_row.note(letter.reason)
+                self._parts.row.note(letter.reason)
                 said = dead_lettered(held, letter, letters.topic)
                 if still_ours:
                     # A rebalance of others, while it was awaited, had everything fetched anew.
@@ -184,12 +182,6 @@ class Applying:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _letters_in_doubt(self) -> int:
-        """Those that were sent and not acknowledged: they may be there, and are sent once more."""
-        held = (circuit.held for _, circuit in self._parts.circuits)
-        letters = (each.letter for each in held if each is not None and each.sends)
-        return sum(letter is not None and letter.reason != GIVEN_UP for letter in letters)
-
     def _wait(self, held: Held, delay_s: float) -> None:
         opening = self._open(held, delay_s)
         self._parts.emit(opened(opening) if opening.was_closed else probe_failed(opening))
@@ -204,7 +196,7 @@ class Applying:
         self._commits.send()
 
     def _hold_back(self, held: Held, delay_s: float) -> None:
-        opening = self._open(held, delay_s)
+        opening = self._open(replace(held, at_limit=True), delay_s)
         if opening.was_closed:
             self._parts.emit(opened(opening))
         self._parts.emit(limit_reached(opening, self._choices.policy.letter_limit or 0))

@@ -107,7 +107,7 @@ class Assembly:
         self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
         self.letters = self._letters(steering) if plan.dead_letters else None
         self.requests = Requests()
-        operating = Operating(parts, self.requests, plan.choices.policy.strategy.label)
+        operating = Operating(parts, self.requests, plan.choices.policy)
         gives_up = self.letters is not None
         self.commands = Commands(parts, self.requests, _member(plan), gives_up=gives_up)
         self._follower = _follower(plan, self.commands)

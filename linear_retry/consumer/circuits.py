@@ -12,7 +12,9 @@ from typing import Literal, TypeAlias
 import pybreaker
 
 from linear_retry.dead_letter import DeadLetter
+from linear_retry.decision import GIVEN_UP
 from linear_retry.error_text import brief
+from linear_retry.group_view import Why
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope
 
@@ -27,6 +29,7 @@ class Held:
 
     `epoch` is that of the ownership it was read in: after a revoke, the next owner counts anew.
     `letter` is there once the handler has had its last call: only the sending is tried again.
+    `at_limit`: only the limit of dead letters keeps it.
     `source` is None where what is held is a micro-batch, and no message of a consumer's.
     """
 
@@ -40,6 +43,7 @@ class Held:
     error: Exception | None = None
     letter: DeadLetter | None = None
     sends: int = 0
+    at_limit: bool = False
 
     @property
     def message(self) -> Message:
@@ -56,7 +60,15 @@ class Held:
             first_failure_ms=self.first_failure_ms if self.failures else at_ms,
             last_failure_ms=at_ms,
             error=error,
+            at_limit=False,
         )
+
+    @property
+    def waits_for(self) -> Why:
+        """Another attempt, the sending of its letter, or what ends a row of letters."""
+        if self.letter is not None:
+            return "letter"
+        return "limit" if self.at_limit else "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +88,8 @@ class CircuitView:
     """What anyone may see of a circuit; None where nothing is held.
 
     `retry_at`, and `since`, when it was opened, are aware, UTC; None where it is closed.
+    `waits_for`: `failed`, another attempt; `letter`, the sending of its dead letter; `limit`,
+    another attempt, since `DeadLetters(limit=...)` lets no letter go.
     """
 
     state: CircuitState
@@ -86,6 +100,7 @@ class CircuitView:
     offset: int | None = None
     error: str | None = None
     since: datetime | None = None
+    waits_for: Why | None = None
 
 
 _CLOSED = CircuitView("closed")
@@ -141,6 +156,12 @@ class Circuits:
                 return scope, circuit
         return None
 
+    def letters_in_doubt(self) -> int:
+        """Those that were sent and not acknowledged: they may be there, and are sent once more."""
+        held = (circuit.held for circuit in self._open.values())
+        letters = (each.letter for each in held if each is not None and each.sends)
+        return sum(letter is not None and letter.reason != GIVEN_UP for letter in letters)
+
     def stops(self, partition: Partition) -> bool:
         """Whether `partition` must stand still now: the gate."""
         return any(not self._awaits_probe(self._open[scope]) for scope in self._over(partition))
@@ -188,6 +209,11 @@ class Circuits:
         circuit = replace(self._open[scope], state="half-open")
         self._put(scope, circuit)
         return circuit
+
+    def end_wait(self, scope: Scope, now_s: float, now_ms: int) -> None:
+        """`retry_at` is now."""
+        now = datetime.fromtimestamp(now_ms / 1000, UTC)
+        self._put(scope, replace(self._open[scope], retry_at_s=now_s, retry_at=now))
 
     def hold(self, scope: Scope, held: Held) -> None:
         """The first message after a revoke has arrived, the probe; or it has a letter now."""
@@ -273,7 +299,13 @@ def _view(circuit: Circuit) -> CircuitView:
     error = None if held.error is None else brief(held.error)
     place = (*held.partition, held.offset)
     return CircuitView(
-        circuit.state, circuit.retry_at, held.failures, *place, error, circuit.opened_at
+        circuit.state,
+        circuit.retry_at,
+        held.failures,
+        *place,
+        error,
+        circuit.opened_at,
+        held.waits_for,
     )
 
 

@@ -11,8 +11,14 @@ from typing import Literal, TypeAlias
 from linear_retry import events
 from linear_retry.consumer.circuits import CircuitView
 from linear_retry.error_text import brief
+from linear_retry.group_view import Why
 from linear_retry.kafka import Message
 from linear_retry.scope import Scope
+
+_WHY: Mapping[Why | None, str] = {
+    "letter": ", and its dead letter cannot be sent",
+    "limit": ", by the limit of dead letters in a row: mend the handler, or lift the limit",
+}
 
 HealthState: TypeAlias = Literal["starting", "consuming", "open", "stuck", "dead", "stopped"]
 
@@ -187,6 +193,7 @@ def _open(signs: Signs, scope: Scope, *, ready: bool) -> Health:
         if view.offset is None
         else f"{view.topic}[{view.partition}]@{view.offset} is held, failures: {view.failures}"
     )
+    held += _WHY.get(view.waits_for, "")
     when = f"until {view.retry_at:%Y-%m-%dT%H:%M:%S}Z" if view.state == "open" else "half-open"
     away = "" if signs.joined else "; not in its group"
     return Health(

@@ -23,6 +23,7 @@ from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.health import Health, Vitals
 from linear_retry.consumer.listeners import BoundListener, Listeners, breaker_listener_failed
 from linear_retry.consumer.owning import Owning
+from linear_retry.consumer.requests import GiveUp, Retry, checked_lift, checked_place
 from linear_retry.consumer.tally import Counts, Tally
 from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.delays import Element
@@ -41,8 +42,8 @@ class LinearConsumer:
     strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
 
     One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
-    `close`, `retry_now`, `give_up`, `circuits`, `breaker`, `health`, `counts` and `lag` are for any
-    thread. A context manager: leaving it closes. `group_id` is its group's name;
+    `close`, `retry_now`, `give_up`, `lift_limit`, `circuits`, `breaker`, `health`, `counts` and
+    `lag` are for any thread. A context manager: leaving it closes. `group_id` is its group's name;
     `journals` are those among its listeners.
     """
 
@@ -105,6 +106,7 @@ class LinearConsumer:
         told = Listeners((self._tally.hear, vitals.hear, *listeners))
         self._owning = Owning(wanted, self._circuits, told.tell, vitals, self._tally)
         self._gives_up = wanted.dead_letters is not None
+        self._limit = wanted.choices.policy.letter_limit
         self._ready: Iterator[Attempt] = iter(())
 
     # -- for the owner thread ----------------------------------------------------------------
@@ -196,8 +198,14 @@ class LinearConsumer:
         """End `run` after the message in hand. For good; also for signal handlers."""
         self._owning.stop.ask()
 
-    def retry_now(self, topic: str, partition: int, offset: int) -> Future[bool]:
+    def retry_now(
+        self, topic: str | None = None, partition: int | None = None, offset: int | None = None
+    ) -> Future[bool]:
         """For an operator: attempt this held message now, and not at `retry_at`.
+
+        Without coordinates: end the wait of every open circuit. Where one holds no message, since
+        that went to another member, the first to come is attempted. True once the waits have ended,
+        False where no circuit is open.
 
         True the moment its attempt starts, which is before its outcome is known; where only its
         dead letter waits to be sent, the moment that starts. False if it is not held (any more),
@@ -212,7 +220,9 @@ class LinearConsumer:
 
         Raises `UsageError` for what can be no coordinates, and after a fork.
         """
-        return self._owning.ask("retry", topic, partition, offset)
+        if topic is None and partition is None and offset is None:
+            return self._owning.wish(Retry(None))
+        return self._owning.wish(Retry(checked_place(topic, partition, offset)))
 
     def give_up(self, topic: str, partition: int, offset: int) -> Future[bool]:
         """For an operator: send this held message to the dead letters now, reason `given-up`.
@@ -227,7 +237,18 @@ class LinearConsumer:
         """
         if not self._gives_up:
             raise UsageError("give_up: there are no dead letters; name a topic with dead_letters=")
-        return self._owning.ask("give-up", topic, partition, offset)
+        return self._owning.wish(GiveUp(checked_place(topic, partition, offset)))
+
+    def lift_limit(self, letters: int | None = None, *, why: str) -> Future[bool]:
+        """For an operator: let dead letters go beyond `DeadLetters(limit=...)`.
+
+        Until a handler succeeds; with `letters`, for so many at most. What the limit holds is
+        attempted at once. `why` goes on record (`LimitLifted`). True once it is lifted; all else is
+        as with `retry_now`. Raises `UsageError` also where there is no limit.
+        """
+        if self._limit is None:
+            raise UsageError("lift_limit: there is no limit; DeadLetters(limit=...) sets one")
+        return self._owning.wish(checked_lift(letters, why))
 
     @property
     def circuits(self) -> Mapping[Scope, CircuitView]:

@@ -15,7 +15,7 @@ from linear_retry.consumer.awaiting import Awaiting, HandOver
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.health import Health, Signs, Vitals, judge
 from linear_retry.consumer.loop import Loop
-from linear_retry.consumer.requests import RequestKind, checked_place, denied
+from linear_retry.consumer.requests import Wish, denied
 from linear_retry.consumer.signals import deferring_interrupts, stopping_on_signals
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.tally import Tally
@@ -54,13 +54,12 @@ class Owning:
 
     # -- for any thread ----------------------------------------------------------------------
 
-    def ask(self, kind: RequestKind, topic: str, partition: int, offset: int) -> Future[bool]:
-        """An operator's word. False at once where no turn will look at it."""
+    def wish(self, wish: Wish) -> Future[bool]:
+        """An operator's. False at once where no turn will look at it."""
         self._tenure.check_process()
-        place = checked_place(topic, partition, offset)
         if self.assembly is None or not self._tenure.joined or self.stop.asked:
             return denied()
-        return self.assembly.requests.ask(kind, *place)
+        return self.assembly.requests.wish(wish)
 
     def health(self) -> Health:
         """As it is now."""

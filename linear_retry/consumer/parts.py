@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.clock import Clock
+from linear_retry.consumer.limit import LettersInARow
 from linear_retry.consumer.offsets import Offsets
 from linear_retry.consumer.ownership import Ownership
 from linear_retry.consumer.reading import Reading
@@ -29,3 +30,4 @@ class Parts:
     reading: Reading
     emit: Callable[[Event], None]
     tally: Tally = field(default_factory=Tally)
+    row: LettersInARow = field(default_factory=LettersInARow)

@@ -1,4 +1,4 @@
-"""What has an operator asked for, and what became of it?"""
+"""Holds what operators ask for, until the consumer's thread has answered it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,43 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from linear_retry.errors import UsageError
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Scope
 
 RequestKind: TypeAlias = Literal["retry", "give-up"]
+Place: TypeAlias = tuple[Partition, int]
+"""A message's partition and offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """End the wait of this held message, of this circuit whatever it holds, or of all (None)."""
+
+    target: Place | Scope | None
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Send this held message to the dead letters."""
+
+    target: Place
+
+
+@dataclass(frozen=True, slots=True)
+class LiftLimit:
+    """Let dead letters go beyond the limit: so many more, or (None) until a success."""
+
+    letters: int | None
+    why: str
+
+
+Wish: TypeAlias = Retry | GiveUp | LiftLimit
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One word of an operator's about one message; `answer` is what they wait for."""
+    """One wish of an operator's; `answer` is what they wait for."""
 
-    kind: RequestKind
-    partition: Partition
-    offset: int
+    wish: Wish
     answer: Future[bool] = field(default_factory=Future)
 
     @property
@@ -53,8 +78,13 @@ class Requests:
     # -- for any thread ----------------------------------------------------------------------
 
     def ask(self, kind: RequestKind, partition: Partition, offset: int) -> Future[bool]:
+        """`wish`, of one message."""
+        place = partition, offset
+        return self.wish(Retry(place) if kind == "retry" else GiveUp(place))
+
+    def wish(self, wish: Wish) -> Future[bool]:
         """To be looked at in the next turn; False at once where there will be none."""
-        request = Request(kind, partition, offset)
+        request = Request(wish)
         self._arrived.append(request)
         # After the append: whichever of the two comes later, here or `close`, finds the request.
         if self._closed:
@@ -78,14 +108,9 @@ class Requests:
             self._waiting.remove(request)
         return taken_up
 
-    def taken_up(self, kind: RequestKind, partition: Partition, offset: int) -> list[Request]:
-        """Those of this kind about this message that wait only for what they ask for."""
-        wanted = kind, partition, offset
-        return [
-            request
-            for request in self._waiting
-            if request.is_taken_up and (request.kind, request.partition, request.offset) == wanted
-        ]
+    def taken_up(self, *wishes: Wish) -> list[Request]:
+        """Those that wait only for what they wish for, which is one of these."""
+        return [each for each in self._waiting if each.is_taken_up and each.wish in wishes]
 
     def tell(self, request: Request, truth: bool) -> None:
         """Answer one. What its user has hung on to the future runs now, in this thread."""
@@ -114,11 +139,20 @@ class Requests:
                 return
 
 
-def checked_place(topic: object, partition: object, offset: object) -> tuple[Partition, int]:
+def checked_place(topic: object, partition: object, offset: object) -> Place:
     """Raises `UsageError` for what can be no message's coordinates: it would never be found."""
     if not isinstance(topic, str):
         raise UsageError(f"topic={topic!r}: a topic's name, as text")
     return (topic, _number("partition", partition)), _number("offset", offset)
+
+
+def checked_lift(letters: object, why: object) -> LiftLimit:
+    """Raises `UsageError` for what is no number of letters, or no reason."""
+    if letters is not None and (type(letters) is not int or letters < 1):
+        raise UsageError(f"letters={letters!r}: a whole number from 1, or None until a success")
+    if not isinstance(why, str) or not why.strip():
+        raise UsageError(f"why={why!r}: the reason, as text; it goes on record")
+    return LiftLimit(letters, why)
 
 
 def denied() -> Future[bool]:

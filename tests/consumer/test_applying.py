@@ -60,7 +60,7 @@ class _Scene:
     ) -> Applying:
         policy = Policy(Strategy([1]), "dead-letter", "dead-letter")
         choices = Choices(policy, is_transient, "consumer")
-        operating = Operating(self.parts, Requests(), "s")
+        operating = Operating(self.parts, Requests(), policy)
         letters = _Letters(meanwhile, answer)
         return Applying(self.parts, choices, Steering(self.parts), letters, operating)
 

@@ -309,13 +309,13 @@ def test_a_view_says_what_is_held() -> None:
     circuits = _circuits()
     _open(circuits, _ALL, _held(_P1, 42, failures=2, error=OSError("down")))
     retry_at = _NOW + timedelta(seconds=5)
-    expected = CircuitView("open", retry_at, 2, "orders", 1, 42, "OSError('down')", _NOW)
+    expected = CircuitView("open", retry_at, 2, "orders", 1, 42, "OSError('down')", _NOW, "failed")
     assert {_ALL: expected} == circuits.views
     circuits.drop_held({_P1})
     assert {_ALL: CircuitView("open", retry_at, since=_NOW)} == circuits.views
     circuits.half_open(_ALL)
     circuits.hold(_ALL, _held(_P0, 7))
-    view = CircuitView("half-open", retry_at, 0, "orders", 0, 7, None, _NOW)
+    view = CircuitView("half-open", retry_at, 0, "orders", 0, 7, None, _NOW, "failed")
     assert {_ALL: view} == circuits.views
     circuits.close(_ALL, 106.0)
     assert {_ALL: CircuitView("closed")} == circuits.views

@@ -11,6 +11,7 @@ import pytest
 from linear_retry import Health, LinearConsumer, PermanentError, Scope, UsageError
 from linear_retry.consumer.circuits import CircuitView
 from linear_retry.consumer.health import End, Signs, judge
+from linear_retry.group_view import Why
 from linear_retry.kafka import Message
 from tests.consumer.async_life import awaiting
 from tests.consumer.group import GROUP, OutageError, PoisonError, consumer_on
@@ -46,6 +47,19 @@ def test_open_is_well() -> None:
     assert (_SINCE, _UNTIL, "OSError('down')") == (health.since, health.until, health.error)
     assert "orders[1]@42 is held, failures: 2" in health.reason
     assert "until 2026-01-01T12:05:00Z" in health.reason
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "part"),
+    [
+        ("limit", ", by the limit of dead letters in a row: mend the handler, or lift the limit"),
+        ("letter", ", and its dead letter cannot be sent"),
+    ],
+)
+def test_what_else_it_waits_for_is_said(waits_for: Why, part: str) -> None:
+    """Where the limit held a message, the reason spoke of a failure like any, and no more."""
+    health = judge(replace(_WELL, circuits={Scope(): replace(_OPEN, waits_for=waits_for)}))
+    assert health.reason.endswith(f"failures: 2{part}")
 
 
 def test_of_several_circuits_the_oldest_counts() -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import KafkaError
 
-from linear_retry import ConfigurationError, DeadLetters, Strategy, events
+from linear_retry import ConfigurationError, DeadLetters, Strategy, UsageError, events
 from linear_retry.consumer.applying import Choices
 from linear_retry.consumer.assembly import Outside
 from linear_retry.consumer.checks import plan
 from linear_retry.consumer.limit import LettersInARow
+from linear_retry.consumer.requests import LiftLimit
+from linear_retry.scope import Scope
 from linear_retry.testing import Begun, Place
-from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, OutageError
+from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, OutageError, consumer_on
+from tests.fake.cluster import FakeKafka
 
 _E = TypeVar("_E", bound=events.Event)
 
@@ -224,6 +228,122 @@ def test_the_row_outlives_a_rebalance() -> None:
     assert [] == group.violations(finished=False)
 
 
+# -- lifted by an operator -----------------------------------------------------------------------
+
+
+def lift(member: Member, letters: int | None = None) -> Future[bool]:
+    return member.assembly.requests.wish(LiftLimit(letters, "a bad batch"))
+
+
+def test_a_lifted_limit_lets_what_it_holds_go() -> None:
+    """A producer made a thousand bad messages: nothing could be done but to restart, or give up
+    one after another. Lifted, they go to the dead letters at once."""
+    group = FakeGroup(partitions=1, letter_limit=2)
+    group.produce(0, 9)
+    refusing(group, *range(9))
+    member = alone(group)
+    turn_until(group, member, events.LimitReached)
+    before_s = group.fake.clock.now_s()
+    answer = lift(member)
+    group.turn()
+    assert answer.result(0)
+    assert [events.LimitLifted(None, "a bad batch")] == said(member, events.LimitLifted)
+    assert 1 == len(said(member, events.RetriedNow))
+    group.finish()
+    assert 9 == len(said(member, events.DeadLettered))
+    assert group.fake.clock.now_s() - before_s < 20
+    assert 1 == len(said(member, events.LimitReached))
+    assert [] == group.violations()
+
+
+def test_a_lifted_limit_is_back_after_a_success() -> None:
+    """Lifted for one bad batch, it is there for the next outage."""
+    group = FakeGroup(partitions=1, letter_limit=1)
+    group.produce(0, 8)
+    refusing(group, 0, 1, 2, 4, 5)
+    member = alone(group)
+    turn_until(group, member, events.LimitReached)
+    lift(member)
+    turn_until(group, member, events.LimitReached, 2)
+    assert [0, 1, 2, 4] == [letter.offset for letter in said(member, events.DeadLettered)]
+    assert [] == group.violations(finished=False)
+
+
+def test_a_limit_is_lifted_for_so_many_letters() -> None:
+    """And then it holds again, though nothing has succeeded."""
+    group = FakeGroup(partitions=1, letter_limit=2)
+    group.produce(0, 9)
+    refusing(group, *range(9))
+    member = alone(group)
+    turn_until(group, member, events.LimitReached)
+    lift(member, 3)
+    turn_until(group, member, events.LimitReached, 2)
+    assert 5 == len(said(member, events.DeadLettered))
+    assert [events.LimitLifted(3, "a bad batch")] == said(member, events.LimitLifted)
+    assert [] == group.violations(finished=False)
+
+
+def test_a_letter_in_doubt_is_within_those_that_it_is_lifted_for() -> None:
+    """It may be there all the same, and is sent once more."""
+    row = LettersInARow()
+    row.note("permanent")
+    row.lift(2)
+    assert [0, 0, 3] == [row.counted(in_doubt) for in_doubt in range(3)]
+    row.note("permanent")
+    assert [0, 3] == [row.counted(in_doubt) for in_doubt in range(2)]
+    row.note("given-up")
+    assert [0, 1] == [row.counted(in_doubt) for in_doubt in range(2)]
+
+
+def test_a_view_says_that_the_limit_holds_a_message() -> None:
+    """Until it is attempted again: then it is as the attempt says."""
+    group = FakeGroup(partitions=1, letter_limit=1)
+    group.produce(0, 3)
+    refusing(group, 0, 1)
+    member = alone(group)
+    turn_until(group, member, events.LimitReached)
+    assert "limit" == member.circuits.views[Scope()].waits_for
+    group.dependency.refuses = set()
+    group.dependency.down = True
+    turn_until(group, member, events.ProbeFailed)
+    assert "failed" == member.circuits.views[Scope()].waits_for
+    group.dependency.down = False
+    group.finish()
+    assert [] == group.violations()
+
+
+@pytest.mark.parametrize(
+    ("letters", "why", "part"),
+    [
+        (0, "x", "letters=0"),
+        (True, "x", "letters=True"),
+        ("9", "x", "letters='9'"),
+        (9, " ", "why=' '"),
+    ],
+)
+def test_what_lifts_no_limit(letters: Any, why: str, part: str) -> None:
+    """Refused at once, with what was given."""
+    with consumer_on(FakeKafka()) as consumer, pytest.raises(UsageError, match=part):
+        consumer.lift_limit(letters, why=why)
+
+
+def test_where_there_is_no_limit_none_is_lifted() -> None:
+    """The program is told so."""
+    without = DeadLetters(LETTERS, limit=None)
+    with (
+        consumer_on(FakeKafka(), dead_letters=without) as consumer,
+        pytest.raises(UsageError, match="there is no limit"),
+    ):
+        consumer.lift_limit(why="a bad batch")
+
+
+def test_a_consumer_that_has_not_started_lifts_nothing() -> None:
+    """Nor ends it any wait: False at once."""
+    with consumer_on(FakeKafka()) as consumer:
+        assert not consumer.lift_limit(why="a bad batch").result(0)
+        assert not consumer.retry_now().result(0)
+
+
 # -- how it counts -----------------------------------------------------------------------------
 
 
@@ -236,7 +356,7 @@ def test_the_row() -> None:
             row.end()
         else:
             row.note(step)
-        counts.append(row.count)
+        counts.append(row.counted())
     assert [1, 2, 0, 1, 0, 1] == counts
 
 

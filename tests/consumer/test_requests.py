@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, LinearConsumer, Strategy, UsageError, events
-from linear_retry.consumer.requests import RequestKind, Requests
+from linear_retry.consumer.requests import RequestKind, Requests, Retry
 from linear_retry.kafka import Message
 from linear_retry.scope import Scope, ScopeKind
 from linear_retry.testing import Begun, EventLog, Place, Said
@@ -187,6 +187,82 @@ def test_a_narrow_scope_is_retried_by_itself() -> None:
     assert answer.result(0)
     assert [(TOPIC, 1, 0)] == attempts(group)[len(before) :]
     assert [] == group.violations(finished=False)
+
+
+# -- retry now, all ----------------------------------------------------------------------------
+
+
+def everything(member: Member) -> Future[bool]:
+    """What `consumer.retry_now()` asks for."""
+    return member.assembly.requests.wish(Retry(None))
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
+def test_a_wait_without_a_message_can_be_ended(protocol: Protocol) -> None:
+    """After a rebalance a circuit stood open until retry_at, for days, and nothing could end that.
+
+    Its message had gone, and every request wanted one. The first to come is its probe now.
+    """
+    group, member = waiting(strategy=(100_000, 5), partitions=2, protocol=protocol)
+    group.fake.lose(member.consumer)
+    group.share([0, 0])
+    group.turn(3)
+    assert [None] == [circuit.held for _, circuit in member.circuits]
+    before = attempts(group)
+    answer = everything(member)
+    group.turn()
+    assert answer.result(0)
+    (ended,) = said(member, events.WaitEnded)
+    assert (Scope(), True) == (ended.scope, 99_000 < ended.early_s <= 100_000)
+    turn_until(group, member, events.ProbeFailed)
+    assert [(TOPIC, 0, 0)] == attempts(group)[len(before) :]
+    group.dependency.down = False
+    everything(member)
+    group.finish()
+    assert [] == group.violations()
+
+
+def test_all_circuits_are_retried_at_once() -> None:
+    """Each held message is attempted, in this turn; one event each."""
+    group, member = waiting(strategy=(100_000,), scope="partition", partitions=2)
+    group.produce(1, 1)
+    turn_until(group, member, events.CircuitOpened, 2)
+    group.dependency.down = False
+    answer = everything(member)
+    group.turn()
+    assert answer.result(0)
+    assert [0, 1] == sorted(event.partition for event in said(member, events.RetriedNow))
+    assert 2 == len(said(member, events.CircuitClosed))
+    group.finish()
+    assert [] == group.violations()
+
+
+def test_where_nothing_is_open_nothing_is_ended() -> None:
+    """False, and no event."""
+    group = FakeGroup(partitions=1)
+    member = group.join()
+    group.share([0])
+    answer = everything(member)
+    group.turn(2)
+    assert not answer.result(0)
+    assert [] == said(member, events.WaitEnded)
+
+
+def test_a_wait_that_is_over_is_not_ended_again() -> None:
+    """Its probe is awaited already: nothing to do, and that is well."""
+    group, member = waiting(strategy=(30, 60))
+    group.fake.lose(member.consumer)
+    group.share([0])
+    group.fake.clock.advance(31)
+    while "half-open" not in {circuit.state for _, circuit in member.circuits}:
+        member.turn()
+    answer = everything(member)
+    group.turn()
+    assert answer.result(0)
+    assert [] == said(member, events.WaitEnded)
+    group.dependency.down = False
+    group.finish()
+    assert [] == group.violations()
 
 
 # -- give up -----------------------------------------------------------------------------------

@@ -69,6 +69,8 @@ def _changed(entry: Entry, dice: random.Random) -> Entry:
         events.PassedOver(*at, "another"),
         events.HandlerTooSlow(*at, 301.0, 300.0, 1),
         events.LimitReached(Scope(), *at, "", 1, 1, 1.0, datetime.now(UTC)),
+        events.LimitLifted(dice.choice([None, 1]), ""),
+        events.WaitEnded(Scope(), 1.0),
     ]
     return Said(entry.at_s, entry.member, dice.choice(rare))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 from linear_retry import events
 from linear_retry.scope import Partition
@@ -102,16 +103,19 @@ class DeadLetteredOnlyWhenDue(Guarantee):
 class LettersWithinLimit(Guarantee):
     """No dead letter is sent after `limit` in a row without a success, but on an operator's word.
 
+    That is a give-up, or `lift_limit`.
+
     `DeadLetters(topic, limit=...)` promises it, for the letters that a member knows of: not for
     those that were found in the topic after it had died.
     """
 
-    _passes_over = all_but(Begun, Ended, Died, events.DeadLettered)
+    _passes_over = all_but(Begun, Ended, Died, events.DeadLettered, events.LimitLifted)
 
     def __init__(self, limit: int) -> None:
         super().__init__()
         self._limit = limit
         self._rows: dict[str, list[Said]] = defaultdict(list)
+        self._lifted: dict[str, float] = {}
         self._dead: set[str] = set()
 
     def feed(self, entry: Entry) -> None:
@@ -120,14 +124,19 @@ class LettersWithinLimit(Guarantee):
                 self._dead.discard(member)
             case Died(_, member):
                 self._rows.pop(member, None)
+                self._lifted.pop(member, None)
                 self._dead.add(member)
             case Ended(_, member, _, "done"):
                 self._rows.pop(member, None)
+                self._lifted.pop(member, None)
+            case Said(_, member, events.LimitLifted(letters)):
+                more = inf if letters is None else letters
+                self._lifted[member] = max(len(self._rows[member]) + more, self._limit)
             case Said(_, member, events.DeadLettered(reason="given-up")):
                 self._rows.pop(member, None)
             case Said(_, member, events.DeadLettered() as event) if member not in self._dead:
                 row = self._rows[member]
                 row.append(entry)
-                if len(row) > self._limit:
+                if len(row) > self._lifted.get(member, self._limit):
                     text = f"{shown(place_of(event))} has letter {len(row)} in a row, in {member}"
                     self._break(text, row[0], entry, member=member)

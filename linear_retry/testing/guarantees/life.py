@@ -173,6 +173,8 @@ class Alive(Guarantee):
                 | events.DeadLetterFailed() as event
             ):
                 reader.open[event.scope] = said.at_s + event.delay_s
+            case events.WaitEnded(scope) if scope in reader.open:
+                reader.open[scope] = said.at_s
             case events.CircuitClosed(scope):
                 reader.open.pop(scope, None)
 

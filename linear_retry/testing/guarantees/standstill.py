@@ -27,8 +27,9 @@ class _Open:
 class NothingWhileOpen(Guarantee):
     """Between opening and closing nothing in scope is attempted but the held message.
 
-    Or, where that was revoked, one probe at `retry_at`. Where the held message's letter could not
-    be sent, not even that: it is the sending that is tried again. A circuit opens only when closed.
+    Or, where that was revoked, one probe at `retry_at`, or when an operator ends the wait. Where
+    the held message's letter could not be sent, not even that: it is the sending that is tried
+    again. A circuit opens only when closed.
     """
 
     _passes_over = all_but(
@@ -40,6 +41,7 @@ class NothingWhileOpen(Guarantee):
         events.LimitReached,
         events.DeadLetterFailed,
         events.CircuitClosed,
+        events.WaitEnded,
         events.Revoked,
         events.Lost,
     )
@@ -71,6 +73,8 @@ class NothingWhileOpen(Guarantee):
                 self._open[member][event.scope] = _Open(entry, place_of(event), retry_at_s, True)
             case Said(_, member, events.CircuitClosed(scope)):
                 self._open[member].pop(scope, None)
+            case Said(at_s, member, events.WaitEnded(scope)) if scope in self._open[member]:
+                self._open[member][scope].retry_at_s = at_s
             case Said(_, member, events.Revoked() | events.Lost() as event):
                 self._take(member, event.partitions)
 
