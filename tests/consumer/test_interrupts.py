@@ -65,6 +65,8 @@ class _Interrupt:
 @contextlib.contextmanager
 def _tracing(trace: _Tracer) -> Iterator[None]:
     before = sys.gettrace()
+    # Python 3.12 tells of instructions only if some frame wants them when tracing begins.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)
     try:
         yield
