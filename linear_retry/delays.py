@@ -18,19 +18,20 @@ MAX_DELAY_S = 7 * 24 * 3600
 Element: TypeAlias = float | str | Mapping[str, Any]
 """Seconds, a duration, `{"every": ..., "times": ...}` or `{"exponential": {...}}`."""
 
-# What Go's Duration.String() writes: each unit at most once, the largest first. The number of
-# digits is bounded so that no sum of parts overflows, and so that the schema can say the same.
+# What Go's Duration.String() writes, and days: each unit at most once, the largest first. The
+# number of digits is bounded so that no sum of parts overflows, and so that the schema can say the
+# same.
 _NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 _DURATION = re.compile(
-    rf"(?=[0-9])(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?",
+    rf"(?=[0-9])(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?",
 )
-_UNITS_MS = (3_600_000, 60_000, 1000, 1)
+_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000, 1)
 
 DURATION_REMEDY = (
-    'write it as "1h30m", "30s" or "250ms": '
-    "h, m, s, ms, each once and in this order, without sign or spaces"
+    'write it as "2d", "1h30m", "30s" or "250ms": '
+    "d, h, m, s, ms, each once and in this order, without sign or spaces"
 )
-_DELAY_REMEDY = "write 0 to 604800 seconds (7 days) as a number, or a duration up to 168h"
+_DELAY_REMEDY = "write 0 to 604800 seconds (7 days) as a number, or a duration up to 7d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def duration_ms(text: str) -> float | None:
 def duration_text(whole_ms: int) -> str:
     """`whole_ms` as a strategy file would write it: `1h30m`, `250ms`, `0s`."""
     rest_ms, written = whole_ms, ""
-    for unit, unit_ms in zip(("h", "m", "s", "ms"), _UNITS_MS, strict=True):
+    for unit, unit_ms in zip(("h", "m", "s", "ms"), _UNITS_MS[1:], strict=True):
         count, rest_ms = divmod(rest_ms, unit_ms)
         written += f"{count}{unit}" if count else ""
     return written or "0s"

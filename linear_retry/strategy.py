@@ -72,6 +72,16 @@ class Strategy:
 
         return load(path)
 
+    @classmethod
+    def named(cls, name: str) -> Strategy:
+        """The ready strategy of this name, such as `short-outage`. Raises `StrategyError`.
+
+        They come with the package; strategies/README.md says which one to take when.
+        """
+        from linear_retry.ready_strategies import named  # as above
+
+        return named(name)
+
     def __len__(self) -> int:
         """How many failures are waited for; the next one gives up."""
         return len(self.delays_ms)

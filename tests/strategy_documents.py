@@ -15,7 +15,24 @@ numbers = (
 )
 durations = (
     st.from_regex(r"([0-9]{1,10}(\.[0-9]{1,3})?(h|m|s|ms|d|)){0,3}\n?", fullmatch=True)
-    | st.sampled_from(["168h", "1h30m", "5m1h", "168h1ms", "1.5s", "-1s", "", "٣s", "5m\n", "1s "])
+    | st.sampled_from(
+        [
+            "168h",
+            "7d",
+            "7d1ms",
+            "1d12h",
+            "2h1d",
+            "1h30m",
+            "5m1h",
+            "168h1ms",
+            "1.5s",
+            "-1s",
+            "",
+            "٣s",
+            "5m\n",
+            "1s ",
+        ]
+    )
     | texts
 )
 scalars = st.none() | st.booleans() | numbers | durations
@@ -41,7 +58,7 @@ def objects(draw: st.DrawFn, good: dict[str, st.SearchStrategy[Any]]) -> dict[st
 
 
 good_durations = st.from_regex(
-    r"(?=[0-9])([0-9]{1,2}h)?([0-9]{1,3}m)?([0-9]{1,3}s)?([0-9]{1,3}(\.[0-9]{1,9})?ms)?",
+    r"(?=[0-9])([0-6]d)?([0-9]{1,2}h)?([0-9]{1,3}m)?([0-9]{1,3}s)?([0-9]{1,3}(\.[0-9]{1,9})?ms)?",
     fullmatch=True,
 )
 good_waits = st.integers(0, 604_800) | st.floats(0, 604_800) | good_durations

@@ -81,6 +81,7 @@ _PURE = {
     "journal_fold",
     "journal_life",
     "oversized",
+    "ready_strategies",
     "small_file",
     "schedule",
     "simulation",

@@ -55,19 +55,39 @@ def test_each_form_of_an_element_stands_for_its_waits() -> None:
         ("1h0m0s", 3600.0),
         ("1h30m15s250ms", 5415.25),
         ("1.5h0.5m", 5430.0),
+        ("2d", 172_800.0),
+        ("1d12h", 129_600.0),
+        ("0.5d1ms", 43_200.001),
         ("168h", 604_800.0),
+        ("7d", 604_800.0),
         ("604800000ms", 604_800.0),
     ],
 )
 def test_a_duration_is_the_sum_of_its_parts(text: str, seconds: float) -> None:
-    """A duration is hours, minutes, seconds and milliseconds, in this order, added up."""
+    """A duration is days, hours, minutes, seconds and milliseconds, in this order, added up."""
     assert [seconds] == list(Strategy([text]))
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "5", "5 m", " 5m", "5m\n", "-5m", "+5m", "5M", "5d", "5us", "5m1h", "5m5m", "1.s"),
+        *(
+            "",
+            "5",
+            "5 m",
+            " 5m",
+            "5m\n",
+            "-5m",
+            "+5m",
+            "5M",
+            "5D",
+            "5w",
+            "2h1d",
+            "5us",
+            "5m1h",
+            "5m5m",
+            "1.s",
+        ),
         *(".5s", "1e3s", "٣s", "1_0s", "0x5s", "ms", "1,5s", "1234567890s", "\ud800s"),
     ],
 )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 
 import typer
 
 from linear_retry.delays import duration_ms, shown
 
-_DAYS = re.compile(r"([0-9]{1,5})d")
-
 
 def moment_ms(text: str, now_ms: int, option: str) -> int:
     """A time, or how long ago, in milliseconds of UTC. Raises `typer.BadParameter`."""
-    days = _DAYS.fullmatch(text)
-    ago_ms = duration_ms(text) if days is None else int(days[1]) * 86_400_000
+    ago_ms = duration_ms(text)
     if ago_ms is not None:
         return round(now_ms - ago_ms)
     try:

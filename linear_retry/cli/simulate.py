@@ -15,7 +15,7 @@ from linear_retry.cli.ending import NO, told
 from linear_retry.cli.outages import length_ms, read
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.recorded import Recorded
-from linear_retry.cli.strategy import echo_head, echo_json, echo_table, load, summary
+from linear_retry.cli.strategy import FILE_HELP, echo_head, echo_json, echo_table, load, summary
 from linear_retry.decision import OnExhausted, Policy
 from linear_retry.delays import shown
 from linear_retry.errors import ConfigurationError, StrategyError
@@ -57,7 +57,7 @@ class Given:
 
 @expanded
 def simulate(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A strategy file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP)],
     given: Given,
     recorded: Recorded,
     lake: Annotated[
@@ -81,7 +81,7 @@ def simulate(
     group, beside the strategy that was used: docs/tuning.md. --group to --master, and --probe-cost,
     are for that; --outage to --attempt are not.
 
-    Example: linear-retry strategy simulate strategies/short-outage.json --outage 7m
+    Example: linear-retry strategy simulate short-outage --outage 7m
 
     Exit codes: 0, simulated, however it ends; 1, a file is not right (its problems are on stderr);
     2, wrong usage. With --lake also 3, there is no table of outages, or no Java or PySpark; 5,

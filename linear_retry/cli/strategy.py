@@ -13,6 +13,7 @@ import typer
 from linear_retry.cli.ending import DONE, NO
 from linear_retry.delays import duration_text
 from linear_retry.errors import StrategyError
+from linear_retry.ready_strategies import names
 from linear_retry.small_file import named
 from linear_retry.strategy import Strategy
 
@@ -22,12 +23,13 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+FILE_HELP = "A strategy file, or the name of a ready one, such as short-outage."
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per file, each on a line.")]
 
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Strategy files.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help=FILE_HELP)],
     as_json: AsJson = False,
 ) -> None:
     """Check strategy files: every problem of every file, at once.
@@ -51,12 +53,12 @@ def check(
 
 @app.command()
 def show(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A strategy file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP)],
     as_json: AsJson = False,
 ) -> None:
     """Show a strategy: the wait after each failure, the time since the first, the total.
 
-    Example: linear-retry strategy show strategies/short-outage.json
+    Example: linear-retry strategy show short-outage
 
     Exit codes: 0, shown; 1, the file is no strategy (its problems are on stderr); 2, wrong usage.
     """
@@ -88,7 +90,10 @@ def duration(seconds: float) -> str:
 
 
 def load(file: Path) -> Strategy | StrategyError:
+    """The strategy in a file, or the ready one of this name where there is no such file."""
     try:
+        if str(file) in names() and not file.is_file():
+            return Strategy.named(str(file))
         return Strategy.load(file)
     except StrategyError as error:
         return error

@@ -36,13 +36,13 @@ def test_one_outage_on_each_line() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("-5", "+5", "-7m", "7 m", "7M", "7d", "5m3", "1e3", "nan", "inf", ".5", "5.", "1_0"),
+        *("-5", "+5", "-7m", "7 m", "7M", "7D", "5m3", "1e3", "nan", "inf", ".5", "5.", "1_0"),
         *("٣", "0x5", "seven", "1,5", "", " 5", "[5]"),
     ],
 )
 def test_what_is_no_length_is_refused(text: str) -> None:
     """A sign, a space, an unknown unit, another notation: the value, the rule and the remedy."""
-    with pytest.raises(typer.BadParameter, match=r"is no length of time; write it as \"1h30m\""):
+    with pytest.raises(typer.BadParameter, match=r"is no length of time; write it as \"2d\""):
         length_ms(text, "--outage")
 
 

@@ -362,7 +362,7 @@ def test_a_reader_that_has_gone_is_no_error_message(file: Path) -> None:
 def test_help_has_an_example_and_the_exit_codes() -> None:
     """--help shows a command line that can be copied, and what each exit code means."""
     text = CliRunner().invoke(app, ["strategy", "simulate", "--help"]).stdout
-    assert "Example: linear-retry strategy simulate strategies/" in text
+    assert "Example: linear-retry strategy simulate short-outage" in text
     assert "Exit codes: 0" in text
 
 
@@ -384,9 +384,9 @@ def test_the_page_shows_what_is_said(shown: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_readme_shows_a_command_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What README.md shows with a file of ours can be copied as it stands."""
+    """What README.md shows with a ready strategy can be copied as it stands."""
     monkeypatch.chdir(ROOT)
-    begin = "linear-retry strategy simulate strategies/"
+    begin = "linear-retry strategy simulate short-outage "
     lines = "".join(blocks(page("README.md"), "sh")).splitlines()
     (line,) = [line for line in lines if line.startswith(begin)]
     words = line.partition("#")[0].removeprefix("linear-retry strategy simulate ").split()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from linear_retry.cli import strategy
 from linear_retry.cli.ending import NO, NOT_KNOWN, WRONG_USAGE, fail
 from linear_retry.cli.printable import one_line
 from linear_retry.cli.rows import write_json
@@ -64,11 +65,11 @@ def tune(
 
 
 def load(path: Path) -> Strategy:
-    """The strategy in a file of the user's; ends the command where it has none."""
-    try:
-        return Strategy.load(path)
-    except StrategyError as error:
-        fail("\n".join(error.problems), NO)
+    """The strategy of an option; ends the command where there is none."""
+    loaded = strategy.load(path)
+    if isinstance(loaded, StrategyError):
+        fail("\n".join(loaded.problems), NO)
+    return loaded
 
 
 def _check_one(names: list[str]) -> None:
