@@ -266,6 +266,6 @@ class Loop:
     def _timeout_s(self) -> float:
         """To the next deadline: no busy loop, no timer thread. The client bounds it to 1 s."""
         now_s = self._parts.clock.now_s()
-        if self._parts.reading.torn or self._parts.circuits.due(now_s):
+        if self._parts.circuits.due(now_s):
             return 0.0
         return self._parts.circuits.next_retry_at_s() - now_s

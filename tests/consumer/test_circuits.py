@@ -84,6 +84,14 @@ def test_a_failed_probe_keeps_the_time_it_was_first_opened() -> None:
     assert 40.0 == circuits.close(_ALL, 140.0)
 
 
+def test_a_view_says_since_when_whatever_its_probes_come_to() -> None:
+    """`since` is when the circuit was opened first, not when its last probe failed."""
+    circuits = _circuits()
+    circuits.open(_ALL, _held(failures=1), 100.0, 5.0, _NOW_MS)
+    circuits.open(_ALL, _held(failures=2), 130.0, 5.0, _NOW_MS + 30_000)
+    assert _NOW == circuits.views[_ALL].since
+
+
 def test_a_clock_that_steps_back_opens_for_no_negative_time() -> None:
     """`open_s` is never below 0."""
     circuits = _circuits()

@@ -186,6 +186,31 @@ def test_the_machine_sleeps_while_a_circuit_is_open(protocol: Protocol) -> None:
     assert [] == group.violations()
 
 
+@pytest.mark.parametrize("protocol", _INCREMENTAL)
+def test_a_partition_assigned_by_the_poll_that_overslept_is_ours(protocol: Protocol) -> None:
+    """What the group gives to a member after its machine has woken up is not given up with what
+    that had before it slept."""
+    group = FakeGroup(protocol=protocol, partitions=2)
+    member, other = group.join(), group.join()
+    group.share([0, 1])
+    group.turn(2)
+
+    def wake_up() -> None:
+        group.fake.clock.suspend(3600)
+        group.share([0, 0])
+
+    group.crash(other)
+    group.fake.clock.at(0.5, wake_up)
+    with group.witness.disturbing("the machine sleeps"):
+        member.turn()
+    (lost,) = said(member, events.Lost)
+    assert ((TOPIC, 0),) == lost.partitions
+    group.produce(0)
+    group.produce(1)
+    group.finish()
+    assert [] == group.violations()
+
+
 def test_a_listener_takes_too_long() -> None:
     """Nobody polled beyond `max.poll.interval.ms`, and the group has given the partition to
     another member, of which librdkafka tells in a later poll: the held message is not attempted."""

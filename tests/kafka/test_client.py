@@ -339,6 +339,24 @@ def test_a_refused_commit_names_what_was_refused() -> None:
     ] == scene.tidings.told
 
 
+class _Refused(TopicPartition):
+    """One partition of an answer, with an error of its own, which only librdkafka can write."""
+
+    error: Any = None
+
+
+def test_a_commit_refused_for_one_partition_is_acknowledged_for_the_others() -> None:
+    """Only the refused partition is named as refused; what the broker took counts as committed."""
+    scene = _Scene()
+    refused = _Refused(*_P1, 6)
+    refused.error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    scene.call("on_commit", None, [TopicPartition(*_P0, 5), refused])
+    assert [
+        ("committed", {_P0: 5}),
+        ("commit_failed", KafkaError.UNKNOWN_TOPIC_OR_PART, (_P1,)),
+    ] == scene.tidings.told
+
+
 def test_the_users_on_commit_is_still_called() -> None:
     """With what librdkafka says, after ours."""
     heard: list[tuple[object, object]] = []
