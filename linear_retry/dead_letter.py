@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from linear_retry.error_text import ErrorText
 from linear_retry.errors import DeadLetterError
@@ -21,7 +21,7 @@ _DESTINATION = "retry-destination"
 _ORIGINAL_PARTITION = "retry-original-partition"
 _ORIGINAL_OFFSET = "retry-original-offset"
 _ORIGINAL_TIMESTAMP_MS = "retry-original-timestamp-ms"
-_GROUP_ID = "retry-group-id"
+GROUP_ID = "retry-group-id"
 _SEND_TO = "retry-send-to"
 _REASON = "retry-reason"
 _COUNTER = "retry-counter"
@@ -41,7 +41,7 @@ HEADER_NAMES = frozenset(
     {
         *(_VERSION, _ID, _GENERATION),
         *(_DESTINATION, _ORIGINAL_PARTITION, _ORIGINAL_OFFSET, _ORIGINAL_TIMESTAMP_MS),
-        *(_GROUP_ID, _SEND_TO, _REASON, _COUNTER, _RETRY_AT_MS),
+        *(GROUP_ID, _SEND_TO, _REASON, _COUNTER, _RETRY_AT_MS),
         *(_FIRST_FAILURE_MS, _LAST_FAILURE_MS, _STRATEGY),
         *(_EXCEPTION_TYPE, _EXCEPTION_MESSAGE, _EXCEPTION_STACK),
         *(_ESCAPED_HEADERS, _OVERSIZED, REPLAY_ID, _REPLAY_COUNT),
@@ -131,7 +131,7 @@ class DeadLetter:
             (_ORIGINAL_PARTITION, self.original_partition),
             (_ORIGINAL_OFFSET, self.original_offset),
             (_ORIGINAL_TIMESTAMP_MS, self.original_timestamp_ms),
-            (_GROUP_ID, self.group_id),
+            (GROUP_ID, self.group_id),
             (_SEND_TO, self.send_to),
             (_REASON, self.reason),
             (_COUNTER, self.failures),
@@ -162,7 +162,7 @@ def dead_letter(record: Record, death: Death) -> DeadLetter:
     a replayed one whose identity is garbled. Headers of ours are replaced in each case. Never
     raises, whatever the headers say.
     """
-    life = _earlier_life(record) or _first_life(record, death.group_id)
+    life = _earlier_life(record, death.group_id) or _first_life(record, death.group_id)
     return DeadLetter(
         key=record.key,
         value=record.value,
@@ -203,7 +203,7 @@ def parse(headers: Iterable[Header], key: bytes | None, value: bytes | None) -> 
         original_partition=said.number(_ORIGINAL_PARTITION),
         original_offset=said.number(_ORIGINAL_OFFSET),
         original_timestamp_ms=said.number(_ORIGINAL_TIMESTAMP_MS, at_least=-1, default=-1),
-        group_id=said.text(_GROUP_ID),
+        group_id=said.text(GROUP_ID),
         reason=said.text(_REASON),
         failures=said.number(_COUNTER, default=0),
         first_failure_ms=said.number(_FIRST_FAILURE_MS, at_least=-1, default=-1),
@@ -233,7 +233,7 @@ def foreign_group(record: Record, group_id: str) -> str | None:
     if not any(name == REPLAY_ID for name, _ in record.headers):
         return None
     said = HeaderReader(record.headers)
-    other_id, destination = said.text(_GROUP_ID), said.text(_DESTINATION)
+    other_id, destination = said.text(GROUP_ID), said.text(_DESTINATION)
     said.text(REPLAY_ID)
     if said.problems or destination != record.topic or other_id == group_id:
         return None
@@ -265,13 +265,14 @@ def _first_life(record: Record, group_id: str) -> _Life:
     )
 
 
-def _earlier_life(record: Record) -> _Life | None:
+def _earlier_life(record: Record, group_id: str) -> _Life | None:
     said = HeaderReader(record.headers)
     if said.optional_text(REPLAY_ID) is None:
         return None
     present = {name for name, _ in record.headers}
+    is_for_all = present.isdisjoint((_ID, GROUP_ID))
     life = _Life(
-        retry_id=said.text(_ID),
+        retry_id="" if is_for_all else said.text(_ID),
         generation=1 + said.number(_GENERATION, at_least=1, at_most=_GENERATION_MAX - 1),
         destination=said.text(_DESTINATION),
         partition=said.number(_ORIGINAL_PARTITION),
@@ -279,6 +280,10 @@ def _earlier_life(record: Record) -> _Life | None:
         timestamp_ms=said.number(_ORIGINAL_TIMESTAMP_MS, at_least=-1),
         escaped_headers=tuple(n for n in said.names(_ESCAPED_HEADERS) if n in present),
     )
+    if is_for_all:
+        # Sent to every group: with one id the letters of two groups would count as one.
+        place = f"{life.destination}/{life.partition}/{life.offset}/{life.timestamp_ms}"
+        life = replace(life, retry_id=valid_unicode(f"{group_id}/{place}"))
     # All or nothing: an identity put together from two lives would be a third message's.
     return None if said.problems else life
 

@@ -10,6 +10,7 @@ from linear_retry.dead_letter import Record
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka import Producer
 from linear_retry.kafka.groupless import PATIENCE_S
+from linear_retry.kafka.groups import Groups
 from linear_retry.kafka.topics import Topics
 from linear_retry.kafka.whole_topics import WholeTopics
 
@@ -29,6 +30,10 @@ class Cluster:
     @property
     def topics(self) -> Topics:
         return Topics(self.config, self.patience_s)
+
+    @property
+    def groups(self) -> Groups:
+        return Groups(self.config, self.patience_s)
 
     def record_at(self, topic: str, partition: int, offset: int) -> Record | None:
         """The record there; None where it is gone."""

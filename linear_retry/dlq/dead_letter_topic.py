@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from linear_retry.dlq import reading
+from linear_retry.dlq.addressees import absent_groups
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.export import Exported, write_export
 from linear_retry.dlq.filters import EVERYTHING, Filter
@@ -94,13 +95,15 @@ class DeadLetterTopic:
         *,
         to: str | None = None,
         keep_timestamp: bool = False,
+        for_group: str | None = None,
         progress: Progress | None = None,
     ) -> Plan:
         """What a replay of the open letters that the filter means would send. Changes nothing.
 
         Each goes to where it came from, or all to the topic `to`, stamped with the time of sending
-        unless `keep_timestamp`. To be used in a `with`. Raises `RefusedError` where it cannot be
-        done.
+        unless `keep_timestamp`. Where a message came from, the consumers of the group that its
+        letter is of handle it, and other groups pass it over; `for_group` names another one, or,
+        as "", every group. To be used in a `with`. Raises `RefusedError` where it cannot be done.
         """
         return plan_replay(
             self._cluster,
@@ -109,8 +112,16 @@ class DeadLetterTopic:
             letter_filter,
             to=to,
             keep_timestamp=keep_timestamp,
+            for_group=for_group,
             progress=progress,
         )
+
+    def absent_groups(self, plan: Plan) -> tuple[str, ...]:
+        """The groups that letters are for, and that have no members and no committed offsets.
+
+        What is sent for one of these may reach nobody. A group that may not be asked is not one.
+        """
+        return absent_groups(self._cluster, plan)
 
     def newer(self, plan: Plan, progress: Progress | None = None) -> Iterator[Newer]:
         """Which keys of the planned letters have newer messages where these came from."""

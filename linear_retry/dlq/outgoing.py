@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from linear_retry.dead_letter import HEADER_NAMES, REPLAY_ID, Record
+from linear_retry.dead_letter import GROUP_ID, HEADER_NAMES, REPLAY_ID, Record
 from linear_retry.dlq.foreign import FOREIGN
 from linear_retry.dlq.letter import NONE, OURS, Letter
 from linear_retry.header_text import Header, whole_number
@@ -27,7 +27,7 @@ _IDENTITY: tuple[tuple[str, bytes | None], ...] = (
     ("retry-original-partition", None),
     ("retry-original-offset", None),
     ("retry-original-timestamp-ms", b"-1"),
-    ("retry-group-id", None),
+    (GROUP_ID, None),
 )
 _OWN_PREFIXES = {each.name: each.prefix for each in FOREIGN}
 _PLACE = struct.Struct(">iq")
@@ -52,6 +52,13 @@ class Outgoing(NamedTuple):
     def packed(self, partition: int, offset: int) -> bytes:
         """As bytes, behind the place of the letter: `place_of` and `unpacked` read them."""
         return _PLACE.pack(partition, offset) + marshal.dumps(tuple(self), _NO_REFERENCES)
+
+    def group_in(self, topic: str) -> str:
+        """The only group that handles it where it is sent to `topic`; "": every group does."""
+        said = dict(self.headers)
+        if said.get("retry-destination") != topic.encode():
+            return ""
+        return (said.get(GROUP_ID) or b"").decode("utf-8", "replace")
 
     def size_bytes(self) -> int:
         """As the only record of a batch (KIP-98), not compressed: what a topic's limit is for."""
@@ -88,12 +95,15 @@ def unpacked(content: bytes) -> Outgoing:
     return Outgoing(*marshal.loads(memoryview(content)[_PLACE.size :]))
 
 
-def outgoing(letter: Letter, replay_id: str, fetch: Fetch) -> Outgoing:
+def outgoing(
+    letter: Letter, replay_id: str, fetch: Fetch, for_group: str | None = None
+) -> Outgoing:
     """The message as it was, with the headers that say that it was replayed.
 
     The headers that the writer of the letter added are gone; ours are those that the consumer needs
     to know its earlier life (docs/replay.md). Where the letter is but a reference, the message is
-    fetched from where it was read. Raises `LeftError` where that is no longer possible.
+    fetched from where it was read. Raises `LeftError` where that is no longer possible. `for_group`
+    addresses it to another group than the letter's; "": to every group.
     """
     contents = dict(letter.headers)
     record = _original(letter, fetch) if _is_reference(letter, contents) else None
@@ -102,7 +112,7 @@ def outgoing(letter: Letter, replay_id: str, fetch: Fetch) -> Outgoing:
     prefix = _OWN_PREFIXES.get(letter.format)
     if prefix is not None:
         headers = [header for header in headers if not header[0].startswith(prefix)]
-    headers += _identity(letter, contents)
+    headers += _addressed(_identity(letter, contents), for_group)
     if _ESCAPED in contents or source.escaped_headers:
         headers += _escaped(letter, contents, source.escaped_headers)
     # A letter forgets how often its message was sent before: its generation knows.
@@ -127,6 +137,16 @@ def _identity(letter: Letter, contents: dict[str, bytes | None]) -> list[Header]
         for (name, _), content in zip(_IDENTITY, said, strict=True)
         if content is not None
     ]
+
+
+def _addressed(identity: list[Header], for_group: str | None) -> list[Header]:
+    if for_group is None or not identity:
+        return identity
+    if for_group:
+        others = [header for header in identity if header[0] != GROUP_ID]
+        return [*others, (GROUP_ID, for_group.encode("utf-8", "replace"))]
+    # Without an id: it has the group in it, and each group that fails gives the message its own.
+    return [header for header in identity if header[0] not in (GROUP_ID, "retry-id")]
 
 
 def _escaped(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from linear_retry.dlq.letter import NONE, Letter
 from linear_retry.dlq.order import Entry, InOrder
-from linear_retry.dlq.outgoing import Fetch, LeftError, outgoing, unpacked
+from linear_retry.dlq.outgoing import Fetch, LeftError, Outgoing, outgoing, unpacked
 
 NO_LETTER = "no dead letter: it is sent only where a topic for it is named"
 
@@ -47,8 +47,13 @@ class Lane:
     longest: int = 0
     """The length of the longest packed message."""
 
-    def saw(self, at_ms: int, packed: int) -> None:
+    groups: set[str] = field(default_factory=set)
+    """The consumer groups that handle them; "" where every group does."""
+
+    def saw(self, message: Outgoing, packed: int) -> None:
         """One of its letters."""
+        self.groups.add(message.group_in(self.to_topic))
+        at_ms = message.timestamp_ms
         if packed > self.longest:
             self.longest = packed
         if at_ms >= 0:
@@ -62,12 +67,14 @@ class Lane:
 class Plan:
     """What a replay is going to send. To be used in a `with`: the letters are in it.
 
-    `left` says of how many letters why they are not sent, and stay open.
+    `left` says of how many letters why they are not sent, and stay open. `for_group` is the group
+    that all are addressed to, "" for every group; None: each to the group of its letter.
     """
 
     topic: str
     to: str | None = None
     keep_timestamp: bool = False
+    for_group: str | None = None
     replay_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     lanes: list[Lane] = field(default_factory=list)
     left: Counter[str] = field(default_factory=Counter)
@@ -95,11 +102,11 @@ class Plan:
 
 
 class _Planned(NamedTuple):
-    """A message to be sent. The lane of its entry is not known yet; `own_ms` is its own time."""
+    """A message to be sent, and its entry, whose lane is not known yet."""
 
     source: Source
     entry: Entry
-    own_ms: int
+    message: Outgoing
 
 
 class Planner:
@@ -138,20 +145,20 @@ class Planner:
         plan = self._plan
         if plan.to is None and (letter.format == NONE or letter.origin is None):
             raise LeftError(NO_LETTER)
-        message = outgoing(letter, plan.replay_id, self._fetch)
+        message = outgoing(letter, plan.replay_id, self._fetch, plan.for_group)
         source, place = _source(letter)
         content = message.packed(letter.partition, letter.offset)
         name, written_ms = letter.resolution_key, letter.timestamp_ms
         entry = Entry(0, place, letter.generation, name, content, written_ms)
-        return _Planned(source, entry, message.timestamp_ms)
+        return _Planned(source, entry, message)
 
     def _add(self, planned: _Planned) -> None:
-        plan, (source, entry, own_ms) = self._plan, planned
+        plan, (source, entry, message) = self._plan, planned
         number = self._numbers.get(source)
         if number is None:
             number = self._numbers[source] = len(plan.lanes)
             plan.lanes.append(self._lane(source))
-        plan.lanes[number].saw(own_ms, len(entry.content))
+        plan.lanes[number].saw(message, len(entry.content))
         plan.order.add(entry._replace(lane=number))
 
     def _lane(self, source: Source) -> Lane:
@@ -172,7 +179,7 @@ def _oldest(planned: Iterable[_Planned], limit: int) -> Iterator[_Planned]:
             order.add(entry._replace(lane=numbers.setdefault(source, len(numbers))))
         sources = tuple(numbers)
         for entry in islice(order.oldest_first(len(sources)), limit):
-            yield _Planned(sources[entry.lane], entry, unpacked(entry.content).timestamp_ms)
+            yield _Planned(sources[entry.lane], entry, unpacked(entry.content))
 
 
 def _source(letter: Letter) -> tuple[Source, int]:

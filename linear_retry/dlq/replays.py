@@ -29,6 +29,7 @@ def plan_replay(
     *,
     to: str | None,
     keep_timestamp: bool,
+    for_group: str | None,
     progress: Progress | None,
 ) -> Plan:
     """What a replay of the open letters that the filter means would send. Changes nothing.
@@ -37,7 +38,7 @@ def plan_replay(
     """
     partitions = 1 if to is None else _partitions_of(cluster, to)
     with ExitStack() as unless_planned:
-        plan = unless_planned.enter_context(Plan(topic, to, keep_timestamp))
+        plan = unless_planned.enter_context(Plan(topic, to, keep_timestamp, for_group))
         letters = _open_letters(cluster, topic, resolutions, letter_filter, progress)
         Planner(plan, cluster.record_at, partitions).take(letters, letter_filter.limit)
         _check(cluster, plan)

@@ -68,6 +68,7 @@ def replay(
     to: str | None = None,
     rate: float | None = None,
     keep_timestamp: bool = False,
+    for_group: str | None = None,
     progress: Progress | None = None,
 ) -> Replayed:
     """Send the open letters again that `where` chooses from the table `dead_letters`.
@@ -85,7 +86,9 @@ def replay(
         if these.topic is None:
             return Replayed()
         with DeadLetterTopic(these.topic, librdkafka_keys(config)) as topic:
-            plan = topic.plan_replay(these.filter, to=to, keep_timestamp=keep_timestamp)
+            plan = topic.plan_replay(
+                these.filter, to=to, keep_timestamp=keep_timestamp, for_group=for_group
+            )
             with plan:
                 sent = topic.replay(plan, by=by, why=why, rate=rate, progress=progress)
                 return Replayed(these.topic, these.letters, these.gone, sent, dict(plan.left))

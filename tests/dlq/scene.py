@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from confluent_kafka import Consumer, TopicPartition
+
 from linear_retry.dead_letter import DeadLetter, Death, Record, dead_letter, resolutions_topic
 from linear_retry.dlq import EVERYTHING, DeadLetterTopic, Filter
 from linear_retry.dlq.cluster import Cluster
@@ -63,6 +65,12 @@ class Scene:
     def write(self, *headers: Header, partition: int = 0, value: bytes | None = b"value") -> None:
         """A record of any kind."""
         self.kafka.produce(self.letters, [(partition, b"key", value, headers)])
+
+    def commits(self, group: str) -> None:
+        """This group has read the source topic: an offset of it is committed there."""
+        consumer = Consumer(self.kafka.client_settings(**{"group.id": group}))
+        consumer.commit(offsets=[TopicPartition(self.source, 0, 0)], asynchronous=False)
+        consumer.close()
 
     def replay(self, letter_filter: Filter = EVERYTHING, **more: Any) -> int:
         """Plan it, and do it; how many were sent."""

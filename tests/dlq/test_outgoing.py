@@ -248,3 +248,33 @@ def test_a_replayed_message_is_no_dead_letter() -> None:
     """Where one comes to lie in a dead-letter topic, it is not taken for a letter."""
     with pytest.raises(Exception, match="retry-reason is missing"):
         parse(_sent(our_letter(7)).headers, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("for_group", "topic", "expected"),
+    [
+        (None, "orders", "billing"),
+        ("invoices", "orders", "invoices"),
+        ("", "orders", ""),
+        (None, "orders.retry", ""),
+        ("invoices", "orders.retry", ""),
+    ],
+)
+def test_whom_it_is_for(for_group: str | None, topic: str, expected: str) -> None:
+    """In its source topic one group, unless all are meant; in another whoever reads that."""
+    assert expected == outgoing(our_letter(7), "run-1", _gone, for_group).group_in(topic)
+
+
+def test_what_is_for_every_group_has_no_group_in_its_id() -> None:
+    """Each group that fails gives it an id of its own, with the place and the next generation."""
+    sent = outgoing(our_letter(7), "run-1", _gone, "")
+    assert dict(sent.headers).keys().isdisjoint({"retry-id", "retry-group-id"})
+    record = Record("orders", 3, 99, 9, sent.key, sent.value, tuple(sent.headers))
+    letters = [dead_letter(record, Death(name, "x", 1, 1, 2, "s@1")) for name in ("audit", "b")]
+    assert [(f"{name}/orders/3/7/1795253536817", 2, "orders", 3, 7) for name in ("audit", "b")] == [
+        (
+            *(each.retry_id, each.generation, each.destination),
+            *(each.original_partition, each.original_offset),
+        )
+        for each in letters
+    ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Consumer
 
 from linear_retry import LinearConsumer, Strategy, events
 from linear_retry.dlq import Filter
 from linear_retry.kafka import Message
 from tests.conftest import TopicFactory
 from tests.dlq.scene import NewScene, Scene
+from tests.kafka_operations import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -87,6 +89,58 @@ def test_in_a_topic_of_its_own_no_group_passes_it_over(
     assert 1 == given.replay(to=retry)
     assert [b"bad 0", b"1"] == _Group(given, "audit", given.source, 2).run().handled
     assert [b"bad 0"] == _Group(given, "billing", retry, 1).run().handled
+
+
+def test_for_another_group(scene: NewScene) -> None:
+    """The group has another name since: what was sent for the old one was passed over by all."""
+    given = scene()
+    _produce(given, [b"bad 0", b"1"])
+    _Group(given, "billing", given.source, 2).run(lambda value: value.startswith(b"bad"))
+    _Group(given, "audit", given.source, 2).run()
+    assert 1 == given.replay(for_group=f"invoices-of-{given.source}")
+    invoices = _Group(given, "invoices", given.source, 3).run()
+    assert ([b"bad 0", b"1", b"bad 0"], []) == (invoices.handled, invoices.passed_over)
+    audit = _Group(given, "audit", given.source, 1).run()
+    assert ([], 1) == (audit.handled, len(audit.passed_over))
+
+
+def test_for_every_group_and_each_may_reject_it(scene: NewScene) -> None:
+    """Under one id the letters of two groups would be one letter, and one message be lost."""
+    given = scene()
+    _produce(given, [b"bad"])
+    _Group(given, "billing", given.source, 1).run(lambda _: True)
+    _Group(given, "audit", given.source, 1).run()
+    assert 1 == given.replay(for_group="")
+    for name, expected in (("billing", [b"bad"]), ("audit", [b"bad"])):
+        again = _Group(given, name, given.source, 1).run(lambda _: True)
+        assert (expected, []) == (again.handled, again.passed_over)
+    with given.topic as dlq:
+        found = {letter.id: (letter.generation, state.value) for letter, state in dlq.letters()}
+    assert {"billing", "audit"} == {name.partition("-of-")[0] for name in found}
+    assert [(2, "open")] * 2 == list(found.values())
+    with given.topic as dlq, dlq.plan_replay() as plan:
+        assert 2 == plan.letters
+
+
+def test_a_group_is_absent_without_members_and_offsets(scene: NewScene) -> None:
+    """Members that have committed nothing yet are enough, and so are offsets without members."""
+    given = scene()
+    given.bury([given.letter(0, 1)])
+
+    def absent(group: str) -> tuple[str, ...]:
+        with given.topic as dlq, dlq.plan_replay(for_group=group) as plan:
+            return dlq.absent_groups(plan)
+
+    name = f"late-of-{given.source}"
+    assert (name,) == absent(name)
+    member = Consumer(given.kafka.client_settings(**{"group.id": name}))
+    member.subscribe([given.source])
+    wait_until(lambda: member.poll(0.1) or member.assignment(), "the member is in its group")
+    assert () == absent(name)
+    member.close()
+    assert (name,) == absent(name)
+    given.commits(name)
+    assert () == absent(name) == absent("")
 
 
 def test_what_dies_again_is_open_again_and_still_knows_its_origin(

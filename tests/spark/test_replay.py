@@ -43,6 +43,7 @@ def _run(lake: Lake, given: Scene, where: str, *more: str) -> tuple[int, str, st
 
 def _of_two_kinds(given: Scene) -> None:
     """As they came: neither in their order, nor each once, nor in their own partitions."""
+    given.commits("billing")
     places = [(1, 5), (0, 2), (1, 3), (0, 7), (0, 2), (1, 4)]
     for number, (partition, offset) in enumerate(places):
         reason = "permanent" if offset == 4 else "exhausted"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import typer
 
+from linear_retry import delays
 from linear_retry.cli import printable
 from linear_retry.cli.dlq import telling
 from linear_retry.cli.dlq.knowing import require_known_ids
@@ -20,7 +21,7 @@ from linear_retry.cli.rows import write_json, write_table
 from linear_retry.dlq import NO_LETTER, DeadLetterTopic, Filter, Lane, Newer, Plan
 from linear_retry.errors import BrokerError, FencedError
 
-_HEAD = ("from", "to", "letters", "offsets", "oldest", "newest")
+_HEAD = ("from", "to", "for", "letters", "offsets", "oldest", "newest")
 _NEWER_HEAD = ("key", "from", "letter", "newer messages", "newest")
 _SHOWN = 20
 
@@ -30,6 +31,7 @@ class Order:
     """What is to be done."""
 
     to: str | None
+    for_group: str | None
     rate: float | None
     keep_timestamp: bool
     check_newer: bool
@@ -44,15 +46,20 @@ def replay_letters(topic: DeadLetterTopic, meant: Filter, order: Order) -> None:
     require_known_ids(topic, meant)
     with Bar(f"reading {topic.topic}") as bar:
         plan = topic.plan_replay(
-            meant, to=order.to, keep_timestamp=order.keep_timestamp, progress=bar
+            meant,
+            to=order.to,
+            keep_timestamp=order.keep_timestamp,
+            for_group=order.for_group,
+            progress=bar,
         )
     with plan:
         _tell_plan(topic, meant, plan, order)
+        absent = _warn_of_absent_groups(topic, plan)
         found = _tell_newer(topic, plan, order) if order.check_newer else 0
         if order.yes and found:
             fail("nothing is sent; without --check-newer it would be", NO)
         sent = _send(topic, plan, order) if order.yes and plan.letters else 0
-        tell_end(plan, order, sent)
+        tell_end(plan, order, sent, absent)
         if found or any(why != NO_LETTER for why in plan.left):
             raise typer.Exit(NO)
 
@@ -103,11 +110,24 @@ def _tell_plan(topic: DeadLetterTopic, meant: Filter, plan: Plan, order: Order) 
         typer.echo(f"{plural(count)} left open: {why}", err=True)
 
 
-def tell_end(plan: Plan, order: Order, sent: int) -> None:
+def _warn_of_absent_groups(topic: DeadLetterTopic, plan: Plan) -> tuple[str, ...]:
+    absent = topic.absent_groups(plan)
+    for group in absent:
+        typer.echo(
+            f"warning: consumer group {delays.shown(group)} has no members and no committed "
+            "offsets where letters are sent for it, and other groups pass these over: write "
+            '--for-group GROUP to send them for another, or --for-group "" for every group',
+            err=True,
+        )
+    return absent
+
+
+def tell_end(plan: Plan, order: Order, sent: int, absent: Sequence[str] = ()) -> None:
     """What came of it, or would."""
     if order.as_json:
         said: dict[str, Any] = {"letters": plan.letters, "sent": sent, "dry_run": not order.yes}
-        write_json([said | {"left": plan.left, "replay_id": plan.replay_id if sent else None}])
+        said |= {"left": plan.left, "absent_groups": list(absent)}
+        write_json([said | {"replay_id": plan.replay_id if sent else None}])
     elif order.yes and plan.letters:
         typer.echo(f"{plural(sent)} sent{_passed(plan.letters - sent)}")
     elif plan.letters:
@@ -167,6 +187,7 @@ def _cells(lane: Lane) -> tuple[str, ...]:
     return (
         "-" if topic is None else printable.one_line(_place(topic, partition)),
         _place(lane.to_topic, lane.to_partition),
+        ", ".join(printable.one_line(group) or "every group" for group in sorted(lane.groups)),
         str(lane.letters),
         offsets,
         *("-" if at is None else printable.moment(at) for at in (lane.oldest_ms, lane.newest_ms)),
@@ -183,6 +204,7 @@ def _as_json(lane: Lane) -> dict[str, Any]:
         "partition": lane.source.partition,
         "to_topic": lane.to_topic,
         "to_partition": lane.to_partition,
+        "groups": sorted(lane.groups),
         "letters": lane.letters,
         "first_offset": lane.first,
         "last_offset": lane.last,

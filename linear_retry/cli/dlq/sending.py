@@ -32,6 +32,14 @@ class Sending:
             help="Send all of them there, such as to a retry topic of one consumer group.",
         ),
     ] = None
+    for_group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GROUP",
+            help='Send them for this consumer group, in place of that of each letter; "" for '
+            "every group. Other groups pass over what is sent to its source topic.",
+        ),
+    ] = None
     rate: Annotated[
         str | None, typer.Option(metavar="N/s", help="At most so many messages a second.")
     ] = None
@@ -62,6 +70,7 @@ class Sending:
             raise typer.BadParameter("the topic's name is empty", param_hint="--to")
         return Order(
             to=self.to,
+            for_group=self.for_group,
             rate=None if self.rate is None else _rate(self.rate),
             keep_timestamp=self.keep_timestamp,
             check_newer=self.check_newer,

@@ -26,6 +26,7 @@ def replay_all(
             *(cluster, topic, resolutions, letter_filter),
             to=None,
             keep_timestamp=False,
+            for_group=None,
             progress=None,
         )
     with plan:
