@@ -33,6 +33,16 @@ def _started(directory: Path) -> Iterator[RealKafka]:
         pytest.fail(str(error), pytrace=False)  # never a skip: green must mean tried
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_cluster_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test takes the cluster that whoever runs it has set for `linear-retry`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("LINEAR_RETRY_BOOTSTRAP", raising=False)
+        patch.delenv("LINEAR_RETRY_CONFIG", raising=False)
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
     """The broker of the whole run, started when the first test asks; leave it running."""

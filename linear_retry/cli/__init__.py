@@ -24,7 +24,7 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli import circuits, dlq, simulate, spark, strategy
-from linear_retry.cli.connecting import Connection, checked_address, expanded
+from linear_retry.cli.connecting import BOOTSTRAP_NAMES, Connection, checked_address, expanded
 from linear_retry.cli.ending import MEANINGS
 from linear_retry.cli.journal_options import Span
 
@@ -32,7 +32,6 @@ app = typer.Typer(
     help="Consume a Kafka topic in order while the thing behind it is down.",
     epilog=f"Exit codes: {'; '.join(f'{code}, {said}' for code, said in MEANINGS.items())}.",
     no_args_is_help=True,
-    add_completion=False,
     # Plain help: no need to load rich for it, and the same in a pipe as on a terminal.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -82,6 +81,7 @@ def demo(
     bootstrap: Annotated[
         str | None,
         typer.Option(
+            *BOOTSTRAP_NAMES,
             metavar="HOST:PORT",
             callback=_checked_bootstrap,
             help="A real cluster, in place of the embedded broker. The demo makes topics and a "
