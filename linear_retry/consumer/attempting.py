@@ -20,7 +20,8 @@ Handler: TypeAlias = Callable[[Message], object]
 def run(loop: Loop, handler: Handler, stop: StopFlag, now_s: NowS) -> None:
     """Call `handler` with each message until a stop is asked for.
 
-    Raises what the loop raises, and `UsageError` where the handler returns what nobody would do.
+    Raises what the loop raises, and `UsageError` where the handler returns what nobody would do,
+    and in the child of a fork.
     """
     results = Results()
     while not stop.asked:
@@ -31,6 +32,7 @@ def run(loop: Loop, handler: Handler, stop: StopFlag, now_s: NowS) -> None:
                 except UndoneError as undone:
                     where = f"{work.place}: handler={handler!r}"
                     raise UsageError(f"{where} returned {undone}") from None
+                stop.check_process()
 
 
 def attempt_all(

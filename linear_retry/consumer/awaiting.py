@@ -65,7 +65,7 @@ class Awaiting:
             raise
         except BaseException as error:
             self._leave()
-            if self._loop.is_closed():
+            if self._loop.is_closed() or self._stop.forked:
                 raise
             await self._ended()
             thread.join()
@@ -111,6 +111,7 @@ class Awaiting:
     async def _attempt_what_comes(self) -> None:
         while (work := await self._next()) is not None:
             await self._attempting.attempt_all(work)
+            self._stop.check_process()
             self._attempted.put(True)
             if self._attempting.cancelled:  # and the handler has swallowed it
                 raise asyncio.CancelledError

@@ -127,7 +127,7 @@ class Loop:
         try:
             yield work
         finally:  # also where whoever attempts it leaves: what is done is done
-            if not self._too_slow(work.last_attempted):
+            if not self._stop.forked and not self._too_slow(work.last_attempted):
                 self._note_done(work, begun_s)
 
     def _note_done(self, work: Work, begun_s: float) -> None:
@@ -178,7 +178,7 @@ class Loop:
         try:
             yield work
         finally:
-            if not self._too_slow(held.message):
+            if not self._stop.forked and not self._too_slow(held.message):
                 if work.error is not None:
                     self._applying.failed(held, work.error)
                 elif work.handled:

@@ -165,6 +165,7 @@ class Owning:
     def _started(self) -> Loop:
         if self.assembly is None:
             self.assembly = Assembly(self._plan, self._circuits, self._emit, self.stop, self._tally)
+            self.stop.watch_forks()
         if not self._tenure.joined:  # a start that raised is made good by the next use
             self.assembly.start()
             self._tenure.joined = True

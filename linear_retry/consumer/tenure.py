@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+from linear_retry.consumer.stop import forked_error
 from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError, UsageError
 
 
@@ -53,10 +54,7 @@ class Tenure:
     def check_process(self) -> None:
         """Raises `UsageError` after a fork."""
         if self.forked:
-            raise UsageError(
-                "this LinearConsumer was made before a fork: librdkafka's threads are not in the "
-                "child; make it in the process that runs it"
-            )
+            raise forked_error()
 
     # -- commands --------------------------------------------------------------------------
 
@@ -66,6 +64,7 @@ class Tenure:
 
         What was final once is raised again.
         """
+        self.check_process()  # first: another thread may have had the lock at the fork
         with self._lock:
             self._take()
         try:
