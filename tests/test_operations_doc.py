@@ -35,7 +35,7 @@ _CODE = "\n".join(blocks(_PAGE, "python"))
 _LABELS = {code(row[0])[0]: set(code(row[1])) for row in table(_PAGE, "metric")}
 _COMMANDS = [line for block in blocks(_PAGE, "sh") for line in block.splitlines()]
 _CURLS = [line for line in _COMMANDS if line.startswith("curl ")]
-_SHELL = [line for line in _COMMANDS if line not in _CURLS]
+_SHELL = [line for line in _COMMANDS if line not in _CURLS and " dlq " not in line]
 
 
 @pytest.fixture

@@ -7,19 +7,28 @@ import re
 from typing import Any, get_args
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from linear_retry import Event
+from linear_retry.cli.dlq.backlog import exposition
+from linear_retry.dlq import State
+from linear_retry.dlq.stats import stats_of
 from linear_retry.metrics import Metrics
 from tests.markdown import code, page, table
 
 _ALERTS = page("ops/alerts.yml")
 _DASHBOARD: dict[str, Any] = json.loads(page("ops/dashboard.json"))
 _PARTS = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
+_BACKLOG = list(text_string_to_metric_families("\n".join(exposition({"orders.dlq": stats_of([])}))))
 _SAMPLES = {
-    family.name + part: family for family in Metrics().describe() for part in _PARTS[family.type]
+    family.name + part: family
+    for family in (*Metrics().describe(), *_BACKLOG)
+    for part in _PARTS[family.type]
 }
 _LABELS = {
-    code(row[0])[0]: set(code(row[1])) for row in table(page("docs/operations.md"), "metric")
+    code(row[0])[0]: set(code(row[1]))
+    for head in ("metric", "backlog metric")
+    for row in table(page("docs/operations.md"), head)
 }
 _NAME = re.compile(r"linear_retry_\w+")
 _EXPRESSIONS = [
@@ -72,6 +81,7 @@ def test_states_that_are_asked_for_exist() -> None:
     """An alert on a state that there is not would never come."""
     asked = set(re.findall(r'state="(\w+)"', "\n".join(_EXPRESSIONS)))
     told = {code(row[0])[0] for row in table(page("docs/operations.md"), "`state`")}
+    told |= set(State)
     assert set() == asked - told
     assert {"stuck", "dead"} <= asked
 

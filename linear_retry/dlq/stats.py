@@ -37,6 +37,7 @@ class Stats:
     formats: Mapping[str, int]
     oldest_ms: int | None
     newest_ms: int | None
+    oldest_open_ms: int | None
     tops: Mapping[str, Top]
     """By `reason`, `exception` (its type), `origin` (topic) and `key`."""
     spans: tuple[tuple[int, int], ...]
@@ -52,6 +53,7 @@ def stats_of(letters: Iterable[tuple[Letter, State]]) -> Stats:
     timeline = Timeline()
     oldest_ms: int | None = None
     newest_ms: int | None = None
+    oldest_open_ms: int | None = None
     for letter, state in letters:
         states[state] += 1
         formats[letter.format] += 1
@@ -62,12 +64,15 @@ def stats_of(letters: Iterable[tuple[Letter, State]]) -> Stats:
             timeline.add(at_ms)
             oldest_ms = at_ms if oldest_ms is None or at_ms < oldest_ms else oldest_ms
             newest_ms = at_ms if newest_ms is None or at_ms > newest_ms else newest_ms
+            if state is State.OPEN and (oldest_open_ms is None or at_ms < oldest_open_ms):
+                oldest_open_ms = at_ms
     return Stats(
         letters=states.total(),
         states={state: states[state] for state in State},
         formats=dict(sorted(formats.items(), key=lambda each: (-each[1], each[0]))),
         oldest_ms=oldest_ms,
         newest_ms=newest_ms,
+        oldest_open_ms=oldest_open_ms,
         tops={name: _top(found) for name, (_, found) in zip(_TOPS, counts, strict=True)},
         spans=tuple(timeline.spans(SPANS_AT_MOST)),
         span_ms=timeline.length_ms,

@@ -114,19 +114,50 @@ def show(
 
 
 @expanded
-def stats(topic: TOPIC, selection: Selection, connection: Connection) -> None:
+def stats(
+    topics: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TOPIC...", help="The dead-letter topic; with --prometheus also several."
+        ),
+    ],
+    selection: Selection,
+    connection: Connection,
+    prometheus: Annotated[
+        bool,
+        typer.Option(
+            "--prometheus",
+            help="Metrics in Prometheus's text format: the letters by state, and since when the "
+            "oldest open one is there.",
+        ),
+    ] = False,
+) -> None:
     """Show what a topic's letters look like: over time, by reason, exception, origin and key.
+
+    With --prometheus one or several topics as metrics, for node_exporter's textfile collector.
 
     Example: linear-retry dlq stats orders.dlq --bootstrap localhost:9092 --since 7d
 
     Exit codes: 0, shown, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
     such topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
     """
-    with told(), connection.topic(topic) as letters:
+    if (prometheus and connection.as_json) or (not prometheus and len(topics) > 1):
+        raise typer.BadParameter(
+            "several topics are for --prometheus, which does not go with --json; write one topic, "
+            "or --prometheus alone",
+            param_hint="--prometheus",
+        )
+    with told():
         letter_filter = selection.filter()
+        if prometheus:
+            from linear_retry.cli.dlq.backlog import write_backlog
+
+            write_backlog(map(connection.topic, dict.fromkeys(topics)), letter_filter)
+            return
         from linear_retry.cli.dlq.stats import show_stats
 
-        show_stats(letters, letter_filter, as_json=connection.as_json)
+        with connection.topic(topics[0]) as letters:
+            show_stats(letters, letter_filter, as_json=connection.as_json)
 
 
 @expanded

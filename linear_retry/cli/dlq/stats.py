@@ -40,6 +40,7 @@ def _as_json(stats: Stats) -> dict[str, Any]:
         "formats": stats.formats,
         "oldest_ms": stats.oldest_ms,
         "newest_ms": stats.newest_ms,
+        "oldest_open_ms": stats.oldest_open_ms,
         **{
             f"top_{_TITLES[name]}": [{name: text, "letters": count} for text, count in top.most]
             for name, top in stats.tops.items()
@@ -73,6 +74,8 @@ def _facts(stats: Stats) -> Iterator[tuple[str, str]]:
     if stats.oldest_ms is not None and stats.newest_ms is not None:
         yield "oldest", printable.moment(stats.oldest_ms)
         yield "newest", printable.moment(stats.newest_ms)
+    if stats.oldest_open_ms is not None:
+        yield "oldest open", printable.moment(stats.oldest_open_ms)
     if stats.formats.keys() != {"linear-retry"}:
         yield "written by", ", ".join(f"{name}: {count}" for name, count in stats.formats.items())
 
