@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import logging
 from datetime import UTC, datetime
 from typing import Any, get_args
@@ -40,6 +41,34 @@ def test_links_lead_to_files(name: str) -> None:
     local = [link for link in links(page(name)) if not link.startswith("https://")]
     lost = [link for link in local if not (ROOT / name).parent.joinpath(link).exists()]
     assert [] == lost
+
+
+def test_contributing_has_every_room() -> None:
+    """Each module and folder at the package's root is in its table, and no other."""
+    package = {
+        f"{path.name}/" if path.is_dir() else path.name
+        for path in (ROOT / "linear_retry").iterdir()
+        if path.name not in {"__init__.py", "__pycache__"} and path.suffix in {"", ".py"}
+    }
+    rows = [code(row[0]) for row in table(page("CONTRIBUTING.md"), "room")]
+    told = {
+        name.removeprefix("linear_retry/")
+        for names in rows
+        for name in names
+        if names[0].startswith("linear_retry/") and name != "pytest_linear_retry.py"
+    }
+    assert set() == {name for name in package if not any(fnmatch.fnmatch(name, p) for p in told)}
+    assert set() == {pattern for pattern in told if not fnmatch.filter(package, pattern)}
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"), [("docs/loops.md", "0.84 µs"), ("docs/dead-letters.md", "7.1 ms")]
+)
+def test_a_page_gives_the_figure_of_the_readme(name: str, figure: str) -> None:
+    """The pages had other figures, and of another machine, than the table of the README."""
+    rows = [row for row in table(page("README.md"), "figure") if "slower machine" in row[0]]
+    assert [figure] == [figure for row in rows if figure in row[1]]
+    assert figure in page(name)
 
 
 def test_the_table_has_every_event_and_its_fields() -> None:

@@ -81,6 +81,12 @@ def test_the_pages_list_codes_of_the_one_set(name: str, head: str) -> None:
             assert said.partition(",")[0] in told[code]
 
 
+def test_the_answers_of_a_consumer_end_with_codes_of_the_one_set() -> None:
+    """What docs/operating.md lists."""
+    listed = {row[2] for row in table(page("docs/operating.md"), "answer")}
+    assert {"0", "1", "3", "6"} <= listed <= set(_CODES)
+
+
 @pytest.mark.parametrize("path", sorted(_CLI.rglob("*.py")), ids=lambda path: path.name)
 def test_no_module_has_codes_of_its_own(path: Path) -> None:
     """A command ends with a name of `ending`, never with a number."""
