@@ -331,7 +331,7 @@ def test_stats_from_afar(topic: _Topic) -> None:
         "  0xff00      1",
     ):
         assert line in lines
-    assert 2 == len([line for line in lines if line.startswith(("oldest ", "newest "))])
+    assert 3 == len([line for line in lines if line.startswith(("oldest ", "newest "))])
 
 
 def test_stats_in_json(topic: _Topic) -> None:
