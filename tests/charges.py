@@ -23,7 +23,7 @@ class Charges:
     def __init__(self) -> None:
         self.received: list[tuple[bytes, str]] = []
         self.last_one = threading.Event()
-        self._answers = {b"2": ["hangs up"], b"3": ["503"], b"4": ["422"]}
+        self._answers = {b"2": ["hangs up"], b"3": ["503"], b"4": ["402"]}
 
     def answer(self, order: bytes, idempotency_key: str) -> str:
         self.received.append((order, idempotency_key))

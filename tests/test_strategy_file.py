@@ -153,7 +153,7 @@ def test_a_file_and_code_say_the_same(delays: list[Any]) -> None:
     ("text", "problem"),
     [
         (b"", "x.json line 1, column 1: this is not JSON"),
-        (b"[1,\n 2,]", "x.json line 2, column 4: this is not JSON"),
+        (b"[1,\n 2 3]", "x.json line 2, column 4: this is not JSON"),
         (b"[1] // one", "x.json line 1, column 5: this is not JSON"),
         (b"\xef\xbb\xbf[1]", "x.json: it begins with a byte order mark"),
         ("\ufeff[1]", "x.json: it begins with a byte order mark"),
