@@ -16,12 +16,12 @@ from linear_retry.errors import (
     HandlerTooSlowError,
     LinearRetryError,
     PermanentError,
-    RetryAfter,
     StrategyError,
     UsageError,
 )
 from linear_retry.events import Event, Listener
 from linear_retry.journal import Journal
+from linear_retry.retry_after import RetryAfter
 from linear_retry.scope import Scope
 from linear_retry.strategy import Strategy
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, assert_never
 
-from linear_retry.errors import RetryAfter
+from linear_retry.error_text import leaves
+from linear_retry.retry_after import RetryAfter, asked_s
 
 OnExhausted: TypeAlias = Literal["dead-letter", "repeat", "stop"]
 OnPermanent: TypeAlias = Literal["dead-letter", "skip", "stop"]
@@ -57,10 +58,14 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Transient:
-    """It may succeed later; `at_least_s` is what the handler asked for (`RetryAfter`)."""
+    """It may succeed later; `at_least_s` is what the handler asked for (`RetryAfter`).
+
+    `unread`: it asked for this, which cannot be read.
+    """
 
     error: Exception
     at_least_s: float = 0.0
+    unread: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +121,12 @@ def classify(error: Exception, is_transient: IsTransient) -> Failure:
     one leaf that can never succeed makes every further attempt pointless.
     Whatever `is_transient` raises goes through.
     """
-    leaves = list(_leaves(error))
-    if not all(isinstance(leaf, RetryAfter) or is_transient(leaf) for leaf in leaves):
+    found = list(leaves(error))
+    if not all(isinstance(leaf, RetryAfter) or is_transient(leaf) for leaf in found):
         return Permanent(error)
-    asked_s = [leaf.seconds for leaf in leaves if isinstance(leaf, RetryAfter)]
-    return Transient(error, max(asked_s, default=0.0))
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error
+    asking = [leaf for leaf in found if isinstance(leaf, RetryAfter)]
+    unread = next((leaf.unread for leaf in asking if leaf.unread is not None), None)
+    return Transient(error, max(map(asked_s, asking), default=0.0), unread)
 
 
 def decide(

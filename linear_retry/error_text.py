@@ -45,6 +45,23 @@ def brief(error: BaseException) -> str:
     return first_bytes(one_line(text), MESSAGE_LIMIT_BYTES)
 
 
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors in a group, each once, however deep and often it is nested; `error` if it is none.
+
+    Not by recursion: a retry that wraps what it caught once more each time is thousands deep.
+    """
+    waiting, seen = [error], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, BaseExceptionGroup):
+            waiting.extend(reversed(one.exceptions))
+        else:
+            yield one
+
+
 def _type_name(error: BaseException) -> str:
     kind = type(error)
     name = guarded(lambda: f"{kind.__module__}.{kind.__qualname__}", otherwise=kind.__qualname__)
@@ -94,23 +111,13 @@ def _chain(error: BaseException) -> Iterator[tuple[str, BaseException]]:
     seen = {id(error)}
     yield "", error
     if isinstance(error, BaseExceptionGroup):
-        for leaf in islice(_leaves(error), _LEAVES_LIMIT):
+        for leaf in islice(leaves(error), _LEAVES_LIMIT):
             yield "\nThe above exception is one of those in the following group:\n\n", leaf
     link, cause = _cause(error)
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
         yield link, cause
         link, cause = _cause(cause)
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    waiting: list[BaseException] = [group]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, BaseExceptionGroup):
-            waiting.extend(reversed(one.exceptions))
-        else:
-            yield one
 
 
 def _cause(error: BaseException) -> tuple[str, BaseException | None]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 
 class LinearRetryError(Exception):
     """Everything that `linear_retry` raises of its own accord."""
@@ -78,26 +76,3 @@ class BrokerError(LinearRetryError):
 
 class UnknownTopicError(BrokerError):
     """There is no topic of this name."""
-
-
-MAX_RETRY_AFTER_S = 3600.0
-
-
-class RetryAfter(Exception):  # noqa: N818  (a request of the handler's, not an error of ours)
-    """Raised by a handler: transient, and wait at least `seconds` this once.
-
-    Counts as a failure; the delay is `max(seconds, the strategy's)`. For HTTP 429 and 503.
-    What is beyond 0 to 3600 is cut to that range, and NaN is 0: a ValueError here would be one of
-    the handler's, so permanent, and a server that says `Retry-After: 7200` would make dead letters.
-    """
-
-    def __init__(self, seconds: float, *args: object) -> None:
-        super().__init__(seconds, *args)
-        try:
-            wanted_s = float(seconds)
-        except OverflowError:
-            wanted_s = math.inf if seconds > 0 else 0.0
-        self.seconds = 0.0 if math.isnan(wanted_s) else min(max(wanted_s, 0.0), MAX_RETRY_AFTER_S)
-
-    def __str__(self) -> str:
-        return f"retry after {self.seconds:g} s"

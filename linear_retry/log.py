@@ -62,6 +62,15 @@ def log_control_garbled(place: str, reason: str, count: int) -> None:
     _write(logging.WARNING, text, "ControlGarbled", place=place, reason=reason, count=count)
 
 
+def log_unread_wait(asked: str) -> None:
+    """A handler asks for a wait that cannot be read. Once for each consumer."""
+    text = (
+        f"RetryAfter: {asked[:200]} is neither a number of seconds nor an HTTP date, a datetime or "
+        "a timedelta; the strategy alone decides. Said once"
+    )
+    _write(logging.WARNING, text, "UnreadWait", asked=asked[:200])
+
+
 def _write(
     level: int, text: str, event: str, /, *, with_traceback: bool = False, **fields: object
 ) -> None:

@@ -314,3 +314,33 @@ def test_what_the_predicate_raises_goes_through() -> None:
 
     with pytest.raises(LookupError, match="bug in the predicate"):
         classify(_down, broken)
+
+
+def test_a_group_that_is_nested_too_deep_for_recursion() -> None:
+    """A client that wraps what it caught once more at each try is no bug of `transient`. The bug:
+    `run` ended with a UsageError that blamed it."""
+    error: Exception = _down
+    for _ in range(2000):
+        error = ExceptionGroup("again", [error])
+    assert Transient(error) == classify(error, _is_os_error)
+
+
+def test_a_group_that_has_one_error_many_times() -> None:
+    """Each error is asked about once: a group of groups that share theirs has 2^60 paths."""
+    asked: list[BaseException] = []
+    error: Exception = _down
+    for _ in range(60):
+        error = ExceptionGroup("twice", [error, error])
+
+    def is_transient(leaf: BaseException) -> bool:
+        asked.append(leaf)
+        return True
+
+    classify(error, is_transient)
+    assert [_down] == asked
+
+
+def test_a_wait_that_cannot_be_read_is_told() -> None:
+    """The failure is transient all the same; whoever applies it says what was asked for."""
+    error = ExceptionGroup("", [RetryAfter(3), RetryAfter("soon")])
+    assert Transient(error, 3.0, "'soon'") == classify(error, lambda _: False)

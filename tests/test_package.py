@@ -67,7 +67,7 @@ def _within(name: str, package: str) -> bool:
 
 # -- rooms and arrows -----------------------------------------------------------------------------
 
-_EVERYONES = {"errors", "events", "scope"}
+_EVERYONES = {"errors", "events", "retry_after", "scope"}
 _PURE = {
     "control",
     "decision",
@@ -313,6 +313,8 @@ _CATCHES = {
     ("batches.attempting", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.
     ("consumer.listeners", "tell", "Exception"),
+    # What raises here would be the handler's error, and permanent: a dead letter for an outage.
+    ("retry_after", "_read", "Exception"),
     # A log handler is the program's too, and may raise where its server is down.
     ("log", "_write", "Exception"),
     # An attempt that reached nobody is taken back, and the exception goes on.

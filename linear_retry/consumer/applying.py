@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from linear_retry import events
@@ -30,6 +30,7 @@ from linear_retry.consumer.telling import (
     probe_failed,
     what,
 )
+from linear_retry.consumer.unread_waits import UnreadWaits
 from linear_retry.dead_letter import DeadLetter
 from linear_retry.decision import (
     GIVEN_UP,
@@ -57,16 +58,19 @@ class Choices:
     is_transient: IsTransient
     scope: ScopeKind
     dice: Callable[[], float] = random.random
+    unread: UnreadWaits = field(default_factory=UnreadWaits, compare=False)
 
     def classify(self, error: Exception) -> Failure:
         """Transient or permanent? Raises `UsageError` where `is_transient` raises."""
         try:
-            return classify(error, self.is_transient)
+            failure = classify(error, self.is_transient)
         except Exception as raised:
             raise UsageError(
                 f"transient= raised {brief(raised)} when asked about {brief(error)}: it must "
                 "answer True or False for any exception; nothing was decided about the message"
             ) from raised
+        self.unread.note(failure)
+        return failure
 
 
 class Applying:
