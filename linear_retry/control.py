@@ -1,20 +1,43 @@
-"""What does an operator say to the consumers of a group over a topic, and what do they answer?"""
+"""The records of the control topic: operators' commands, and what the members answer."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, TypeAlias, get_args
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
 from uuid import UUID
+
+from linear_retry.group_view import Place
+
+_T = TypeVar("_T")
 
 VERSION = 1
 DEFAULT_TOPIC = "linear-retry.control"
 LIVES_MS = 60_000
 """How long a command may be carried out after it was sent."""
 
-CommandName: TypeAlias = Literal["retry", "give-up"]
-AnswerName: TypeAlias = Literal["done", "pending", "not-held", "no-dead-letters", "expired"]
+CommandName: TypeAlias = Literal["retry", "give-up", "lift-limit"]
+AnswerName: TypeAlias = Literal[
+    "heard",
+    "pending",
+    "begun",
+    "recovered",
+    "failed",
+    "held-back",
+    "not-sent",
+    "dead-lettered",
+    "skipped",
+    "dropped",
+    "no-message",
+    "last-attempt",
+    "lifted",
+    "not-held",
+    "none-open",
+    "no-dead-letters",
+    "no-limit",
+    "expired",
+]
 
 _LONGEST_TEXT = 255
 _LONGEST_BYTES = 16_384
@@ -23,19 +46,37 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An operator's word to `group` about one held message. `at_ms` is when it was sent, UTC.
+    """An operator's word to `group`. `at_ms` is when it was sent, UTC.
 
+    It is about one held message, which every give-up needs; or, without `topic`, about all circuits
+    of `member`, or of each member of the group (None). `letters` and `why` are `lift-limit`'s: for
+    how many, and the reason. `last`: attempt a message also where a failure would be its last.
     `command_id` is a UUID. `by` says who sent it; nobody has checked that.
     """
 
     command_id: str
     command: CommandName
     group: str
-    topic: str
-    partition: int
-    offset: int
+    topic: str | None
+    partition: int | None
+    offset: int | None
     by: str
     at_ms: int
+    member: str | None = None
+    letters: int | None = None
+    why: str | None = None
+    last: bool = False
+
+    @property
+    def place(self) -> Place | None:
+        """Its message."""
+        if self.topic is None or self.partition is None or self.offset is None:
+            return None
+        return Place(self.topic, self.partition, self.offset)
+
+    def is_for(self, member: str) -> bool:
+        """Whether this member is meant, as far as names tell."""
+        return self.member in (None, member)
 
     def has_expired(self, now_ms: int) -> bool:
         """Whether it is too late for it; or far too early, by clocks that do not agree.
@@ -47,23 +88,31 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a command, said by the `member` that has its message's partition.
+    """What became of a command in one `member`; docs/operating.md says what each answer means.
 
-    - `done`: a retry's attempt has begun, or a give-up's letter is acknowledged;
-    - `pending`: it is being carried out, and another answer follows;
-    - `not-held`: the message is not held there, or not any more;
-    - `no-dead-letters`: it cannot be given up, for there is no topic for that;
-    - `expired`: more than a minute lay between sending and reading.
+    `is_final`: no other one follows from this member. Where it is about one message `topic`,
+    `partition` and `offset` say which; `failures` so far, when it is tried again (`retry_at_ms`)
+    and the last `error` go with what failed.
     """
 
     command_id: str
     member: str
     answer: AnswerName
     at_ms: int
+    is_final: bool = True
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    failures: int | None = None
+    retry_at_ms: int | None = None
+    error: str | None = None
 
     @property
-    def is_final(self) -> bool:
-        return self.answer != "pending"
+    def place(self) -> Place | None:
+        """Its message."""
+        if self.topic is None or self.partition is None or self.offset is None:
+            return None
+        return Place(self.topic, self.partition, self.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +127,12 @@ class _WrongError(ValueError):
 
 
 def encode(said: Command | Answer) -> bytes:
-    """As JSON, in ASCII. `read_control` is its inverse."""
+    """As JSON, in ASCII, without what is not said. `read_control` is its inverse."""
     fields = {name: getattr(said, name) for name in said.__dataclass_fields__}
-    return json.dumps({"v": VERSION, **fields}, separators=(",", ":")).encode()
+    told = {k: v for k, v in fields.items() if not (v is None or v is False)}  # 0 is a place
+    if isinstance(said, Answer):
+        told["is_final"] = said.is_final
+    return json.dumps({"v": VERSION, **told}, separators=(",", ":")).encode()
 
 
 def read_control(value: bytes | None) -> Command | Answer | Garbled:
@@ -106,22 +158,61 @@ def read_control(value: bytes | None) -> Command | Answer | Garbled:
 def _read(found: Mapping[str, Any]) -> Command | Answer:
     if type(found.get("v")) is not int or found["v"] != VERSION:
         _wrong("v", found.get("v"), f"{VERSION} is known here")
-    if "answer" in found:
-        return Answer(
-            _id(found.get("command_id")),
-            _text("member", found.get("member")),
-            _one_of("answer", found["answer"], get_args(AnswerName)),
-            _whole("at_ms", found.get("at_ms")),
-        )
-    return Command(
+    return _answer(found) if "answer" in found else _command(found)
+
+
+def _answer(found: Mapping[str, Any]) -> Answer:
+    topic, partition, offset = _place(found)
+    return Answer(
+        _id(found.get("command_id")),
+        _text("member", found.get("member")),
+        _one_of("answer", found["answer"], get_args(AnswerName)),
+        _whole("at_ms", found.get("at_ms")),
+        _truth("is_final", found.get("is_final")),
+        topic,
+        partition,
+        offset,
+        _or_none(_whole, "failures", found),
+        _or_none(_whole, "retry_at_ms", found),
+        _or_none(_text, "error", found),
+    )
+
+
+def _command(found: Mapping[str, Any]) -> Command:
+    topic, partition, offset = _place(found)
+    command = Command(
         _id(found.get("command_id")),
         _one_of("command", found.get("command"), get_args(CommandName)),
         _text("group", found.get("group")),
+        topic,
+        partition,
+        offset,
+        _text("by", found.get("by")),
+        _whole("at_ms", found.get("at_ms")),
+        _or_none(_text, "member", found),
+        _or_none(_whole, "letters", found),
+        _or_none(_text, "why", found),
+        _truth("last", found.get("last", False)),
+    )
+    if command.command == "give-up" and command.topic is None:
+        _wrong("topic", None, "a message is given up by itself, and this names none")
+    if command.command == "lift-limit" and (command.why is None or command.letters == 0):
+        _wrong("why", command.why, "a limit is lifted with a reason, and for one letter at least")
+    return command
+
+
+_Place: TypeAlias = tuple[str, int, int] | tuple[None, None, None]
+
+
+def _place(found: Mapping[str, Any]) -> _Place:
+    """All three, or none."""
+    names = "topic", "partition", "offset"
+    if all(found.get(name) is None for name in names):
+        return None, None, None
+    return (
         _text("topic", found.get("topic")),
         _whole("partition", found.get("partition")),
         _whole("offset", found.get("offset")),
-        _text("by", found.get("by")),
-        _whole("at_ms", found.get("at_ms")),
     )
 
 
@@ -154,3 +245,11 @@ def _whole(name: str, value: object) -> int:
 
 def _one_of(name: str, value: object, known: tuple[Any, ...]) -> Any:
     return value if value in known else _wrong(name, value, f"one of {', '.join(known)}")
+
+
+def _truth(name: str, value: object) -> bool:
+    return value if isinstance(value, bool) else _wrong(name, value, "true or false")
+
+
+def _or_none(read: Callable[[str, object], _T], name: str, found: Mapping[str, Any]) -> _T | None:
+    return None if found.get(name) is None else read(name, found[name])

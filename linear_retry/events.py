@@ -98,15 +98,15 @@ class LimitLifted:
 
 @dataclass(frozen=True, slots=True)
 class Commanded:
-    """What became of a command from the control topic, `command` being `retry` or `give-up`.
+    """What became of a command from the control topic: `retry`, `give-up` or `lift-limit`.
 
-    `answer` is what was told to whoever sent it: `done`, `not-held`, `no-dead-letters`, `expired`;
-    `pending`, where another `Commanded` follows. `by` is who they say they are.
+    `answer` is what was told to whoever sent it, as docs/operating.md says; for one command several
+    may follow one another. `by` is who they say they are. Without a place it is about no message.
     """
 
-    topic: str
-    partition: int
-    offset: int
+    topic: str | None
+    partition: int | None
+    offset: int | None
     command: str
     by: str
     answer: str

@@ -187,6 +187,10 @@ def _whole_or_none(name: str, value: object) -> int | None:
     return None if value is None else _whole(name, value)
 
 
+def _text_or_none(name: str, value: object) -> str | None:
+    return None if value is None else _text(name, value)
+
+
 def _moment(name: str, value: object) -> datetime:
     try:
         return _EPOCH + _whole(name, value) * _MILLISECOND
@@ -233,6 +237,7 @@ def _items(name: str, value: object) -> list[Any]:
 
 _BY_TYPE: dict[Any, Callable[[str, object], Any]] = {
     str: _text,
+    str | None: _text_or_none,
     int: _whole,
     int | None: _whole_or_none,
     float: _number,

@@ -112,8 +112,9 @@ def line(event: e.Event) -> tuple[int, str]:
         case e.WaitEnded() | e.LimitLifted():
             return _operator_line(event)
         case e.Commanded():
+            place = "" if event.topic is None else f" {_place(event)}"
             return logging.WARNING, (
-                f"commanded by {event.by}: {event.command} {_place(event)}: {event.answer} "
+                f"commanded by {event.by}: {event.command}{place}: {event.answer} "
                 f"(command {event.command_id})"
             )
         case (

@@ -28,16 +28,32 @@ _COMMANDS = st.builds(
     Command,
     _IDS,
     st.sampled_from(get_args(CommandName)),
-    *(_TEXTS, _TEXTS, _WHOLE, _WHOLE, _TEXTS, _WHOLE),
+    *(_TEXTS, _TEXTS, _WHOLE, _WHOLE, _TEXTS, _WHOLE, st.none() | _TEXTS),
+    *(st.integers(1, 9), _TEXTS, st.booleans()),
 )
-_ANSWERS = st.builds(Answer, _IDS, _TEXTS, st.sampled_from(get_args(AnswerName)), _WHOLE)
+_TO_ALL = st.builds(
+    Command,
+    _IDS,
+    st.sampled_from(["retry", "lift-limit"]),
+    *(_TEXTS, st.none(), st.none(), st.none(), _TEXTS, _WHOLE, st.none() | _TEXTS),
+    *(st.none() | st.integers(1, 9), _TEXTS, st.booleans()),
+)
+_ANSWERS = st.builds(
+    Answer,
+    _IDS,
+    _TEXTS,
+    st.sampled_from(get_args(AnswerName)),
+    _WHOLE,
+    st.booleans(),
+    *(_TEXTS, _WHOLE, _WHOLE, st.none() | _WHOLE, st.none() | _WHOLE, st.none() | _TEXTS),
+)
 
 
 def _command(at_ms: int = 1_767_225_600_000) -> Command:
     return Command(str(uuid4()), "retry", "billing", "orders", 3, 812, "ops@desk", at_ms)
 
 
-@given(st.one_of(_COMMANDS, _ANSWERS))
+@given(st.one_of(_COMMANDS, _TO_ALL, _ANSWERS))
 def test_what_is_written_is_read_back(said: Command | Answer) -> None:
     """`read_control` is the inverse of `encode`, whatever the names are made of."""
     assert said == read_control(encode(said))
@@ -62,7 +78,7 @@ def test_garbled_content_raises_nothing(value: bytes) -> None:
 @given(st.data())
 def test_what_is_nearly_right_raises_nothing(data: st.DataObject) -> None:
     """Any field replaced by any JSON: read, or refused with a reason that is safe to print."""
-    said = json.loads(encode(data.draw(st.one_of(_COMMANDS, _ANSWERS))))
+    said = json.loads(encode(data.draw(st.one_of(_COMMANDS, _TO_ALL, _ANSWERS))))
     scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
     said[data.draw(st.sampled_from(sorted(said)))] = data.draw(
         scalars | st.lists(scalars, max_size=2)
@@ -94,13 +110,26 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
     ("changes", "reason"),
     [
         ({"v": 2}, "v is 2: 1 is known here"),
-        ({"command": "drain"}, "command is 'drain': one of retry, give-up"),
+        ({"command": "drain"}, "command is 'drain': one of retry, give-up, lift-limit"),
         ({"command_id": "812"}, "command_id is '812': a UUID"),
         ({"offset": -1}, "offset is -1: a whole number from 0"),
         ({"partition": True}, "partition is True: a whole number from 0"),
         ({"by": "ops\x1b[2J"}, "by is 'ops\\x1b[2J': a printable text of at most 255 characters"),
         ({"by": ""}, "by is '': a printable text of at most 255 characters"),
         ({"group": None}, "group is None: a printable text of at most 255 characters"),
+        (
+            {"command": "give-up", "topic": None},
+            "topic is None: a printable text of at most 255 characters",
+        ),
+        (
+            {"command": "give-up", "topic": None, "partition": None, "offset": None},
+            "topic is None: a message is given up by itself, and this names none",
+        ),
+        (
+            {"command": "lift-limit"},
+            "why is None: a limit is lifted with a reason, and for one letter at least",
+        ),
+        ({"last": 1}, "last is 1: true or false"),
         ({"answer": "maybe"}, "member is None: a printable text of at most 255 characters"),
     ],
 )
@@ -113,7 +142,7 @@ def test_the_reason_names_the_field(changes: dict[str, Any], reason: str) -> Non
 def test_later_fields_are_passed_over() -> None:
     """A later release may say more under the same version."""
     command = _command()
-    said = json.loads(encode(command)) | {"why": "the ledger is back"}
+    said = json.loads(encode(command)) | {"ticket": "OPS-17"}
     assert command == read_control(json.dumps(said).encode())
 
 

@@ -70,15 +70,18 @@ def test_what_is_typed_takes_effect(broker: EmbeddedKafka) -> None:
     exec(compile(_CODE, "operating.md", "exec"), names)
     handler = Dependency()
     consumer = names["operated"]({"bootstrap.servers": broker.bootstrap, "group.id": "billing"})
-    list_, give_up, retry = _COMMANDS
+    list_, give_up, retry, retry_all, lift_limit = _COMMANDS
     with living(consumer, handler):
         wait_until(lambda: ("orders", 0, 0) in names["held"](consumer), "the first is held")
         wait_until(lambda: "orders[0]@0" in _typed(list_, broker), "it is in the journal")
-        assert "orders[0]@0: it is in the dead letters" in _typed(give_up, broker)
+        assert "it is in the dead letters" in _typed(give_up, broker)
         wait_until(lambda: ("orders", 0, 1) in names["held"](consumer), "the second is held")
         handler.is_up = True
-        assert "done" == json.loads(_typed(retry, broker))["answer"]
+        assert "recovered" == json.loads(_typed(retry, broker))["answer"]
         wait_until(lambda: [b"second"] == handler.took, "the second is handled")
+        assert "no circuit is open" in _typed(retry_all, broker)
+        lifted = "the limit of dead letters is lifted until a success, or for 5000 dead letters"
+        assert lifted in _typed(lift_limit, broker)
     (letter,) = read_all(broker.bootstrap, "orders.dlq", 1)
     assert (b"first", b"given-up") == (letter.value, letter.headers["retry-reason"])
 

@@ -97,7 +97,12 @@ class Assembly:
         """Raises `ConfigurationError` where librdkafka refuses a key."""
         self._plan = plan
         self._stop = stop
-        self.parts = parts = _parts(plan, circuits, emit, tally or Tally())
+
+        def tell(event: Event) -> None:
+            emit(event)
+            self.commands.hear(event)  # last: an answer is about what is on record
+
+        self.parts = parts = _parts(plan, circuits, tell, tally or Tally())
         steering = Steering(parts)
         gate = Gate(parts, steering)
         rebalance = Rebalance(parts, steering, gate, _own_topics(plan))
@@ -108,8 +113,14 @@ class Assembly:
         self.letters = self._letters(steering) if plan.dead_letters else None
         self.requests = Requests()
         operating = Operating(parts, self.requests, plan.choices.policy)
-        gives_up = self.letters is not None
-        self.commands = Commands(parts, self.requests, _member(plan), gives_up=gives_up)
+        self.commands = Commands(
+            parts,
+            self.requests,
+            operating,
+            _member(plan),
+            gives_up=self.letters is not None,
+            has_limit=plan.choices.policy.letter_limit is not None,
+        )
         self._follower = _follower(plan, self.commands)
         applying = Applying(parts, plan.choices, steering, self.letters, operating)
         revival = Revival(parts, steering, self._admin)

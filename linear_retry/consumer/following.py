@@ -78,7 +78,7 @@ class Follower:
         self._since = since
         self._writer = writer
         self._again_after_s = again_after_s
-        self._unposted: list[Command] = []
+        self._unposted: dict[str, Command] = {}
         self._known: dict[str, None] = {}
         self._garbled = 0
         self._say_at_s = {"garbled": -math.inf, "silent": -math.inf}
@@ -142,10 +142,10 @@ class Follower:
         for record in records:
             match read_control(record.value):
                 case Command() as command:
-                    if command.group == self._group:
-                        self._unposted.append(command)
+                    if command.group == self._group and command.is_for(self._commands.member):
+                        self._unposted[command.command_id] = command
                 case Answer() as answer:
-                    if answer.is_final:
+                    if answer.is_final and self._ends(answer):
                         self._is_new(answer.command_id)
                 case Garbled(reason):
                     self._garbled += 1
@@ -153,11 +153,29 @@ class Follower:
                         place = f"{self._topic}[{record.partition}]@{record.offset}"
                         log_control_garbled(place, reason, self._garbled)
 
+    def _ends(self, answer: Answer) -> bool:
+        """Whether nothing is left to do for us: what several carry out each answers for itself."""
+        command = self._unposted.get(answer.command_id)
+        return (
+            command is None or command.place is not None or answer.member == self._commands.member
+        )
+
     def _post(self) -> None:
-        for command in self._unposted:
+        for command in self._unposted.values():
             if self._is_new(command.command_id):
                 self._commands.post(command)
+                if command.place is None:
+                    self._say_heard(command)
         self._unposted.clear()
+
+    def _say_heard(self, command: Command) -> None:
+        """Now, and not when the handler is back: the sender learns for whom to wait."""
+        now_ms = self._clock.utc_ms()
+        heard = Answer(command.command_id, self._commands.member, "heard", now_ms, is_final=False)
+        self._write(heard)
+
+    def _write(self, answer: Answer) -> None:
+        self._writer.send(Record(answer.command_id.encode(), encode(answer), answer.at_ms))
 
     def _is_new(self, command_id: str) -> bool:
         """Whether it was not dealt with before. To be asked once."""
@@ -170,7 +188,7 @@ class Follower:
 
     def _send(self) -> None:
         for answer in self._commands.answers():
-            self._writer.send(Record(answer.command_id.encode(), encode(answer), answer.at_ms))
+            self._write(answer)
 
     def _may_say(self, what: str) -> bool:
         now_s = self._clock.now_s()

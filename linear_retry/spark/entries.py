@@ -59,8 +59,8 @@ def _is_scope(path: str) -> str:
     return f"({is_all} OR {_is(_TEXT)(topic)} AND {_is(_WHOLE, 'VOID')(number)})"
 
 
-def _is_optional(path: str) -> str:
-    return f"coalesce({_type(path)} IN ({texts((_WHOLE, 'VOID'))}), true)"
+def _is_optional(kind: str) -> Callable[[str], str]:
+    return lambda path: f"coalesce({_type(path)} IN ({texts((kind, 'VOID'))}), true)"
 
 
 def _are_partitions(path: str) -> str:
@@ -80,8 +80,9 @@ class _Type:
 
 _TYPES: dict[Any, _Type] = {
     str: _Type("string", _is(_TEXT)),
+    str | None: _Type("string", _is_optional(_TEXT)),
     int: _Type("bigint", _is(_WHOLE)),
-    int | None: _Type("bigint", _is_optional),
+    int | None: _Type("bigint", _is_optional(_WHOLE)),
     float: _Type("double", _is_number),
     bool: _Type("boolean", _is("BOOLEAN")),
     datetime: _Type("bigint", _is(_WHOLE)),

@@ -1,12 +1,19 @@
-"""Do `linear-retry circuits retry|give-up` refuse what cannot work, before anything is sent?"""
+"""Do the commands of `circuits` refuse what cannot work, and say what came of the rest?"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
 
 import pytest
 from typer.testing import CliRunner
 
+from linear_retry import LinearConsumer, Scope
 from linear_retry.cli import app
+from linear_retry.kafka import Message
 from linear_retry.testing import EmbeddedKafka
+from tests.kafka_operations import wait_until
+from tests.living import broker_of_orders, living, patient_consumer
 
 _PLACE = "orders[0]@812"
 
@@ -47,6 +54,86 @@ def test_whoever_says_no_gives_nothing_up(says: str) -> None:
     code, said = _run("give-up", _PLACE, "--bootstrap", "127.0.0.1:9", says=says)
     assert 1 == code
     assert f'Send {_PLACE}, held by group "billing", to the dead letters? [y/N]:' in said
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--all", _PLACE], ["--all", "--member", "pod-1"], ["--member", "m", _PLACE]]
+)
+def test_a_retry_is_of_messages_or_of_circuits(arguments: list[str]) -> None:
+    """One of the three ways to say which: exit code 2 for none, or two."""
+    code, said = _run("retry", *arguments, "--bootstrap", "127.0.0.1:9")
+    assert (2, True) == (code, "name the messages, or write --all, or --member MEMBER" in said)
+
+
+def test_a_limit_is_lifted_with_a_reason() -> None:
+    """It goes on record."""
+    code, said = _run("lift-limit", "--bootstrap", "127.0.0.1:9")
+    assert (2, True) == (code, "'--why'" in said)
+
+
+@pytest.fixture
+def waiting() -> Iterator[tuple[EmbeddedKafka, LinearConsumer, list[bool]]]:
+    """A consumer that holds a message whose next attempt is its last; and whether it is to fail."""
+    fails = [True]
+
+    def handle(_: Message) -> None:
+        if fails[0]:
+            raise ConnectionError("down")
+
+    with broker_of_orders(b"first") as kafka:
+        made = patient_consumer(kafka.bootstrap, control="linear-retry.control")
+        with living(made, handle) as consumer:
+            is_open = lambda: consumer.circuits[Scope()].state == "open"  # noqa: E731  (of one use)
+            wait_until(is_open, "it is held")
+            yield kafka, consumer, fails
+
+
+_Waiting: TypeAlias = tuple[EmbeddedKafka, LinearConsumer, list[bool]]
+_HELD = "orders[0]@0"
+
+
+def test_the_last_attempt_is_asked_about(waiting: _Waiting) -> None:
+    """A retry by hand could send the message to the dead letters, without a word of warning."""
+    kafka, consumer, fails = waiting
+    code, said = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, says="n\n")
+    assert (1, True) == (code, f"The next attempt of {_HELD} is the last" in said)
+    assert "not attempted: one failure more would be its last" in said
+    assert 1 == consumer.circuits[Scope()].failures
+    fails[0] = False
+    code, said = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, says="y\n")
+    assert (0, True) == (code, said.endswith(": recovered")), said
+
+
+def test_with_yes_nobody_is_asked(waiting: _Waiting) -> None:
+    """And the exit code says that it came to a dead letter."""
+    kafka, _, _ = waiting
+    code, said = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, "--yes")
+    assert (1, True) == (code, said.endswith("failed again, and is in the dead letters")), said
+
+
+def test_a_retry_of_all_asks_about_the_last_attempts(waiting: _Waiting) -> None:
+    """Then they are attempted by name."""
+    kafka, _, fails = waiting
+    fails[0] = False
+    code, said = _run("retry", "--all", "--bootstrap", kafka.bootstrap, says="y\n")
+    assert (0, True) == (code, said.endswith(": recovered")), said
+
+
+def test_without_waiting_the_beginning_is_enough(waiting: _Waiting) -> None:
+    """As whoever has scripts wants it: the outcome is in the log."""
+    kafka, _, fails = waiting
+    fails[0] = False
+    code, said = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, "--yes", "--no-wait")
+    assert 0 == code
+    assert said.endswith((": the attempt has begun", ": recovered")), said
+
+
+def test_of_a_member_that_is_not_there_nobody_answers(waiting: _Waiting) -> None:
+    """Exit code 3, with the name."""
+    kafka, _, _ = waiting
+    asked = "--member", "nobody", "--timeout", "1"
+    code, said = _run("retry", *asked, "--bootstrap", kafka.bootstrap)
+    assert (3, True) == (code, "it has no member 'nobody' that follows this topic" in said), said
 
 
 def test_a_missing_control_topic_is_said() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
+import pytest
 from confluent_kafka import KafkaError
 
-from linear_retry import events
+from linear_retry import Strategy, events
+from linear_retry.consumer.commands import Commands
+from linear_retry.consumer.operating import Operating
 from linear_retry.control import LIVES_MS, AnswerName, Command, CommandName
+from linear_retry.decision import Policy
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member
 from tests.consumer.test_requests import reasons, said, turn_until, waiting
 
@@ -17,6 +23,11 @@ def _command(
 ) -> Command:
     at_ms = group.fake.clock.utc_ms() - age_ms
     return Command(str(uuid4()), command, GROUP, TOPIC, partition, offset, "ops@desk", at_ms)
+
+
+def _to_all(group: FakeGroup, command: CommandName, **more: Any) -> Command:
+    now_ms = group.fake.clock.utc_ms()
+    return Command(str(uuid4()), command, GROUP, None, None, None, "ops@desk", now_ms, **more)
 
 
 def _answers(member: Member) -> list[AnswerName]:
@@ -34,12 +45,12 @@ def test_a_held_message_is_retried() -> None:
     command = _command(group, "retry")
     member.assembly.commands.post(command)
     group.turn()
-    (answer,) = member.assembly.commands.answers()
-    assert (command.command_id, "done") == (answer.command_id, answer.answer)
-    (commanded,) = said(member, events.Commanded)
-    assert commanded == events.Commanded(
-        TOPIC, 0, 0, "retry", "ops@desk", "done", command.command_id
-    )
+    begun, recovered = member.assembly.commands.answers()
+    assert (command.command_id, "begun", False) == (begun.command_id, begun.answer, begun.is_final)
+    assert ("recovered", True) == (recovered.answer, recovered.is_final)
+    first, second = said(member, events.Commanded)
+    assert first == events.Commanded(TOPIC, 0, 0, "retry", "ops@desk", "begun", command.command_id)
+    assert "recovered" == second.answer
     kinds = [type(event) for event in member.events]
     assert kinds.index(events.RetriedNow) < kinds.index(events.Commanded)
     assert 1 == len(said(member, events.RetriedNow))
@@ -47,14 +58,125 @@ def test_a_held_message_is_retried() -> None:
     assert [] == group.violations()
 
 
+def test_a_retry_that_failed_is_answered_with_what_comes_next() -> None:
+    """Whoever sent it was told that the attempt began, and had to find the rest in a log."""
+    group, member = waiting(strategy=(30, 60, 90))
+    member.assembly.commands.post(_command(group, "retry"))
+    group.turn()
+    _, failed = member.assembly.commands.answers()
+    (probe,) = said(member, events.ProbeFailed)
+    assert ("failed", True, 2, "OutageError()") == (
+        failed.answer,
+        failed.is_final,
+        failed.failures,
+        failed.error,
+    )
+    assert round(probe.retry_at.timestamp() * 1000) == failed.retry_at_ms
+    assert group.fake.clock.utc_ms() + 60_000 == pytest.approx(failed.retry_at_ms, abs=20)
+
+
+def test_the_last_attempt_wants_a_yes() -> None:
+    """A failure more is a dead letter: it is not attempted for a plain retry, and the sender is
+    told; with `last` it is, and he is told what became of it."""
+    group, member = waiting(strategy=(3600,))
+    member.assembly.commands.post(_command(group, "retry"))
+    group.turn(2)
+    (answer,) = member.assembly.commands.answers()
+    assert ("last-attempt", True, 1, 0) == (
+        answer.answer,
+        answer.is_final,
+        answer.failures,
+        answer.offset,
+    )
+    assert [] == said(member, events.RetriedNow)
+    member.assembly.commands.post(replace(_command(group, "retry"), last=True))
+    group.turn()
+    assert ["begun", "dead-lettered"] == _answers(member)
+    group.dependency.down = False
+    group.finish()
+    assert [] == group.violations()
+
+
+def test_no_attempt_is_the_last_where_the_limit_holds_letters_back() -> None:
+    """A failure more makes no letter: it is held again, which is what is answered."""
+    group = FakeGroup(partitions=1, letter_limit=1)
+    group.produce(0, 3)
+    group.dependency.refuses = {(0, 0), (0, 1)}
+    member = group.join()
+    group.share([0])
+    turn_until(group, member, events.LimitReached)
+    member.assembly.commands.post(_command(group, "retry", 1))
+    group.turn()
+    assert ["begun", "held-back"] == _answers(member)
+    member.assembly.commands.post(_to_all(group, "lift-limit", why="a bad batch"))
+    group.turn(2)
+    assert ["lifted"] == _answers(member)
+    assert [0, 1] == [letter.offset for letter in said(member, events.DeadLettered)]
+    assert [events.LimitLifted(None, "a bad batch")] == said(member, events.LimitLifted)
+    group.finish()
+    assert [] == group.violations()
+
+
+def test_every_open_circuit_is_retried() -> None:
+    """Each message's outcome is answered; with the last of them the member has said all."""
+    group, member = waiting(strategy=(100_000, 5, 5), scope="partition", partitions=2)
+    group.produce(1, 1)
+    turn_until(group, member, events.CircuitOpened, 2)
+    group.dependency.down, group.dependency.down_for = False, {(TOPIC, 1)}
+    member.assembly.commands.post(_to_all(group, "retry"))
+    group.turn()
+    answers = [(one.answer, one.partition) for one in member.assembly.commands.answers()]
+    assert {("begun", 0), ("recovered", 0), ("begun", 1), ("failed", 1)} == set(answers)
+    member.assembly.commands.post(_to_all(group, "retry"))
+    group.turn()
+    *rest, final = member.assembly.commands.answers()
+    assert [False] == [one.is_final for one in rest]
+    assert ("failed", True) == (final.answer, final.is_final)
+
+
+def test_a_circuit_without_a_message_is_retried_with_all() -> None:
+    """After a rebalance no message could be named, and the circuit was open for days."""
+    group, member = waiting(strategy=(100_000, 5))
+    group.fake.lose(member.consumer)
+    group.share([0])
+    group.turn(3)
+    member.assembly.commands.post(_to_all(group, "retry"))
+    group.turn()
+    assert ["no-message"] == _answers(member)
+    assert 1 == len(said(member, events.WaitEnded))
+    assert [None] == [one.topic for one in said(member, events.Commanded)]
+    group.dependency.down = False
+    group.finish()
+    assert [] == group.violations()
+
+
+def test_where_nothing_is_open_that_is_answered() -> None:
+    """By each member: whoever sent it need not wait."""
+    group = FakeGroup(partitions=1)
+    member = group.join()
+    group.share([0])
+    member.assembly.commands.post(_to_all(group, "retry"))
+    group.turn(2)
+    assert ["none-open"] == _answers(member)
+
+
+def test_an_attempt_whose_partition_goes_is_answered() -> None:
+    """Its outcome is nobody's any more: the next owner begins anew."""
+    group, member = waiting(strategy=(3600, 5))
+    member.assembly.commands.post(_command(group, "retry"))
+    group.dependency.advance = lambda _: group.fake.clock.advance(301)
+    group.turn(2)
+    assert ["begun", "dropped"] == _answers(member)
+
+
 def test_a_held_message_is_given_up() -> None:
     """Once its letter is acknowledged."""
     group, member = waiting()
     member.assembly.commands.post(_command(group, "give-up"))
     group.turn()
-    assert ["done"] == _answers(member)
+    assert ["dead-lettered"] == _answers(member)
     assert ["given-up"] == reasons(group)
-    assert [("give-up", "ops@desk", "done")] == _on_record(member)
+    assert [("give-up", "ops@desk", "dead-lettered")] == _on_record(member)
     group.dependency.down = False
     group.finish()
     assert [] == group.violations()
@@ -67,8 +189,8 @@ def test_a_give_up_is_pending_while_its_letter_cannot_be_sent() -> None:
     member.assembly.commands.post(_command(group, "give-up"))
     turn_until(group, member, events.DeadLettered)
     assert 2 == len(said(member, events.DeadLetterFailed))
-    assert ["pending", "done"] == _answers(member)
-    assert ["pending", "done"] == [answer for _, _, answer in _on_record(member)]
+    assert ["pending", "dead-lettered"] == _answers(member)
+    assert ["pending", "dead-lettered"] == [answer for _, _, answer in _on_record(member)]
     group.dependency.down = False
     group.finish()
     assert [] == group.violations()
@@ -117,7 +239,7 @@ def test_only_the_owner_acts() -> None:
     for member in (owner, other):
         member.assembly.commands.post(command)
     group.turn(2)
-    assert (["done"], []) == (_answers(owner), _answers(other))
+    assert (["begun", "failed"], []) == (_answers(owner), _answers(other))
     assert [] == _on_record(other)
     assert 1 == len(said(owner, events.RetriedNow))
 
@@ -166,15 +288,19 @@ def test_a_flood_holds_up_no_turn() -> None:
 def test_what_is_given_up_nowhere_is_refused() -> None:
     """A consumer without a dead-letter topic cannot give up; it says so, whatever is held."""
     group, member = waiting()
-    commands = type(member.assembly.commands)(
-        member.assembly.parts, member.assembly.requests, "pod-1", gives_up=False
-    )
+    parts, requests = member.assembly.parts, member.assembly.requests
+    operating = Operating(parts, requests, Policy(Strategy([1])))
+    commands = Commands(parts, requests, operating, "pod-1", gives_up=False, has_limit=False)
     commands.post(_command(group, "give-up"))
+    commands.post(_to_all(group, "lift-limit", why="a bad batch"))
     commands.look()
-    assert [("pod-1", "no-dead-letters")] == [
+    assert [("pod-1", "no-dead-letters"), ("pod-1", "no-limit")] == [
         (answer.member, answer.answer) for answer in commands.answers()
     ]
-    assert [("give-up", "ops@desk", "no-dead-letters")] == _on_record(member)
+    assert [
+        ("give-up", "ops@desk", "no-dead-letters"),
+        ("lift-limit", "ops@desk", "no-limit"),
+    ] == _on_record(member)
 
 
 def test_a_partition_that_goes_away_ends_it() -> None:

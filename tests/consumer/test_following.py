@@ -10,11 +10,14 @@ from uuid import uuid4
 
 import pytest
 
+from linear_retry import Strategy
 from linear_retry.consumer.commands import Commands
 from linear_retry.consumer.following import Follower
+from linear_retry.consumer.operating import Operating
 from linear_retry.consumer.requests import Requests
 from linear_retry.control import Answer, Command, encode, read_control
 from linear_retry.dead_letter import Record as Read
+from linear_retry.decision import Policy
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.journal_producer import Record
 from tests.consumer.joined_parts import Joined
@@ -47,7 +50,9 @@ class Topic:
     def __post_init__(self) -> None:
         parts = self.joined.parts
         parts.ownership.take([("orders", 0)], parts.clock.now_s())
-        self.commands = Commands(parts, Requests(), "pod-1", gives_up=True)
+        requests = Requests()
+        operating = Operating(parts, requests, Policy(Strategy([1])))
+        self.commands = Commands(parts, requests, operating, "pod-1", gives_up=True, has_limit=True)
         self.follower = Follower(
             _TOPIC, "billing", self.commands, parts.clock, self.since, self, again_after_s=0
         )
@@ -115,8 +120,8 @@ def test_what_is_answered_is_not_done_again() -> None:
     """A restarted member reads the last minute: all of it, before anything is carried out."""
     command, open_ = _command(), _command()
     said = [
-        Answer(command.command_id, "pod-1", "done", 18),
-        Answer(open_.command_id, "pod-1", "pending", 18),
+        Answer(command.command_id, "pod-2", "recovered", 18),
+        Answer(open_.command_id, "pod-1", "pending", 18, is_final=False),
     ]
     topic = Topic(past=[command, open_, *said], batches=[[], []])
     assert [open_.command_id] == [answer.command_id for answer in topic.follow()]
@@ -161,3 +166,34 @@ def test_trouble_that_lasts_begins_a_new_reading(caplog: pytest.LogCaptureFixtur
         topic.follow()
     assert 2 == len(topic.begun_ms)
     assert "(nobody is there); the consumer goes on" in caplog.text
+
+
+def _to_all(member: str | None = None) -> Command:
+    place = None, None, None
+    return Command(str(uuid4()), "retry", "billing", *place, "ops@desk", 17, member)
+
+
+def test_what_all_carry_out_is_heard_at_once() -> None:
+    """Whoever sent it learns for whom to wait, also where a handler is busy."""
+    command = _to_all()
+    heard, expired = Topic(batches=[[command], [], []]).follow()
+    assert (command.command_id, "heard", False) == (heard.command_id, heard.answer, heard.is_final)
+    assert ("expired", True) == (expired.answer, expired.is_final)
+
+
+def test_anothers_answer_ends_nothing_that_all_carry_out() -> None:
+    """Each member does its part; its own answer is the one that says so."""
+    done, open_ = _to_all(), _to_all()
+    said = [
+        Answer(done.command_id, "pod-1", "none-open", 18),
+        Answer(open_.command_id, "pod-2", "none-open", 18),
+    ]
+    answers = Topic(past=[done, open_, *said], batches=[[], []]).follow()
+    assert {open_.command_id} == {answer.command_id for answer in answers}
+
+
+def test_what_is_for_another_member_is_not_ours() -> None:
+    """Nothing is done, and nothing is said."""
+    ours, anothers = _to_all("pod-1"), _to_all("pod-2")
+    answers = Topic(batches=[[ours, anothers], [], []]).follow()
+    assert {ours.command_id} == {answer.command_id for answer in answers}

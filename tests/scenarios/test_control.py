@@ -22,6 +22,7 @@ from tests.kafka_operations import KafkaOperations, wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
+from tests.scenarios.protocols import EAGER, KIP_848
 from tests.scenarios.scene import Member, Scene
 
 pytestmark = pytest.mark.broker
@@ -65,6 +66,10 @@ def _answers(kafka: KafkaOperations, control: str, command: Command) -> list[Ans
     return [one for one in said if isinstance(one, Answer) and one.command_id == command.command_id]
 
 
+def _final(kafka: KafkaOperations, control: str, command: Command) -> list[Answer]:
+    return [one for one in _answers(kafka, control, command) if one.is_final]
+
+
 def test_waits_are_ended_from_a_shell(
     kafka: RealKafka, scene: SceneFactory, topic: TopicFactory
 ) -> None:
@@ -82,8 +87,8 @@ def test_waits_are_ended_from_a_shell(
     assert (0, True) == ((done := typed("give-up", first, "--yes"))[0], "dead letters" in done[1])
     group.wait_for(events.CircuitOpened, 2)
     dependency.down = False
-    code, said = typed("retry", second, "--json")
-    assert (0, "done") == (code, json.loads(said)["answer"])
+    code, said = typed("retry", second, "--json", "--yes")
+    assert (0, "recovered") == (code, json.loads(said)["answer"])
     group.wait_until_done()
     member.stop()
     (retried,) = group.said(events.RetriedNow)
@@ -92,9 +97,9 @@ def test_waits_are_ended_from_a_shell(
     entries = [read_entry(message.value()) for message in kafka.read(journal.topic)]
     written = [entry for entry in entries if isinstance(entry, Entry)]
     record = [entry.event for entry in written if isinstance(entry.event, events.Commanded)]
-    assert [("retry", 77, "not-held"), ("give-up", 0, "done"), ("retry", 1, "done")] == [
-        (one.command, one.offset, one.answer) for one in record
-    ]
+    assert [("retry", 77, "not-held"), ("give-up", 0, "dead-lettered")] + [
+        ("retry", 1, answer) for answer in ("begun", "recovered")
+    ] == [(one.command, one.offset, one.answer) for one in record]
     assert {"ops@desk"} == {one.by for one in record}
     assert json.loads(said)["member"] == written[0].member
     assert json.loads(said)["command_id"] == record[-1].command_id
@@ -110,7 +115,7 @@ def test_a_letter_that_cannot_be_sent_is_pending(scene: SceneFactory, topic: Top
     group.kafka.delete_topic(group.letters)
     place = f"{group.topic}[0]@0"
     code, said = _typing(group, control)("give-up", place, "--yes", "--timeout", "5")
-    assert (6, True) == (code, "has not done it yet: its letter cannot be sent" in said)
+    assert (6, True) == (code, "not done yet: its letter cannot be sent" in said)
     member.stop()
     assert ["pending", "not-held"] == [one.answer for one in group.said(events.Commanded)]
     assert [] == group.violations(finished=False)
@@ -120,7 +125,7 @@ def test_only_the_owner_of_the_partition_answers(
     kafka: RealKafka, scene: SceneFactory, topic: TopicFactory
 ) -> None:
     """Two members hold a message each; each command has one answer, from the one that holds it."""
-    group, dependency, control = scene(2, strategy=[_HOUR_S]), Dependency(), topic()
+    group, dependency, control = scene(2, strategy=[_HOUR_S] * 2), Dependency(), topic()
     dependency.down = True
     static = [{"config": {"group.instance.id": name}} for name in ("first", "second")]
     for name, options in zip(("first", "second"), static, strict=True):
@@ -142,9 +147,12 @@ def test_only_the_owner_of_the_partition_answers(
     _say(kafka, control, *map(encode, commands))
     group.wait_until_done()
     for command in commands:
-        (answer,) = wait_until(partial(_answers, kafka, control, command), "it is answered")
-        assert (holder[command.partition], "done") == (answer.member, answer.answer)
-    assert 2 == len(group.said(events.Commanded))
+        answers = wait_until(partial(_final, kafka, control, command), "it is answered")
+        assert command.partition is not None
+        assert [(holder[command.partition], "recovered")] == [
+            (answer.member, answer.answer) for answer in answers
+        ]
+    assert 4 == len(group.said(events.Commanded))
 
 
 def test_a_restarted_member_repeats_nothing(
@@ -157,7 +165,7 @@ def test_a_restarted_member_repeats_nothing(
     retry, unknown = _command(group, "retry", 0, 0), _command(group, "retry", 0, 99)
     _say(kafka, control, encode(retry))
     group.wait_for(events.ProbeFailed)
-    wait_until(lambda: _answers(kafka, control, retry), "it is answered")
+    wait_until(lambda: _final(kafka, control, retry), "it is answered")
     group.end()
     late = replace(_command(group, "give-up", 0, 0), at_ms=retry.at_ms - 61_000)
     _say(kafka, control, b"\xff", b"{}", encode(late))
@@ -168,7 +176,7 @@ def test_a_restarted_member_repeats_nothing(
     wait_until(lambda: _answers(kafka, control, late), "the late one is refused")
     second.stop()
     assert ["expired"] == [one.answer for one in _answers(kafka, control, late)]
-    assert 1 == len(_answers(kafka, control, retry))
+    assert ["begun", "failed"] == [one.answer for one in _answers(kafka, control, retry)]
     assert 1 == len(group.said(events.RetriedNow))
     assert 3 == len(group.attempts())
     assert [] == group.dead_letters()
@@ -183,3 +191,52 @@ def _assignments(group: Scene) -> list[Any]:
         for entry in group.log()
         if isinstance(event := getattr(entry, "event", None), events.Assigned) and event.partitions
     ]
+
+
+@pytest.mark.parametrize("protocol", [EAGER, KIP_848], ids=["eager", "consumer"])
+def test_after_a_rebalance_every_wait_can_be_ended(
+    protocol: dict[str, str], scene: SceneFactory, topic: TopicFactory
+) -> None:
+    """The held message had gone with a rebalance, the circuit stayed open for its hour, and what
+    the member had stood still with it: no message could be named to the shell."""
+    group, dependency, control = scene(2, strategy=[_HOUR_S] * 3), Dependency(), topic()
+    group.produce(3, 0)
+    group.produce(3, 1)
+    _holding(group, control, dependency, config=protocol)
+    group.join("second", dependency, control=control, config=protocol)
+    wait_until(lambda: group.said(events.CircuitOpened, "second"), "the second holds one too")
+    dependency.down = False
+    code, said = _typing(group, control)("retry", "--all")
+    assert 0 == code, said
+    assert 2 == len(said.splitlines()), said
+    if protocol == EAGER:
+        assert "the wait is over; the first message to come is attempted" in said
+        assert [1, 1] == [len(group.said(kind)) for kind in (events.WaitEnded, events.RetriedNow)]
+    group.wait_until_done()
+    group.end()
+    assert [] == group.violations()
+
+
+def test_the_limit_is_lifted_from_a_shell(scene: SceneFactory, topic: TopicFactory) -> None:
+    """Many bad messages in a row: they go to the dead letters, and who wanted it is on record."""
+    group, dependency, control = scene(strategy=[_HOUR_S]), Dependency(), topic()
+    dependency.refuses = {(0, offset) for offset in range(9)}
+    group.produce(10)
+    limited = DeadLetters(group.letters, limit=3, hold="1h")
+    group.join("first", dependency, control=control, dead_letters=limited)
+    reached = group.wait_for(events.LimitReached)
+    assert (3, _HOUR_S) == (reached.offset, reached.delay_s)
+    code, said = _typing(group, control)("lift-limit", "--for=5000", "--why", "a bad batch")
+    assert (0, True) == (code, "lifted until a success, or for 5000 dead letters" in said)
+    group.wait_until_done()
+    group.end()
+    assert 9 == len(group.dead_letters())
+    assert [events.LimitLifted(5000, "a bad batch")] == group.said(events.LimitLifted)
+    (commanded,) = group.said(events.Commanded)
+    assert ("lift-limit", "ops@desk", "lifted", None) == (
+        commanded.command,
+        commanded.by,
+        commanded.answer,
+        commanded.topic,
+    )
+    assert [] == group.violations()

@@ -25,6 +25,7 @@ _SCOPES = st.just(Scope()) | st.builds(Scope, _TEXT, st.none() | _WHOLE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     str: _TEXT,
+    str | None: st.none() | _TEXT,
     int: _WHOLE,
     int | None: st.none() | _WHOLE,
     float: st.floats(allow_nan=False, allow_infinity=False),

@@ -10,10 +10,11 @@ import typer
 from linear_retry.cli.circuits import commanding, looking
 
 app = typer.Typer(
-    help="See which circuits of a group are open, and end their waits.",
+    help="See which circuits of a group are open, end their waits, and lift the limit.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 app.command("list")(looking.list_)
 app.command()(commanding.retry)
 app.command("give-up")(commanding.give_up)
+app.command("lift-limit")(commanding.lift_limit)

@@ -1,152 +1,140 @@
-"""What has become of a command? `circuits retry` and `circuits give-up`."""
+"""Sends commands over the control topic, and gathers what the members answer."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
 import typer
 
-from linear_retry.cli.ending import DONE, NO, NOT_THERE, PENDING, fail
+from linear_retry.cli.circuits.outcomes import code_of, nobody, sentence
+from linear_retry.cli.ending import DONE, NO, NOT_THERE, PENDING
 from linear_retry.cli.rows import write_json
-from linear_retry.control import (
-    LIVES_MS,
-    Answer,
-    AnswerName,
-    Command,
-    CommandName,
-    Garbled,
-    encode,
-    read_control,
-)
+from linear_retry.control import Answer, AnswerName, Command, Garbled, encode, read_control
+from linear_retry.group_view import Place
 from linear_retry.kafka.control_sender import send
 from linear_retry.kafka.journal_producer import Record
 from linear_retry.kafka.topic_since import Following, TopicSince
 
 _WAIT_S = 0.25
-_CODES: dict[AnswerName, int] = {
-    "done": DONE,
-    "not-held": NO,
-    "no-dead-letters": NO,
-    "expired": NO,
-    "pending": PENDING,
-}
+_ROSTER_S = 3.0
+"""Within this each member that follows the topic has said that it has heard a command."""
+_WORST_FIRST = (NOT_THERE, PENDING, NO, DONE)
+
+
+@dataclass(slots=True)
+class Told:
+    """A command that was sent, and what each member last answered: for all, or for a message."""
+
+    order: Command
+    last: dict[tuple[str, Place | None], Answer] = field(default_factory=dict)
+
+    def take(self, answer: Answer) -> None:
+        """An answer about messages takes the place of those before it about none."""
+        if answer.place is not None:
+            self.last.pop((answer.member, None), None)
+        self.last[answer.member, answer.place] = answer
+
+    def is_over(self, *, waits: bool, sent_at_s: float) -> bool:
+        """Whether nobody has anything to say any more. Without `waits` a beginning is enough."""
+        whole = self.order.place is not None or self.order.member is not None
+        if not self.last or not (whole or time.monotonic() > sent_at_s + _ROSTER_S):
+            return False
+        members = {member for member, _ in self.last}
+        enough = {one.member for one in self.last.values() if one.is_final}
+        if not waits:
+            enough |= {one.member for one in self.last.values() if one.answer == "begun"}
+        return members == enough
+
+    def drop(self, answer: AnswerName) -> bool:
+        """Leave out those that say this; whether there were some, and nothing else."""
+        before = len(self.last)
+        self.last = {key: one for key, one in self.last.items() if one.answer != answer}
+        return before > 0 and not self.last
+
+    def answers(self) -> list[Answer]:
+        """In the order of members and messages."""
+        keys = sorted(self.last, key=lambda key: (key[0], str(key[1])))
+        return [self.last[key] for key in keys]
 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """By one control topic. `config` are librdkafka's keys."""
+    """By one control topic. `config` are librdkafka's keys; `waits`: for what comes of retries."""
 
     config: dict[str, Any]
     topic: str
     timeout_s: int
+    waits: bool = True
 
-    def order(
-        self,
-        command: CommandName,
-        group: str,
-        topic: str,
-        partition: int,
-        offset: int,
-        *,
-        by: str,
-    ) -> Command:
-        """A new one. Raises `typer.BadParameter` for what nobody would read."""
-        order = Command(str(uuid4()), command, group, topic, partition, offset, by, _now_ms())
-        read = read_control(encode(order))
-        if isinstance(read, Garbled):
-            raise typer.BadParameter(read.reason)
-        return order
-
-    def carry_out(self, order: Command, *, as_json: bool) -> None:
-        """Send it, wait, and print what was answered. Raises `typer.Exit` where that is no yes."""
+    def carry_out(self, orders: Sequence[Command]) -> list[Told]:
+        """Send them, and wait for the answers. Raises `LinearRetryError`."""
+        told = {order.command_id: Told(order) for order in orders}
         with self._following() as stream:
-            order = replace(order, at_ms=_now_ms())
-            send(
-                self.config,
-                self.topic,
-                Record(order.command_id.encode(), encode(order), order.at_ms),
-            )
-            answer = self._answer(stream, order.command_id)
-        if as_json:
-            told = {"member": None, "answer": None} if answer is None else asdict(answer)
-            write_json([{**asdict(order), **told, "at_ms": order.at_ms}])
-        code = NOT_THERE if answer is None else _CODES[answer.answer]
-        text = self._nobody(order) if answer is None else _sentence(order, answer)
-        if code and not as_json:
-            fail(text, code)
-        if code:
-            raise typer.Exit(code)
-        if not as_json:
-            typer.echo(text)
+            for one in told.values():
+                one.order = replace(one.order, at_ms=now_ms())
+                key = one.order.command_id.encode()
+                send(self.config, self.topic, Record(key, encode(one.order), one.order.at_ms))
+            self._gather(stream, told)
+        return list(told.values())
 
     def _following(self) -> Following:
         """What is said from now on."""
-        since = TopicSince(self.config, self.topic, _now_ms())
+        since = TopicSince(self.config, self.topic, now_ms())
         deque(since.so_far(), maxlen=0)
         return since.following()
 
-    def _answer(self, stream: Following, command_id: str) -> Answer | None:
-        """The final answer; what there is at the end of the wait, if any."""
-        last: Answer | None = None
-        give_up_at_s = time.monotonic() + self.timeout_s
-        while time.monotonic() < give_up_at_s:
+    def _gather(self, stream: Following, told: dict[str, Told]) -> None:
+        sent_at_s = time.monotonic()
+        while time.monotonic() < sent_at_s + self.timeout_s:
             for record in stream.read(_WAIT_S):
                 said = read_control(record.value)
-                if isinstance(said, Answer) and said.command_id == command_id:
-                    last = said
-            if last is not None and last.is_final:
-                break
-        return last
+                if isinstance(said, Answer) and said.command_id in told:
+                    told[said.command_id].take(said)
+            if all(one.is_over(waits=self.waits, sent_at_s=sent_at_s) for one in told.values()):
+                return
 
-    def _nobody(self, order: Command) -> str:
-        left_s = (order.at_ms + LIVES_MS - _now_ms()) / 1000
-        later = (
-            f"; one that is busy in its handler, or starts, may still do it within {left_s:.0f} s"
-            if left_s > 0
-            else ""
-        )
-        return (
-            f"{_place(order)}: nobody in group {order.group!r} has answered within "
-            f"{self.timeout_s} s: no member of it has {order.topic}[{order.partition}] now, or "
-            f"the one that has it was not made with control={self.topic!r}, or cannot reach that "
-            f"topic{later}"
-        )
-
-
-def _sentence(order: Command, answer: Answer) -> str:
-    place, member = _place(order), answer.member
-    match answer.answer:
-        case "done" if order.command == "retry":
-            return f"{place}: its attempt has begun, by {member}"
-        case "done":
-            return f"{place}: it is in the dead letters, by {member}"
-        case "not-held":
-            return (
-                f"{place}: not held, or not any more, by {member}, which has that partition; see "
-                "`linear-retry circuits list`"
-            )
-        case "no-dead-letters":
-            return f"{place}: {member} has no dead-letter topic to give it up to"
-        case "expired":
-            return (
-                f"{place}: {member} has read it more than {LIVES_MS // 1000} s after it was sent, "
-                "and has done nothing; send it again, and where that does not help compare the "
-                "clocks"
-            )
-        case "pending":
-            return (
-                f"{place}: {member} is at it, and has not done it yet: its letter cannot be sent, "
-                "or an attempt comes first; it is tried until it is done"
-            )
+    def write(self, told: Sequence[Told], *, as_json: bool) -> int:
+        """Print what was answered, what is no yes on stderr; the exit code: the worst."""
+        codes = []
+        for order, answer in _rows(told):
+            code = NOT_THERE if answer is None else code_of(order, answer, waits=self.waits)
+            codes.append(code)
+            if as_json:
+                said = {"member": None, "answer": None} if answer is None else _json(answer)
+                write_json([{**asdict(order), **said, "at_ms": order.at_ms}])
+            elif answer is None:
+                typer.echo(nobody(order, self.topic, self.timeout_s, now_ms()), err=True)
+            else:
+                typer.echo(sentence(order, answer), err=bool(code))
+        return min(codes, key=_WORST_FIRST.index)
 
 
-def _place(order: Command) -> str:
-    return f"{order.topic}[{order.partition}]@{order.offset}"
+def order_of(command: Command) -> Command:
+    """Made now, and as it will be read. Raises `typer.BadParameter` for what nobody would."""
+    command = replace(command, command_id=str(uuid4()), at_ms=now_ms())
+    read = read_control(encode(command))
+    if isinstance(read, Garbled):
+        raise typer.BadParameter(read.reason)
+    return command
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
+    """The time of day, UTC."""
     return time.time_ns() // 1_000_000
+
+
+def _rows(told: Sequence[Told]) -> Iterator[tuple[Command, Answer | None]]:
+    for one in told:
+        if not one.last:
+            yield one.order, None
+        yield from ((one.order, answer) for answer in one.answers())
+
+
+def _json(answer: Answer) -> dict[str, Any]:
+    """Without the coordinates that a command has and its answer has not."""
+    return {name: value for name, value in asdict(answer).items() if value is not None}

@@ -1,0 +1,90 @@
+"""Says what an answer on the control topic means, and with which exit code."""
+
+from __future__ import annotations
+
+from linear_retry.cli.ending import DONE, NO, PENDING
+from linear_retry.cli.printable import moment
+from linear_retry.control import LIVES_MS, Answer, AnswerName, Command
+
+_YES: tuple[AnswerName, ...] = ("recovered", "no-message", "lifted", "none-open")
+_NOT_YET: tuple[AnswerName, ...] = ("heard", "pending", "begun")
+
+
+def code_of(order: Command, answer: Answer, *, waits: bool) -> int:
+    """The exit code."""
+    if answer.answer in _YES or (answer.answer == "begun" and not waits):
+        return DONE
+    if answer.answer == "dead-lettered" and order.command == "give-up":
+        return DONE
+    return PENDING if answer.answer in _NOT_YET else NO
+
+
+def sentence(order: Command, answer: Answer) -> str:
+    """One line for a person."""
+    where = answer.place or order.place
+    subject = answer.member if where is None else f"{where}, {answer.member}"
+    return f"{subject}: {_told(order, answer)}"
+
+
+def nobody(order: Command, topic: str, timeout_s: int, now_ms: int) -> str:
+    """Why there may be no answer."""
+    left_s = (order.at_ms + LIVES_MS - now_ms) / 1000
+    later = (
+        f"; one that is busy in its handler, or starts, may still do it within {left_s:.0f} s"
+        if left_s > 0
+        else ""
+    )
+    place, about = order.place, "no member of it follows"
+    if place is not None:
+        about = f"no member of it has {place.topic}[{place.partition}] now and follows"
+    elif order.member is not None:
+        about = f"it has no member {order.member!r} that follows"
+    start = "" if place is None else f"{place}: "
+    return (
+        f"{start}nobody in group {order.group!r} has answered within {timeout_s} s: {about} this "
+        f"topic (control={topic!r}), or it cannot reach it{later}"
+    )
+
+
+def _told(order: Command, answer: Answer) -> str:
+    texts: dict[AnswerName, str] = {
+        "heard": "it has read the command, and has not carried it out yet; its handler is busy",
+        "pending": "not done yet: its letter cannot be sent, or an attempt comes first; it is "
+        "tried until it is done",
+        "begun": "the attempt has begun",
+        "recovered": "recovered",
+        "failed": f"failed again{_again(answer)}",
+        "held-back": f"failed again, and the limit of dead letters holds it{_again(answer)}",
+        "not-sent": f"its dead letter cannot be sent{_again(answer)}",
+        "dead-lettered": "failed again, and is in the dead letters"
+        if order.command == "retry"
+        else "it is in the dead letters",
+        "skipped": 'failed again, and is skipped for good (on_permanent="skip")',
+        "dropped": "its partition went to another member, or the consumer stopped, before the end",
+        "no-message": "the wait is over; the first message to come is attempted",
+        "last-attempt": "not attempted: one failure more would be its last; --yes attempts it",
+        "lifted": _lifted(order),
+        "not-held": "not held, or not any more; see `linear-retry circuits list`",
+        "none-open": "no circuit is open",
+        "no-dead-letters": "there is no dead-letter topic to give it up to",
+        "no-limit": "there is no limit of dead letters to lift",
+        "expired": f"read more than {LIVES_MS // 1000} s after it was sent, and nothing was done; "
+        "send it again, and where that does not help compare the clocks",
+    }
+    return texts[answer.answer]
+
+
+def _again(answer: Answer) -> str:
+    facts = []
+    if answer.failures is not None:
+        facts.append(f"; failures so far: {answer.failures}")
+    if answer.retry_at_ms is not None:
+        facts.append(f"; again at {moment(answer.retry_at_ms)}")
+    if answer.error is not None:
+        facts.append(f"; {answer.error}")
+    return "".join(facts)
+
+
+def _lifted(order: Command) -> str:
+    many = "" if order.letters is None else f", or for {order.letters} dead letters"
+    return f"the limit of dead letters is lifted until a success{many}"
