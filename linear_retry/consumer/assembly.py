@@ -31,12 +31,19 @@ from linear_retry.consumer.renewal import Renewal
 from linear_retry.consumer.requests import Requests
 from linear_retry.consumer.revival import Revival
 from linear_retry.consumer.sight import Sight
-from linear_retry.consumer.startup import RetentionCheck, missing_topics, partition_counts
+from linear_retry.consumer.startup import (
+    Brokers,
+    RetentionCheck,
+    missing_rights,
+    missing_topics,
+)
 from linear_retry.consumer.steering import Steering
 from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.tally import Tally
+from linear_retry.consumer.topic_checks import is_pattern
 from linear_retry.consumer.transactional_way import TransactionalWay
 from linear_retry.dead_letter import resolutions_topic
+from linear_retry.errors import BrokerError
 from linear_retry.events import Event
 from linear_retry.journal import Journal
 from linear_retry.kafka import AdminClient, Consumer, Producer
@@ -46,7 +53,7 @@ from linear_retry.kafka.committed import Committed
 from linear_retry.kafka.dead_letter_producer import DeadLetterProducer
 from linear_retry.kafka.journal_producer import JournalProducer
 from linear_retry.kafka.journal_settings import journal_config
-from linear_retry.kafka.settings import ConsumerSettings
+from linear_retry.kafka.settings import ConsumerSettings, connection
 from linear_retry.kafka.topic_since import TopicSince
 from linear_retry.kafka.transactional_producer import TransactionalProducer
 
@@ -135,19 +142,43 @@ class Assembly:
         Raises `BrokerError` and `ConfigurationError`. Does nothing where a stop was asked for.
         """
         plan, parts = self._plan, self.parts
-        counts = partition_counts(parts, plan.start_timeout_s, lambda: self._stop.asked)
+        brokers = Brokers(parts, plan.start_timeout_s, lambda: self._stop.asked)
+        counts = brokers.topics()
+        ours = self._letter_topics(brokers)
         if self._stop.asked:
             return
-        ours = [plan.dead_letters.topic] if plan.dead_letters else []
-        missing_topics(counts, [*plan.topics, *ours])
-        if self.letters is not None:
-            self.letters.prepare(counts[self.letters.topic])
+        missing_topics(counts | ours, [*plan.topics, *ours])
+        self._check_rights(brokers, list(ours))
         for journal in plan.journals:
             journal.prepare(counts)
         self._retention.ask(plan.topics)
         parts.client.subscribe(list(plan.topics))
         if self._follower is not None:
             self._follower.start()
+
+    def _letter_topics(self, brokers: Brokers) -> dict[str, int]:
+        """Where letters go, with its partitions: 0 where it is not there. It may be elsewhere."""
+        letters = self.letters
+        if letters is None or self._stop.asked:
+            return {}
+        letters.prepare()
+        return {letters.topic: brokers.ask(self._plan.producer_config, letters.partitions) or 0}
+
+    def _check_rights(self, brokers: Brokers, ours: Sequence[str]) -> None:
+        """Looked at once, for what a start can know: a right may be taken away at any time."""
+        named = [topic for topic in self._plan.topics if not is_pattern(topic)]
+        reads = brokers.rights(self._admin, named)
+        writes = brokers.rights(self._letters_admin(), ours)
+        problems = [*missing_rights(reads, "READ"), *missing_rights(writes, "WRITE")]
+        if problems:
+            raise BrokerError("\n".join(problems))
+
+    def _letters_admin(self) -> Admin:
+        """Who asks as the sender of letters; as a rule that is who asks as the consumer."""
+        keys = connection(self._plan.producer_config)
+        if keys == self._plan.settings.connection:
+            return self._admin
+        return Admin(keys, self._plan.outside.admin)
 
     def close(self, *, commit: bool, timeout_s: float) -> None:
         """Bounded; see `closing`. The letters come first: they may have something to say yet."""

@@ -42,13 +42,23 @@ def _say_goodbye(parts: Parts) -> None:
 
 
 def _leave(parts: Parts, give_up_at_s: float, timeout_s: float) -> None:
-    ender = threading.Thread(target=parts.client.close, name="linear_retry close", daemon=True)
+    refusals: list[KafkaException] = []
+
+    def leave() -> None:
+        try:
+            parts.client.close()
+        except KafkaException as error:
+            refusals.append(error)
+
+    ender = threading.Thread(target=leave, name="linear_retry close", daemon=True)
     ender.start()
     ender.join(max(give_up_at_s - parts.clock.now_s(), 0.1))
     if ender.is_alive():
         _LEFT_BEHIND.append(parts.client)
         text = f"the client had not closed after {timeout_s:.3g} s and is left behind"
         parts.emit(ClientError("_TIMED_OUT", text, 1))
+    for error in refusals:
+        _tell(parts, error)
 
 
 def _commit(parts: Parts, give_up_at_s: float) -> None:

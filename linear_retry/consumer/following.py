@@ -13,6 +13,7 @@ from linear_retry.consumer.commands import Commands
 from linear_retry.control import LIVES_MS, Answer, Command, Garbled, encode, read_control
 from linear_retry.dead_letter import Record as Read
 from linear_retry.errors import BrokerError, LinearRetryError
+from linear_retry.kafka import KafkaException
 from linear_retry.kafka.journal_producer import Record
 from linear_retry.log import log_control_garbled, log_control_silent
 
@@ -104,7 +105,7 @@ class Follower:
         while not self._ending.is_set():
             try:
                 self._live()
-            except LinearRetryError as error:
+            except (LinearRetryError, KafkaException) as error:
                 self._hears = False
                 if self._may_say("silent"):
                     log_control_silent(self._topic, str(error))

@@ -60,7 +60,7 @@ class Gate:
         for message in arrivals:
             error, partition = message.error(), partition_of(message)
             if error is not None and is_about_client(message):
-                self.report(error)
+                self.report(error, message.topic())
             elif partition not in parts.ownership:
                 continue  # given up by us: whoever has it reads it
             elif error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -169,7 +169,7 @@ class Gate:
 
     # -- errors ----------------------------------------------------------------------------
 
-    def report(self, error: KafkaError) -> None:
+    def report(self, error: KafkaError, topic: str | None = None) -> None:
         """Raise it where no waiting can mend it; else say so once, and once for every tenfold.
 
         With a broker down the same one comes hundreds of times. Or only this client cannot go on:
@@ -180,7 +180,7 @@ class Gate:
             self.useless = error
             self._steering.disown(self._parts.ownership.partitions, "the client cannot go on")
             return
-        raise_if_hopeless(error)
+        raise_if_hopeless(error, group=self._parts.settings.group_id, topic=topic)
         count = self._complaints.hear(error.code(), self._parts.clock.now_s())
         if count is not None:
             self._parts.emit(ClientError(error.name(), error.str(), count))
@@ -198,7 +198,7 @@ class Gate:
         """
         unexplained = is_unexplained(error)
         if not unexplained:
-            raise_if_hopeless(error)
+            raise_if_hopeless(error, group=self._parts.settings.group_id)
         elif self._unexplained is None:
             self._unexplained = error, self._parts.clock.now_s()
         if self._refusals.hear(error.code(), self._parts.clock.now_s()) is not None:

@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
+from contextlib import suppress
 from typing import Protocol
 
 from linear_retry.consumer.offsets import Offsets
 from linear_retry.consumer.ownership import Ownership
+from linear_retry.kafka import KafkaException
 from linear_retry.kafka.settings import ConsumerSettings
 from linear_retry.scope import Partition
 
@@ -96,8 +98,9 @@ class Lag:
         question: Callable[[Sequence[Partition]], dict[Partition, Future[int]]],
         partitions: Sequence[Partition],
     ) -> dict[Partition, Future[int]]:
-        with self._asking:
+        with self._asking, suppress(KafkaException):  # a refusal is no answer in time either
             return question(partitions) if partitions and not self._closed else {}
+        return {}
 
 
 def _answers(asked: Mapping[Partition, Future[int]], give_up_at_s: float) -> dict[Partition, int]:

@@ -89,6 +89,9 @@ class Way(Protocol):
     def prepare(self) -> None:
         """Before the group is joined. Raises `ConfigurationError` and `BrokerError`."""
 
+    def partitions(self, timeout_s: float) -> int | None:
+        """How many the topic has where letters go; None: it is missing. Raises `KafkaException`."""
+
     def send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
         """Send it and wait for the answer. Raises what polling raises."""
 
@@ -116,10 +119,17 @@ class Letters:
     def topic(self) -> str:
         return self._way.topic
 
-    def prepare(self, partitions: int) -> None:
-        """The dead-letter topic has so many. Raises `ConfigurationError` and `BrokerError`."""
-        self._partitions = partitions
+    def prepare(self) -> None:
+        """Before the group is joined. Raises `ConfigurationError` and `BrokerError`."""
         self._way.prepare()
+
+    def partitions(self, timeout_s: float) -> int | None:
+        """How many the topic has, asked of the cluster that letters go to, as who sends them.
+
+        None: it is missing. Raises `KafkaException` where there is no answer.
+        """
+        self._partitions = self._way.partitions(timeout_s)
+        return self._partitions
 
     def send(self, held: Held, letter: DeadLetter) -> Answer:
         """Send and wait for the answer, whatever form of the letter is not too large.
@@ -127,7 +137,10 @@ class Letters:
         Stays in the group meanwhile. Raises what polling raises.
         """
         if not self._topic_is_there():
-            return NotSent(f"the topic {self.topic} does not exist; create it")
+            return NotSent(
+                f"the topic {self.topic} does not exist, or this user may not DESCRIBE it; create "
+                "it, or give the right"
+            )
         self._unanswered = held, letter
         self._parts.reading.in_hand = held.partition, held.offset
         try:
@@ -167,13 +180,8 @@ class Letters:
         return answer
 
     def _topic_is_there(self) -> bool:
-        """After a failure: look again, with the consumer's handle, which creates no topic."""
-        if self._partitions is None:
-            try:
-                counts = self._parts.client.partition_counts(1.0, self.topic)
-            except KafkaException:
-                # Not known; the sending itself will say what is wrong.
-                return True
-            self._partitions = counts.get(self.topic)
-            return self._partitions is not None
-        return True
+        """After a failure: look again, where the letters go; no topic is created."""
+        try:
+            return self._partitions is not None or self.partitions(1.0) is not None
+        except KafkaException:
+            return True  # not known; the sending itself will say what is wrong

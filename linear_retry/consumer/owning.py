@@ -21,6 +21,7 @@ from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.tally import Tally
 from linear_retry.consumer.tenure import Tenure
 from linear_retry.events import Event
+from linear_retry.kafka.hopeless import as_our_errors
 from linear_retry.scope import Partition
 
 
@@ -153,7 +154,7 @@ class Owning:
             with self._tenure.use():
                 self._vitals.begin()
                 try:
-                    with self._vitals:
+                    with self._vitals, as_our_errors():
                         yield
                 finally:
                     if self.stop.asked and self.assembly is not None:
@@ -198,12 +199,13 @@ class Owning:
 
     def _close(self) -> None:
         try:
-            with self._tenure.minding_what_is_final(), self._vitals:
+            with self._tenure.minding_what_is_final(), self._vitals, as_our_errors():
                 if self._attempts is not None and not self._tenure.forked:
                     self._attempts.settle()
         finally:
             if self.assembly is not None and not self._tenure.forked:
                 timeout_s = self._plan.close_timeout_s
-                self.assembly.close(commit=self._tenure.commits, timeout_s=timeout_s)
+                with as_our_errors():
+                    self.assembly.close(commit=self._tenure.commits, timeout_s=timeout_s)
             self._vitals.finish()
             self._tenure.closed.set()

@@ -21,6 +21,9 @@ class PlainWay:
     def topic(self) -> str:
         return self._producer.topic
 
+    def partitions(self, timeout_s: float) -> int | None:
+        return self._producer.partitions(timeout_s)
+
     def prepare(self) -> None:
         self._producer.check()
 

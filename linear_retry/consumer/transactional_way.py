@@ -67,6 +67,9 @@ class TransactionalWay:
     def topic(self) -> str:
         return self._producer.topic
 
+    def partitions(self, timeout_s: float) -> int | None:
+        return self._producer.partitions(timeout_s)
+
     def prepare(self) -> None:
         """Get the producer's id, within `start_timeout_s`. A stop ends it early.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
     IsolationLevel,
     KafkaError,
     KafkaException,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
@@ -19,6 +20,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by
 )
 
 from linear_retry.scope import Partition
+
+Rights: TypeAlias = frozenset[str] | None
+"""Operations by Kafka's names, such as `READ`. None: this broker does not say."""
+
+_Read = TypeVar("_Read")
 
 _ANSWER_WITHIN_S = 10.0
 _UNANSWERED = frozenset(
@@ -61,6 +67,15 @@ class Admin:
         answers = self._handle().describe_configs([resource], request_timeout=_ANSWER_WITHIN_S)
         return self._answer(answers[resource], lambda entries: int(entries["retention.ms"].value))
 
+    def ask_rights(self, topics: Sequence[str]) -> dict[str, Future[Rights]]:
+        """What this user may do with each topic that is there. Creates none."""
+        answers = self._handle().describe_topics(
+            TopicCollection(list(topics)),
+            include_authorized_operations=True,
+            request_timeout=_ANSWER_WITHIN_S,
+        )
+        return {topic: self._answer(answers[topic], _rights) for topic in topics}
+
     def ask_brokers(self) -> Future[int]:
         """How many brokers a client finds that knows nothing but the configuration."""
         self._admin = None
@@ -93,7 +108,7 @@ class Admin:
             self._admin = self._make(self._config)
         return self._admin
 
-    def _answer(self, answer: Future[Any], read: Callable[[Any], int]) -> Future[int]:
+    def _answer(self, answer: Future[Any], read: Callable[[Any], _Read]) -> Future[_Read]:
         answer.add_done_callback(self._note)
         return _then(answer, read)
 
@@ -103,9 +118,14 @@ class Admin:
             self._unanswered = True
 
 
-def _then(answer: Future[Any], read: Callable[[Any], int]) -> Future[int]:
-    """The answer as a number. An error in the answer, or in reading it, is the Future's."""
-    number: Future[int] = Future()
+def _rights(described: Any) -> Rights:
+    operations = described.authorized_operations
+    return None if operations is None else frozenset(one.name for one in operations)
+
+
+def _then(answer: Future[Any], read: Callable[[Any], _Read]) -> Future[_Read]:
+    """What is read in the answer. An error in the answer, or in reading it, is the Future's."""
+    number: Future[_Read] = Future()
 
     def pass_on(done: Future[Any]) -> None:
         error = done.exception()

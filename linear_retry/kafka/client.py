@@ -22,6 +22,7 @@ from confluent_kafka import (
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.membership import member_epoch
 from linear_retry.kafka.settings import ConsumerSettings
+from linear_retry.kafka.silence import close_unheard
 from linear_retry.scope import Partition
 
 SHORTEST_POLL_S = 0.001
@@ -283,7 +284,9 @@ class Client:
         The old one is closed first, by a thread of its own: it may never return from that.
         """
         old, self._consumer = self._consumer, self._made()
-        ender = threading.Thread(target=old.close, name="linear_retry renew", daemon=True)
+        ender = threading.Thread(
+            target=close_unheard, args=[old], name="linear_retry renew", daemon=True
+        )
         ender.start()
         ender.join(_LEAVE_WITHIN_S)
         self.subscribe(self._topics)

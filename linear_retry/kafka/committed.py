@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from linear_retry.kafka.silence import close_unheard
 from linear_retry.scope import Partition
 
 _Found: TypeAlias = dict[Partition, int] | None
@@ -81,6 +82,8 @@ class Committed:
     def _drop(self, within_s: float) -> None:
         handle, self._handle = self._handle, None
         if handle is not None:
-            ender = threading.Thread(target=handle.close, name="linear_retry lag", daemon=True)
+            ender = threading.Thread(
+                target=close_unheard, args=[handle], name="linear_retry lag", daemon=True
+            )
             ender.start()
             ender.join(within_s)

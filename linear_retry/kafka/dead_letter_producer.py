@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry.errors import ConfigurationError, FencedError
 
+# Without DESCRIBE a broker refuses to say whether there is one.
+_UNSEEN = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+)
 _TOO_LARGE = frozenset(
     {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.RECORD_LIST_TOO_LARGE}
 )
@@ -42,8 +49,10 @@ class Sending:
         return self.error is not None and self.error.code() in _TOO_LARGE
 
     def report(self, error: KafkaError | None, _: Message | None = None) -> None:
-        self.error = error
-        self.done = True
+        """The first report counts: one that follows a fatal error only says that it was purged."""
+        if not self.done:
+            self.error = error
+            self.done = True
 
 
 class DeadLetterProducer:
@@ -62,35 +71,51 @@ class DeadLetterProducer:
         self._make = producer
         self._producer: Any = None
         self._fatal: KafkaError | None = None
+        self._sending: Sending | None = None
 
     def check(self) -> None:
         """Raises `ConfigurationError` where librdkafka refuses a key. Makes the handle."""
         checked(self._handle)
 
+    def partitions(self, timeout_s: float) -> int | None:
+        """How many the topic has in the cluster that letters go to; None: it is not seen there.
+
+        Creates none. Raises `KafkaException` where no broker answers.
+        """
+        return partitions_of(self._handle(), self.topic, timeout_s)
+
     def send(self, record: Outgoing) -> Sending:
         """Hand one record over. `poll` brings the answer into what is returned."""
-        return produce(self._handle, self.topic, record)
+        self._sending = produce(self._handle, self.topic, record)
+        return self._sending
 
     def poll(self, timeout_s: float) -> None:
         """Wait for answers, at most `timeout_s`. Raises `FencedError`.
 
-        After any other fatal error the next `send` makes a new producer.
+        After any other fatal error the next `send` makes a new producer. confluent_kafka raises
+        what is fatal here, such as the refusal of an id for an idempotent producer.
         """
         if self._producer is None:
             return
-        self._producer.poll(timeout_s)
+        try:
+            self._producer.poll(timeout_s)
+        except KafkaException as error:
+            self._fatal = error.args[0]
         if self._fatal is not None:
             fatal, self._fatal = self._fatal, None
             if fatal.code() == KafkaError._FENCED:
                 raise FencedError(f"the dead-letter producer was fenced: {fatal.str()}")
+            if self._sending is not None:
+                self._sending.report(fatal)
             self.renew()
 
     def renew(self) -> None:
         """Forget the present producer, and what it has not sent, with its stale view of topics."""
         if self._producer is not None:
             self._producer.purge()
-            self._producer.poll(0)
-        self._producer = None
+            with suppress(KafkaException):  # it is fatal, and the producer goes
+                self._producer.poll(0)
+        self._producer = self._sending = None
         # What the old one said on its way out is not about the next one.
         self._fatal = None
 
@@ -113,6 +138,16 @@ def checked(handle: Callable[[], object]) -> None:
             f"librdkafka refuses the dead-letter producer's configuration: {error}; correct "
             "the key it names, in DeadLetters(config=...)"
         ) from error
+
+
+def partitions_of(handle: Any, topic: str, timeout_s: float) -> int | None:
+    """How many partitions a client sees; None: it sees no such topic. Raises `KafkaException`."""
+    described = handle.list_topics(topic, timeout=timeout_s).topics[topic]
+    if described.error is None:
+        return len(described.partitions)
+    if described.error.code() in _UNSEEN:
+        return None
+    raise KafkaException(described.error)
 
 
 def produce(handle: Callable[[], Any], topic: str, record: Outgoing) -> Sending:

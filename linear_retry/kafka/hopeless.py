@@ -1,8 +1,11 @@
-"""Can waiting mend this error of Kafka's?"""
+"""Tells the errors of Kafka's that waiting mends from those that end a consumer."""
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.errors import BrokerError, FencedError
 
@@ -60,8 +63,24 @@ def needs_new_client(error: KafkaError) -> bool:
     return is_fatal and _REFUSED_HEARTBEAT in error.str()
 
 
-def raise_if_hopeless(error: KafkaError) -> None:
-    """Raise what no waiting can mend: a fenced member, a fatal client, a refused right."""
+@contextmanager
+def as_our_errors() -> Iterator[None]:
+    """What librdkafka raises, and nothing else was arranged for, ends it as an error of ours."""
+    try:
+        yield
+    except KafkaException as raised:
+        error: KafkaError = raised.args[0]
+        raise_if_hopeless(error)
+        raise BrokerError(
+            f"{error.name()}: {error.str()}; nothing that is not done is committed; start it anew"
+        ) from raised
+
+
+def raise_if_hopeless(error: KafkaError, *, group: str = "", topic: str | None = None) -> None:
+    """Raise what no waiting can mend: a fenced member, a fatal client, a refused right.
+
+    `group` and `topic` are what the error is about, as far as the caller knows.
+    """
     code = error.code()
     if code in _FENCED or (code == KafkaError._FATAL and _is_taken(error)):
         raise FencedError(
@@ -71,7 +90,17 @@ def raise_if_hopeless(error: KafkaError) -> None:
     if error.fatal() or code == KafkaError._FATAL:
         raise BrokerError(f"{error.name()}: {error.str()}; the client cannot go on: start it anew")
     if code in _REFUSALS:
-        raise BrokerError(f"{error.name()}: {error.str()}; give this user the right, or correct it")
+        remedy = _remedy(code, group, topic)
+        raise BrokerError(f"{error.name()}: {error.str()}; {remedy}")
+
+
+def _remedy(code: int, group: str, topic: str | None) -> str:
+    if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return f"give this user READ on group {group}" if group else "give this user READ on it"
+    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        where = f"topic {topic}" if topic else "the topics that it consumes"
+        return f"give this user READ and DESCRIBE on {where}"
+    return "give this user the right, or correct it"
 
 
 def is_unexplained(error: KafkaError) -> bool:

@@ -112,6 +112,11 @@ def consumer_settings(config: Config) -> ConsumerSettings:
     return settings
 
 
+def servers_of(config: Config) -> str:
+    """The brokers' addresses, as the user has written them."""
+    return str(config.get("bootstrap.servers") or config.get("metadata.broker.list"))
+
+
 def connection(config: Config) -> dict[str, Any]:
     """The keys for brokers and security among these: what any client needs to reach them."""
     return {key: value for key, value in config.items() if key.startswith(_CONNECTION)}

@@ -1,8 +1,17 @@
-"""How is librdkafka kept from writing lines of its own on stderr?"""
+"""Keeps what librdkafka says, and nobody wants to hear, off stderr."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
+
+from confluent_kafka import KafkaException
+
+
+def close_unheard(handle: Any) -> None:
+    """Close a consumer of which nobody wants to know any more: for a thread of its own."""
+    with suppress(KafkaException):
+        handle.close()
 
 
 class _Nobody:

@@ -6,12 +6,19 @@ import ctypes
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from linear_retry.kafka.dead_letter_producer import Outgoing, Sending, checked, produce
+from linear_retry.kafka.dead_letter_producer import (
+    Outgoing,
+    Sending,
+    checked,
+    partitions_of,
+    produce,
+)
 from linear_retry.scope import Partition
 
 
@@ -80,6 +87,10 @@ class TransactionalProducer:
         """Raises `ConfigurationError` where librdkafka refuses a key. Makes the handle."""
         checked(self._handle)
 
+    def partitions(self, timeout_s: float) -> int | None:
+        """As `DeadLetterProducer.partitions`."""
+        return partitions_of(self._handle(), self.topic, timeout_s)
+
     def initialise(self, within_s: float) -> Step:
         """Before the first transaction of each producer: `Completed` makes it `ready`."""
         if self.ready:
@@ -103,9 +114,10 @@ class TransactionalProducer:
         self._handle().produce(topic, value, key, **options)
 
     def poll(self, timeout_s: float) -> None:
-        """Wait for answers, at most `timeout_s`."""
+        """Wait for answers, at most `timeout_s`. What is fatal is said by the next step."""
         if self._producer is not None:
-            self._producer.poll(timeout_s)
+            with suppress(KafkaException):
+                self._producer.poll(timeout_s)
 
     def send_offset(
         self, partition: Partition, next_offset: int, membership: object, within_s: float

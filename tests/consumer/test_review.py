@@ -7,6 +7,9 @@ from typing import TypeVar, get_args
 
 import pytest
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    ClusterMetadata,
+)
 
 from linear_retry import (
     BrokerError,
@@ -352,6 +355,9 @@ class _SilentProducer:
 
     def __init__(self, fake: FakeKafka) -> None:
         self._fake = fake
+
+    def list_topics(self, topic: str, timeout: float) -> ClusterMetadata:
+        return self._fake.metadata(topic)
 
     def produce(self, *_: object, **__: object) -> None:
         """Never heard of again."""

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.consumer.startup import (
+    Brokers,
     RetentionCheck,
     missing_topics,
-    partition_counts,
 )
 from linear_retry.consumer.topic_checks import is_pattern
 from linear_retry.errors import BrokerError, ConfigurationError
@@ -41,7 +41,7 @@ def test_what_exists_is_counted() -> None:
     """Topics that the broker reports with an error do not exist."""
     joined = Joined()
     joined.librdkafka.answers["list_topics"] = _metadata(orders=3, gone=None)
-    assert {"orders": 3} == partition_counts(joined.parts, 30.0, lambda: False)
+    assert {"orders": 3} == Brokers(joined.parts, 30.0, lambda: False).topics()
     assert [("list_topics", 1.0)] == joined.librdkafka.calls
 
 
@@ -58,7 +58,7 @@ def test_brokers_that_come_up_late_are_waited_for() -> None:
         return answer
 
     joined.librdkafka.answers["list_topics"] = list_topics
-    assert {"orders": 1} == partition_counts(joined.parts, 30.0, lambda: False)
+    assert {"orders": 1} == Brokers(joined.parts, 30.0, lambda: False).topics()
     asked = ["list_topics", "poll", "list_topics", "poll", "list_topics"]
     assert asked == joined.librdkafka.names
 
@@ -76,7 +76,7 @@ def test_brokers_that_never_answer_end_the_start() -> None:
     joined = Joined()
     _never(joined)
     with pytest.raises(BrokerError) as caught:
-        partition_counts(joined.parts, 3.0, lambda: False)
+        Brokers(joined.parts, 3.0, lambda: False).topics()
     for part in ("localhost:9092", "within 3 s", "no answer", "check the address"):
         assert part in str(caught.value)
     assert 3 == joined.librdkafka.names.count("list_topics")
@@ -88,7 +88,7 @@ def test_a_stop_ends_the_wait_for_brokers() -> None:
     joined = Joined()
     _never(joined)
     librdkafka = joined.librdkafka
-    assert {} == partition_counts(joined.parts, 30.0, lambda: len(librdkafka.calls) > 3)
+    assert {} == Brokers(joined.parts, 30.0, lambda: len(librdkafka.calls) > 3).topics()
     assert ["list_topics", "poll"] * 2 == librdkafka.names
 
 

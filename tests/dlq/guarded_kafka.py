@@ -77,6 +77,17 @@ class GuardedKafka(RealKafka):
         """From now on `reader` may, and nothing else with it that is not allowed as well."""
         self._rule(kind, name, operation, AclPermissionType.ALLOW)
 
+    def lift(self, kind: ResourceType, name: str, operation: AclOperation) -> None:
+        """What was denied is not any more."""
+        rule = AclBindingFilter(
+            *(kind, name, ResourcePatternType.LITERAL, "User:reader", "*", operation),
+            AclPermissionType.DENY,
+        )
+        admin = AdminClient(self.client_settings())
+        (answer,) = admin.delete_acls([rule]).values()
+        answer.result(20)
+        wait_until(lambda: not admin.describe_acls(rule).result(20), "the rule is gone")
+
     def _rule(
         self, kind: ResourceType, name: str, operation: AclOperation, permission: AclPermissionType
     ) -> None:

@@ -7,8 +7,15 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    AclOperation,
     ConfigEntry,
     ConfigResource,
     ListOffsetsResultInfo,
@@ -75,6 +82,20 @@ class FakeAdmin:
         wanted = list(resources)
         self._fake.note("admin", "describe_configs", tuple(one.name for one in wanted))
         return self._answers(wanted, answer)
+
+    def describe_topics(
+        self, topics: TopicCollection, **_: Any
+    ) -> dict[str, Future[SimpleNamespace]]:
+        def answer(name: str) -> SimpleNamespace:
+            topic = self._fake.topics.get(name)
+            if topic is None:
+                raise _refused(known=False)
+            may = None if topic.rights is None else [AclOperation[one] for one in topic.rights]
+            return SimpleNamespace(partitions=topic.partitions, authorized_operations=may)
+
+        names = list(topics.topic_names)
+        self._fake.note("admin", "describe_topics", tuple(names))
+        return self._answers(names, answer)
 
     def _answers(
         self, questions: Iterable[_Question], answer: Callable[[_Question], Any]

@@ -137,9 +137,10 @@ class FakeProducer:
         return True
 
     def fail(self, error: KafkaError) -> None:
-        """The next poll calls `error_cb`, as after a fatal error."""
-        callback = self.config.get("error_cb")
-        if callback is not None:
+        """The next poll raises what is fatal, as confluent_kafka does; else `error_cb` hears it."""
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            self._answers.append(partial(_raise, KafkaException(error)))
+        elif (callback := self.config.get("error_cb")) is not None:
             self._answers.append(partial(callback, error))
 
     def __len__(self) -> int:
@@ -259,3 +260,7 @@ def _partition_of(outgoing: Outgoing, topic: FakeTopic) -> int:
     if outgoing.partition != _PARTITION_ANY:
         return outgoing.partition
     return zlib.crc32(outgoing.key or b"") % len(topic.partitions)
+
+
+def _raise(error: BaseException) -> None:
+    raise error

@@ -86,9 +86,10 @@ class PartitionLog:
 
 @dataclass(slots=True)
 class FakeTopic:
-    """A topic's partitions and the two settings that somebody asks for."""
+    """A topic's partitions, and what somebody asks about it. `rights`: None: the broker is mum."""
 
     name: str
     partitions: list[PartitionLog]
     max_message_bytes: int = 1_048_588
     retention_ms: int = 604_800_000
+    rights: frozenset[str] | None = None

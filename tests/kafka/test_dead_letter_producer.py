@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,11 @@ class _Librdkafka:
         self.answers: list[tuple[Any, KafkaError | None]] = []
         self.says: list[KafkaError] = []
         self.polls_s: list[float] = []
+        self.raises: BaseException | None = None
+        self.topics: dict[str, SimpleNamespace] = {}
+
+    def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
+        return SimpleNamespace(topics={topic: self.topics[topic]})
 
     def produce(self, *arguments: Any, on_delivery: Any, **named: Any) -> None:
         if self.refuses is not None:
@@ -38,6 +44,9 @@ class _Librdkafka:
         for said in self.says:
             self.config["error_cb"](said)
         self.says.clear()
+        raised, self.raises = self.raises, None
+        if raised is not None:
+            raise raised
         answers, self.answers = self.answers, []
         for report, error in answers:
             report(error, None)
@@ -230,3 +239,46 @@ def test_renewing_what_was_never_made_is_nothing() -> None:
     scene = _Scene()
     scene.producer.renew()
     assert [] == scene.made
+
+
+def test_what_confluent_kafka_raises_in_a_poll_is_an_answer() -> None:
+    """Without the right to write anywhere the idempotent producer's start is refused, which came
+    raw out of `poll`, and ended `run`: the letter in flight is told of it, and no report after."""
+    scene = _Scene()
+    sending = scene.send()
+    refused = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "refused", True)
+    scene.made[0].raises = KafkaException(refused)
+    scene.producer.poll(0.1)
+    assert sending.error is not None
+    assert (True, refused.code()) == (sending.done, sending.error.code())
+    scene.send()
+    assert 2 == len(scene.made)
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (None, 3),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, None),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, None),
+    ],
+)
+def test_the_topic_is_asked_of_who_sends(error: int | None, seen: int | None) -> None:
+    """Its brokers and its rights count, not the consumer's; without DESCRIBE it is not seen."""
+    scene = _Scene()
+    scene.producer.check()
+    refusal = None if error is None else KafkaError(error)
+    found = SimpleNamespace(partitions=[0, 1, 2], error=refusal)
+    scene.made[0].topics = {"dlq": found}
+    assert seen == scene.producer.partitions(1.0)
+
+
+def test_brokers_that_do_not_answer_are_no_missing_topic() -> None:
+    """Whoever asks decides whether to ask again."""
+    scene = _Scene()
+    scene.producer.check()
+    scene.made[0].topics = {
+        "dlq": SimpleNamespace(partitions=[], error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    }
+    with pytest.raises(KafkaException):
+        scene.producer.partitions(1.0)

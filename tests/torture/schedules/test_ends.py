@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from linear_retry import BrokerError, ConfigurationError, FencedError, events
-from linear_retry.consumer import applying, assembly, overruns
+from linear_retry.consumer import applying, overruns
 from linear_retry.consumer.attempts import Attempts
 from linear_retry.consumer.reading import Reading
+from linear_retry.consumer.startup import Brokers
 from linear_retry.decision import Decision, Failure, Stop, Transient, decide
 from tests.consumer.group import OutageError
 from tests.torture.schedules.ends import BrokenError
@@ -67,14 +68,14 @@ def test_another_member_was_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_start_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """The brokers are there, and refuse nothing."""
-    monkeypatch.setattr(assembly, "partition_counts", _raises(BrokerError("?")))
+    monkeypatch.setattr(Brokers, "topics", _raises(BrokerError("?")))
     with pytest.raises(BrokenError, match="UnexplainedBrokerError: a start ended"):
         _play()
 
 
 def test_a_start_that_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers that are down are waited for; to give up at once is no answer to that."""
-    monkeypatch.setattr(assembly, "partition_counts", _raises(BrokerError("?")))
+    monkeypatch.setattr(Brokers, "topics", _raises(BrokerError("?")))
     world = World(Setting())
     world.faults.brokers_down = True
     with pytest.raises(BrokenError, match="UnexplainedBrokerError"):

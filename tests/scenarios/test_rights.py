@@ -1,0 +1,134 @@
+"""What does a consumer do with a broker that forbids?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    AclOperation,
+    ResourceType,
+)
+
+from linear_retry import (
+    BrokerError,
+    ConfigurationError,
+    DeadLetters,
+    Event,
+    LinearConsumer,
+    events,
+)
+from linear_retry.kafka import Message
+from tests.dlq.guarded_kafka import GuardedKafka
+
+pytestmark = pytest.mark.broker
+
+_READ, _WRITE = AclOperation.READ, AclOperation.WRITE
+_TOPIC, _GROUP, _CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.BROKER
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedKafka]:
+    kafka = GuardedKafka(tmp_path_factory.mktemp("guarded") / "kafka")
+    with kafka:
+        for name in ("orders", "orders.dlq", "unread", "hidden"):
+            kafka.create_topic(name)
+        kafka.produce("orders", [(0, b"key", b"value", [])] * 3)
+        for name in ("orders", "orders.dlq"):
+            kafka.allow(_TOPIC, name, _READ)
+        kafka.allow(_TOPIC, "orders.dlq", _WRITE)
+        kafka.deny(_TOPIC, "unread", _READ)
+        kafka.allow(_TOPIC, "unread", AclOperation.DESCRIBE)
+        kafka.deny(_TOPIC, "hidden", AclOperation.DESCRIBE)
+        kafka.deny(_GROUP, "forbidden", AclOperation.ALL)
+        yield kafka
+
+
+def _consumer(
+    kafka: GuardedKafka, source: str = "orders", group: str = "billing", **options: Any
+) -> LinearConsumer:
+    choices: dict[str, Any] = {"strategy": [1], "transient": OSError, "dead_letters": "orders.dlq"}
+    keys = kafka.keys("reader") | {"group.id": group, "session.timeout.ms": 6000}
+    return LinearConsumer(keys, [source], **choices | options)
+
+
+def _ending(consumer: LinearConsumer) -> str:
+    with consumer, pytest.raises((BrokerError, ConfigurationError)) as caught:
+        consumer.run(_refuse)
+    return str(caught.value)
+
+
+def _refuse(_: Message) -> None:
+    raise ValueError("refused")
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_no_right_to_write_letters(guarded: GuardedKafka, transactional: bool) -> None:
+    """With Describe and without Write `run` died of a raw KafkaException a second after its start,
+    though every message succeeded: it ends before it joins, and says what to ask for."""
+    rules = ((_TOPIC, "orders.dlq", _WRITE), (_CLUSTER, "kafka-cluster", AclOperation.ALL))
+    for rule in rules:
+        guarded.deny(*rule)
+    try:
+        letters = DeadLetters("orders.dlq", transactional=transactional)
+        text = _ending(_consumer(guarded, dead_letters=letters))
+    finally:
+        for rule in rules:
+            guarded.lift(*rule)
+    sentence = "this user may not WRITE topic orders.dlq; give it WRITE and DESCRIBE on that topic"
+    assert sentence == text
+
+
+def test_no_right_to_read(guarded: GuardedKafka) -> None:
+    """Said before the group is joined, with the topic's name."""
+    sentence = "this user may not READ topic unread; give it READ and DESCRIBE on that topic"
+    assert sentence == _ending(_consumer(guarded, "unread"))
+
+
+def test_a_topic_that_is_hidden(guarded: GuardedKafka) -> None:
+    """Without Describe nobody can know whether it is missing: both are said."""
+    text = _ending(_consumer(guarded, "hidden"))
+    assert "no such topic: hidden; create it" in text
+    assert "give it DESCRIBE on the topic" in text
+
+
+def test_a_group_that_is_forbidden(guarded: GuardedKafka) -> None:
+    """The group and the right are named."""
+    text = _ending(_consumer(guarded, group="forbidden"))
+    assert "GROUP_AUTHORIZATION_FAILED" in text
+    assert text.endswith("give this user READ on group forbidden")
+
+
+@pytest.mark.parametrize("everywhere", [False, True], ids=["this topic", "every topic"])
+def test_a_right_that_is_taken_away(guarded: GuardedKafka, everywhere: bool) -> None:
+    """The first message's letter cannot be written: it stands still and says so, and goes on when
+    the right is back. Without any right to write the idempotent producer is refused as well."""
+    rules = [(_TOPIC, "orders.dlq", _WRITE)]
+    if everywhere:
+        rules.append((_CLUSTER, "kafka-cluster", AclOperation.ALL))
+    failed: list[events.DeadLetterFailed] = []
+    buried: list[events.DeadLettered] = []
+
+    def hear(event: Event) -> None:
+        match event:
+            case events.Assigned() if event.partitions:
+                for rule in rules:
+                    guarded.deny(*rule)
+            case events.DeadLetterFailed():
+                failed.append(event)
+                if len(failed) == 2:
+                    for rule in rules:
+                        guarded.lift(*rule)
+            case events.DeadLettered():
+                buried.append(event)
+                if len(buried) == 3:
+                    consumer.stop()
+
+    consumer = _consumer(guarded, group=f"taken-{everywhere}", listeners=[hear])
+    with consumer:
+        consumer.run(_refuse)
+    assert [0, 1, 2] == [event.offset for event in buried]
+    assert {0} == {event.offset for event in failed}
+    said = {event.error.split(":")[0] for event in failed}
+    assert said <= {"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}
