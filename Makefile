@@ -8,11 +8,12 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test jars checks tests-that-compute tests-that-wait demo torture soak rules benchmarks clean
+.PHONY: help install check test jars checks tests-without-broker tests-that-compute tests-that-wait demo torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
 	@echo "make demo-spark  a fleet's week of outages, and what Spark makes of it; needs Java 17 too"
+	@echo "make check       ruff, mypy, and the tests that need neither broker nor Spark: 4 minutes"
 	@echo "make test        everything: ruff, mypy, all tests; needs Java 17 or later too"
 	@echo "make torture     try to break the guarantees, for hours; ARGS='--help' says what else"
 	@echo "make soak        the same, and all stays small, for MINUTES=30; Linux, Java 17 or later"
@@ -44,10 +45,13 @@ $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
 jars: install
 	@$(BIN)/python -m tests.kafka_jars >/dev/null
 
-test: checks
+check:
+	$(MAKE) --no-print-directory -j2 checks tests-without-broker
+
+test: checks jars
 	$(MAKE) --no-print-directory -j2 tests-that-wait tests-that-compute
 
-checks: jars
+checks: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -55,6 +59,9 @@ checks: jars
 # Two at once take two thirds of the time: those that wait for brokers and clocks hardly compute, and
 # what they need of a processor comes first.
 COMPUTING := tests/spark tests/torture tests/tuning
+tests-without-broker: install
+	$(BIN)/pytest -q -m "not broker" $(addprefix --ignore=,$(COMPUTING))
+
 tests-that-compute: jars
 	nice -n 10 $(BIN)/pytest -q --durations=15 $(COMPUTING) | sed -u 's/^/compute: /'
 
