@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import warnings
@@ -14,11 +13,12 @@ from linear_retry.consumer.applying import Choices
 from linear_retry.consumer.assembly import Outside, Plan
 from linear_retry.consumer.circuits import is_breaker_error
 from linear_retry.consumer.dead_letters import DeadLetters
+from linear_retry.consumer.handlers import why_not
 from linear_retry.consumer.topic_checks import check_topics, refuse_own_topics
 from linear_retry.dead_letter import resolutions_topic
 from linear_retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
 from linear_retry.delays import Element
-from linear_retry.errors import ConfigurationError, UsageError
+from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal import Journal
 from linear_retry.kafka.journal_settings import check_topic_name
@@ -122,37 +122,6 @@ def is_transient(transient: Transient) -> IsTransient:
     return lambda error: is_breaker_error(error) or bool(predicate(error))
 
 
-def check_handler(handler: object) -> None:
-    """Raises `UsageError` for what would count as done without having run."""
-    for call in _calls(handler):
-        if inspect.iscoroutinefunction(call):
-            raise UsageError(
-                f"handler={handler!r}: a coroutine function would never be awaited; use run_async"
-            )
-
-
-def check_async_handler(handler: object) -> None:
-    """Raises `UsageError` for what cannot be awaited."""
-    _calls(handler)
-
-
-def _calls(handler: object) -> tuple[Any, Any]:
-    """What is called where `handler` is. Raises `UsageError` where that would do nothing."""
-    if not callable(handler):
-        raise UsageError(f"handler={handler!r}: a callable of one message")
-    called = _unwrapped(handler)
-    calls = called, _unwrapped(type(called).__call__)
-    if any(map(inspect.isgeneratorfunction, calls)) or any(map(inspect.isasyncgenfunction, calls)):
-        raise UsageError(f"handler={handler!r}: a generator function would never run")
-    return calls
-
-
-def _unwrapped(call: Any) -> Any:
-    while isinstance(call, functools.partial):
-        call = call.func
-    return inspect.unwrap(call)
-
-
 def as_strategy(strategy: object) -> Strategy:
     """A list is `Strategy(list)`. Raises `ConfigurationError` for what is none."""
     if isinstance(strategy, list | tuple):
@@ -239,15 +208,12 @@ def _check_predicate(predicate: Callable[..., object]) -> None:
             f"transient={predicate!r}: a coroutine function, whose answer would always be yes; "
             "give a plain function"
         )
-    try:
-        inspect.signature(predicate).bind(OSError())
-    except ValueError:  # some builtins do not say what they take
-        return
-    except TypeError as error:
+    refusal = why_not(predicate, 1)
+    if refusal is not None:
         raise ConfigurationError(
-            f"transient={predicate!r}: it cannot be called with an exception ({error}); give a "
+            f"transient={predicate!r}: it cannot be called with an exception ({refusal}); give a "
             "function of one argument"
-        ) from error
+        )
 
 
 def check_listeners(listeners: object) -> tuple[Listener, ...]:

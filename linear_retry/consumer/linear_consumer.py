@@ -13,13 +13,12 @@ from linear_retry.consumer.attempting import Handler
 from linear_retry.consumer.attempts import Attempt
 from linear_retry.consumer.checks import (
     Transient,
-    check_async_handler,
-    check_handler,
     check_listeners,
     plan,
 )
 from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
+from linear_retry.consumer.handlers import check_async_handler, check_handler
 from linear_retry.consumer.health import Health, Vitals
 from linear_retry.consumer.listeners import BoundListener, Listeners, breaker_listener_failed
 from linear_retry.consumer.owning import Owning

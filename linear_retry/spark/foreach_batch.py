@@ -14,10 +14,11 @@ from linear_retry.batches import assembly
 from linear_retry.batches.assembly import CLOSE_TIMEOUT_S
 from linear_retry.batches.attempting import Attempting
 from linear_retry.consumer.assembly import Outside
-from linear_retry.consumer.checks import Transient, check_handler
+from linear_retry.consumer.checks import Transient
 from linear_retry.consumer.circuits import CircuitView
 from linear_retry.consumer.clock import Clock
 from linear_retry.consumer.dead_letters import DeadLetters
+from linear_retry.consumer.handlers import check_handler
 from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.delays import Element
 from linear_retry.errors import UsageError
@@ -144,8 +145,6 @@ class ForeachBatch:
 
 
 def _check_handler(handler: Handler) -> None:
-    if not callable(handler):
-        raise UsageError(f"handler={handler!r}: a callable of a DataFrame and a batch's number")
     if inspect.iscoroutinefunction(handler):
         raise UsageError(f"handler={handler!r}: it would never be awaited; give a plain function")
-    check_handler(handler)
+    check_handler(handler, "a DataFrame and a batch's number")

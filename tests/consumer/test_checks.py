@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import math
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pybreaker
@@ -17,10 +14,9 @@ from linear_retry import (
     LinearConsumer,
     Strategy,
     StrategyError,
-    UsageError,
 )
 from linear_retry.consumer.assembly import Outside, Plan
-from linear_retry.consumer.checks import check_handler, is_transient, plan
+from linear_retry.consumer.checks import is_transient, plan
 
 _LEAST = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 
@@ -46,129 +42,8 @@ def _refusal(topics: Any = ("orders",), **changes: Any) -> str:
     return str(caught.value)
 
 
-# -- handlers -------------------------------------------------------------------------------------
-
-
-def _plain(message: object) -> None: ...
-
-
-async def _coroutine(message: object) -> None: ...
-
-
-def _generator(message: object) -> Iterator[int]:
-    yield 1
-
-
-async def _asynchronous_generator(message: object) -> AsyncIterator[int]:
-    yield 1
-
-
-@functools.wraps(_coroutine)
-def _wrapping_a_coroutine(message: object) -> Any:
-    return _coroutine(message)
-
-
-class _Callable:
-    def __call__(self, message: object) -> None: ...
-
-    def method(self, message: object) -> None: ...
-
-    async def coroutine(self, message: object) -> None: ...
-
-    @classmethod
-    async def of_class(cls, message: object) -> None: ...
-
-    @staticmethod
-    async def of_none(message: object) -> None: ...
-
-
-class _AsynchronousCallable:
-    async def __call__(self, message: object) -> None: ...
-
-
-class _GeneratorCallable:
-    def __call__(self, message: object) -> Iterator[int]:
-        yield 1
-
-
-@pytest.mark.parametrize(
-    "handler",
-    [
-        _plain,
-        lambda message: None,
-        _Callable(),
-        _Callable().method,
-        functools.partial(_plain),
-        functools.partial(functools.partial(_plain)),
-        functools.partial(_Callable()),
-        print,
-        list.append,
-        _Callable,
-        # A lambda says that whoever wrote it has thought of the event loop.
-        lambda message: asyncio.run(_coroutine(message)),
-    ],
-    ids=repr,
-)
-def test_a_handler_is_anything_that_can_be_called(handler: object) -> None:
-    """Functions, methods, partials, objects, lambdas and builtins are all fine."""
-    check_handler(handler)
-
-
-@pytest.mark.parametrize("handler", [None, 7, "charge", object(), ["charge"]], ids=repr)
-def test_what_cannot_be_called_is_no_handler(handler: object) -> None:
-    """Known before the first message, not by it."""
-    with pytest.raises(UsageError, match=r"^handler=.*: a callable of one message"):
-        check_handler(handler)
-
-
-@pytest.mark.parametrize(
-    "handler",
-    [
-        _coroutine,
-        _Callable().coroutine,
-        _Callable.of_class,
-        _Callable.of_none,
-        _AsynchronousCallable(),
-        functools.partial(_coroutine),
-        functools.partial(functools.partial(_coroutine)),
-        functools.partial(_AsynchronousCallable()),
-        # Nothing tells whether it awaits what it wraps: refused, a lambda around it is not.
-        _wrapping_a_coroutine,
-        functools.partial(_wrapping_a_coroutine),
-    ],
-    ids=repr,
-)
-def test_a_coroutine_function_would_never_be_awaited(handler: object) -> None:
-    """Calling it does nothing, and would count as done: every message would be lost."""
-    with pytest.raises(UsageError, match="a coroutine function would never be awaited"):
-        check_handler(handler)
-
-
-@pytest.mark.parametrize(
-    "handler",
-    [
-        _generator,
-        _asynchronous_generator,
-        _GeneratorCallable(),
-        functools.partial(_generator),
-        functools.partial(_GeneratorCallable()),
-    ],
-    ids=repr,
-)
-def test_a_generator_function_would_never_run(handler: object) -> None:
-    """A stray `yield` in a handler loses every message just as silently."""
-    with pytest.raises(UsageError, match="a generator function would never run"):
-        check_handler(handler)
-
-
-def test_run_checks_the_handler_before_anything_else() -> None:
-    """No client is made, and the consumer can still be run with a right one."""
-    consumer = LinearConsumer(
-        _LEAST, ["orders"], strategy=Strategy([1]), transient=OSError, dead_letters="dead"
-    )
-    with pytest.raises(UsageError):
-        consumer.run(_coroutine)
-    consumer.close()
+async def _answering_later(_: BaseException) -> bool:
+    return True
 
 
 # -- transient ------------------------------------------------------------------------------------
@@ -226,7 +101,7 @@ def test_what_says_nothing_about_exceptions_is_refused(transient: Any) -> None:
         ((OSError, SystemExit), "transient: SystemExit ends the consumer and is never waited"),
         (lambda: True, "it cannot be called with an exception (too many positional arguments)"),
         (lambda error, more: True, "(missing a required argument: 'more')"),
-        (_coroutine, "a coroutine function, whose answer would always be yes"),
+        (_answering_later, "a coroutine function, whose answer would always be yes"),
     ],
     ids=repr,
 )

@@ -1,0 +1,71 @@
+"""Checks, before the first message, that a handler can be called and that a call does its work."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from linear_retry.errors import UsageError
+
+_TAKES = "one message"
+
+
+def check_handler(handler: object, takes: str = _TAKES) -> None:
+    """Raises `UsageError` for what would fail at each call, or count as done without having run.
+
+    `takes` says what it is called with, one thing after the other, joined by "and".
+    """
+    for call in _calls(handler, takes):
+        if inspect.iscoroutinefunction(call):
+            raise UsageError(
+                f"handler={handler!r}: a coroutine function would never be awaited; use run_async"
+            )
+
+
+def check_async_handler(handler: object) -> None:
+    """Raises `UsageError` for what would fail at each call, or give nothing to await."""
+    _calls(handler, _TAKES)
+
+
+def _calls(handler: object, takes: str) -> tuple[Any, Any]:
+    """What is called where `handler` is. Raises `UsageError` where that would do nothing."""
+    if not callable(handler):
+        raise UsageError(f"handler={handler!r}: a callable of {takes}")
+    called = _unwrapped(handler)
+    calls = called, _unwrapped(type(called).__call__)
+    if any(map(inspect.isgeneratorfunction, calls)) or any(map(inspect.isasyncgenfunction, calls)):
+        raise UsageError(f"handler={handler!r}: a generator function would never run")
+    _check_arguments(handler, takes)
+    return calls
+
+
+def _check_arguments(handler: Any, takes: str) -> None:
+    """A TypeError at each message is permanent: the whole topic would go to the dead letters."""
+    refusal = why_not(handler, takes.count(" and ") + 1)
+    if refusal is not None:
+        raise UsageError(
+            f"handler={handler!r}: it cannot be called with {takes}, by position ({refusal}); wrap "
+            "it in a lambda or functools.partial"
+        )
+
+
+def why_not(call: Callable[..., object], arguments: int) -> str | None:
+    """Why `call` cannot be called with so many arguments, by position; None where it can."""
+    try:
+        # Not that of what it wraps: a decorator may well add arguments of its own.
+        signature = inspect.signature(call, follow_wrapped=False)
+    except (ValueError, TypeError):  # some builtins do not say what they take
+        return None
+    try:
+        signature.bind(*range(arguments))
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def _unwrapped(call: Any) -> Any:
+    while isinstance(call, functools.partial):
+        call = call.func
+    return inspect.unwrap(call)
