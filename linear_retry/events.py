@@ -212,10 +212,39 @@ class PartitionRevived:
 
 
 @dataclass(frozen=True, slots=True)
-class DataLost:
-    """The broker has removed messages from `offset` to `next_offset - 1` before we read them.
+class PartitionUnreadable:
+    """The broker has what comes next in this partition, and it cannot be read: it stands still.
 
-    `next_offset` is where it goes on, as `auto.offset.reset` says.
+    Such as a batch whose checksum is wrong (`check.crcs`). Nothing is passed over: from `offset`
+    on it is read again at `retry_at` (aware, UTC), until that succeeds (`PartitionReadable`) or an
+    operator steps over the batch (`skip_unreadable`). `tries` is how often it has failed.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    error: str
+    tries: int
+    delay_s: float
+    retry_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReadable:
+    """The partition goes on at `offset`, after it stood still for `stopped_s` seconds."""
+
+    topic: str
+    partition: int
+    offset: int
+    stopped_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DataLost:
+    """Messages from `offset` to `next_offset - 1` are lost: we have not read them.
+
+    The broker has removed them, and `next_offset` is where `auto.offset.reset` says; or they could
+    not be read (`PartitionUnreadable`), and an operator has stepped over them.
     """
 
     topic: str
@@ -303,6 +332,8 @@ Event: TypeAlias = (
     | PassedOver
     | LeakDropped
     | PartitionRevived
+    | PartitionUnreadable
+    | PartitionReadable
     | DataLost
     | HandlerTooSlow
     | CommitFailed

@@ -234,6 +234,8 @@ def _group_line(event: e.Assigned | e.Revoked | e.Lost | e.Stopped) -> tuple[int
 def _trouble_line(
     event: e.LeakDropped
     | e.PartitionRevived
+    | e.PartitionUnreadable
+    | e.PartitionReadable
     | e.DataLost
     | e.HandlerTooSlow
     | e.CommitFailed
@@ -250,11 +252,22 @@ def _trouble_line(
                 logging.WARNING,
                 f"{event.topic}[{event.partition}] begins anew at {at}: {event.reason}",
             )
+        case e.PartitionUnreadable():
+            return logging.ERROR, (
+                f"cannot be read: {_place(event)} ({event.error}), tries so far: {event.tries}; "
+                f"its partition stands still, and is read again in {event.delay_s:g} s, at "
+                f"{event.retry_at.isoformat(timespec='milliseconds')}. Mend the broker's log, or "
+                "step over the batch: consumer.skip_unreadable"
+            )
+        case e.PartitionReadable():
+            return logging.WARNING, (
+                f"{_place(event)}: its partition goes on there, after {event.stopped_s:.3f} s"
+            )
         case e.DataLost():
             return logging.ERROR, (
-                f"data lost: {_place(event)} is not on the broker any more; it goes on at "
-                f"{event.next_offset}. "
-                "Retention removed it before it was read: raise the topic's retention.ms"
+                f"data lost: {_place(event)} was not read; it goes on at {event.next_offset}. "
+                "Retention removed it: raise the topic's retention.ms; or an operator stepped over "
+                "a batch that could not be read"
             )
         case e.HandlerTooSlow():
             return logging.ERROR, (
@@ -297,6 +310,8 @@ _Placed = (
     | e.Skipped
     | e.PassedOver
     | e.LeakDropped
+    | e.PartitionUnreadable
+    | e.PartitionReadable
     | e.DataLost
     | e.HandlerTooSlow
 )

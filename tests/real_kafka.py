@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import struct
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -111,6 +112,21 @@ class RealKafka(KafkaOperations):
         """Killed, and started again with the same data at the same address."""
         self.kill()
         self.start()
+
+    def corrupt(self, topic: str, partition: int, offset: int) -> None:
+        """While it is stopped: one byte of the batch that begins at `offset` changes on disk.
+
+        It is one of the last record's value: the batch's checksum is wrong, and nothing else.
+        """
+        (path,) = (self._directory / "data" / f"{topic}-{partition}").glob("*.log")
+        log = bytearray(path.read_bytes())
+        place, found, length = 0, -1, 0
+        while found != offset:
+            place += length
+            found, length = struct.unpack_from(">qi", log, place)
+            length += struct.calcsize(">qi")
+        log[place + length - 2] ^= 1
+        path.write_bytes(log)
 
     def _end(self) -> None:
         self.kill()

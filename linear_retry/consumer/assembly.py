@@ -42,12 +42,14 @@ from linear_retry.consumer.stop import StopFlag
 from linear_retry.consumer.tally import Tally
 from linear_retry.consumer.topic_checks import is_pattern
 from linear_retry.consumer.transactional_way import TransactionalWay
+from linear_retry.consumer.unreadable_batches import UnreadableBatches
 from linear_retry.dead_letter import resolutions_topic
 from linear_retry.errors import BrokerError
 from linear_retry.events import Event
 from linear_retry.journal import Journal
 from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.admin import Admin
+from linear_retry.kafka.batch_end import BatchEnd
 from linear_retry.kafka.client import Client
 from linear_retry.kafka.committed import Committed
 from linear_retry.kafka.dead_letter_producer import DeadLetterProducer
@@ -111,14 +113,16 @@ class Assembly:
 
         self.parts = parts = _parts(plan, circuits, tell, tally or Tally())
         steering = Steering(parts)
-        gate = Gate(parts, steering)
+        self.requests = Requests()
+        batch_end = BatchEnd(plan.settings.config, plan.outside.consumer)
+        unreadable = UnreadableBatches(parts, steering, self.requests, batch_end)
+        gate = Gate(parts, steering, unreadable)
         rebalance = Rebalance(parts, steering, gate, _own_topics(plan))
         parts.client.tell(rebalance)
         self._admin = Admin(_admin_config(plan), plan.outside.admin)
         self.lag = _lag(plan, parts)
         self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
         self.letters = self._letters(steering) if plan.dead_letters else None
-        self.requests = Requests()
         operating = Operating(parts, self.requests, plan.choices.policy)
         self.commands = Commands(
             parts,
@@ -133,7 +137,7 @@ class Assembly:
         revival = Revival(parts, steering, self._admin)
         renewal = Renewal(parts, gate, rebalance.drop)
         sight = Sight(parts, self._admin, gate.report, renewal.renew, plan.topics)
-        looks = (revival, renewal, sight, self._retention)
+        looks = (unreadable, revival, renewal, sight, self._retention)
         self.loop = Loop(parts, steering, gate, *looks, applying, self.commands, operating, stop)
 
     def start(self) -> None:

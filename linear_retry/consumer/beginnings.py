@@ -50,7 +50,7 @@ class Beginnings:
         missing = offset if offset is not None and offset >= 0 else None
         if parts.offsets.is_old_news(partition, missing):
             return
-        if parts.settings.reset == "error":
+        if parts.settings.reset == "error" and not self._is_garbage(partition, missing):
             raise DataLossError(_no_place_to_begin(partition, missing))
         self._missing[partition] = _Missing(missing, parts.ownership.serial)
         if parts.clock.now_s() >= self._unanswered_at_s + _SHORTEST_PAUSE_S:
@@ -80,6 +80,9 @@ class Beginnings:
         """False: there is no answer."""
         parts = self._parts
         missing = self._missing.pop(partition)
+        if self._is_garbage(partition, missing.offset):
+            self._steering.reassign(partition)
+            return True
         there = parts.client.edge(partition, END if self._begins_at_end else BEGINNING)
         if there is None:
             self._missing[partition] = missing  # the last one now: others may be answered
@@ -89,6 +92,17 @@ class Beginnings:
         self._pause_s = 0.0
         self._begin(partition, missing.offset, there)
         return True
+
+    def _is_garbage(self, partition: Partition, missing_offset: int | None) -> bool:
+        """Whether nobody needs it: it is above what comes next, which the broker has.
+
+        librdkafka 2.16 asks for 8680820740569200761 after a batch whose checksum is wrong.
+        """
+        client, next_offset = self._parts.client, self._parts.offsets.next_offset(partition)
+        if missing_offset is None or next_offset is None or missing_offset <= next_offset:
+            return False
+        first, end = client.edge(partition, BEGINNING), client.edge(partition, END)
+        return first is not None and end is not None and first <= next_offset <= end
 
     @property
     def _begins_at_end(self) -> bool:

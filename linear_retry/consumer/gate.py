@@ -8,9 +8,11 @@ from linear_retry.consumer.complaints import Complaints
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.reading import is_about_client, partition_of
 from linear_retry.consumer.steering import Steering
+from linear_retry.consumer.unreadable_batches import UnreadableBatches
 from linear_retry.errors import BrokerError
 from linear_retry.events import ClientError, CommitFailed, LeakDropped
 from linear_retry.kafka import KafkaError, KafkaException, Message
+from linear_retry.kafka.batch_end import is_unreadable
 from linear_retry.kafka.hopeless import (
     is_retriable_commit,
     is_unexplained,
@@ -29,9 +31,10 @@ class Gate:
     (librdkafka #5591): what belongs to an open circuit is dropped before the handler.
     """
 
-    def __init__(self, parts: Parts, steering: Steering) -> None:
+    def __init__(self, parts: Parts, steering: Steering, unreadable: UnreadableBatches) -> None:
         self._parts = parts
         self._steering = steering
+        self._unreadable = unreadable
         self._beginnings = Beginnings(parts, steering)
         self._complaints = Complaints()
         self._refusals = Complaints()
@@ -51,7 +54,7 @@ class Gate:
         self._beginnings.look()
         # The usual case must cost next to nothing: nothing is open, and nobody here awaits a
         # first message.
-        if not parts.circuits and not any(map(Message.error, arrivals)):
+        if not (parts.circuits or parts.unreadable or any(map(Message.error, arrivals))):
             ownership = parts.ownership
             if ownership.undisturbed or ownership.have_spoken(set(map(partition_of, arrivals))):
                 parts.reading.keep(arrivals)
@@ -63,8 +66,12 @@ class Gate:
                 self.report(error, message.topic())
             elif partition not in parts.ownership:
                 continue  # given up by us: whoever has it reads it
+            elif error is not None and is_unreadable(error):
+                if not parts.ownership.is_stale(partition, serial):
+                    self._unreadable.meet(partition, _offset(message), error)
             elif error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
-                self._beginnings.lost(partition, message.offset())
+                if not parts.unreadable.stops(partition):
+                    self._beginnings.lost(partition, message.offset())
             else:
                 self._place(message, partition, _offset(message), serial)
 
@@ -95,12 +102,14 @@ class Gate:
         if parts.ownership.is_stale(partition, serial):
             return  # sought or begun anew a moment ago: it comes again, in its order
         is_message = message.error() is None
-        if parts.circuits.stops(partition):
+        if self._steering.stops(partition):
             if is_message:
                 parts.client.pause([partition])
                 parts.emit(LeakDropped(*partition, offset=offset))
             return  # its end is no news either: what leaked before it is still to come
         believed = self._is_next(partition, offset) and self._is_anchored(partition)
+        if believed and parts.unreadable:
+            self._unreadable.heard(partition, offset)
         if believed and is_message:
             self._let_in(message, partition, offset)
         elif believed:

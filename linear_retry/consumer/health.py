@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -13,7 +13,7 @@ from linear_retry.consumer.circuits import CircuitView
 from linear_retry.error_text import brief
 from linear_retry.group_view import Why
 from linear_retry.kafka import Message
-from linear_retry.scope import Scope
+from linear_retry.scope import Partition, Scope
 
 _WHY: Mapping[Why | None, str] = {
     "letter": ", and its dead letter cannot be sent",
@@ -31,7 +31,8 @@ class Health:
     its group, and has not been asked to stop. `state`:
 
     - `starting`: not in its group yet, or not any more: it joins;
-    - `consuming`: all is well;
+    - `consuming`: all is well; or but for partitions that cannot be read, one of which `reason`
+      names, with `error` and `until`, when it is read again;
     - `open`: well too, and a circuit waits, since `since`, until `until`, because of `error`: of
       several that of the one that was opened first. While its attempt is made `until` is past.
       The error is known also where its message has gone to another member;
@@ -81,6 +82,8 @@ class Signs:
     circuits: Mapping[Scope, CircuitView]
     errors: Mapping[Scope, str] = field(default_factory=dict)
     """What each circuit was opened for last."""
+    unreadable: Mapping[Partition, events.PartitionUnreadable] = field(default_factory=dict)
+    """Which partitions stand still as what comes next in them cannot be read."""
 
 
 class Vitals:
@@ -96,6 +99,7 @@ class Vitals:
         self.joined = False
         self.end: End | None = None
         self.errors: dict[Scope, str] = {}
+        self.unreadable: Mapping[Partition, events.PartitionUnreadable] = {}
 
     def begin(self) -> None:
         """A use begins: what ended the last one is past."""
@@ -121,6 +125,7 @@ class Vitals:
 
     def hear(self, event: events.Event) -> None:
         """A listener."""
+        self._hear_what_cannot_be_read(event)
         match event:
             case events.Assigned():
                 self.joined = True
@@ -138,6 +143,20 @@ class Vitals:
             case events.Stopped():
                 self.finish()
 
+    def _hear_what_cannot_be_read(self, event: events.Event) -> None:
+        match event:
+            case events.PartitionUnreadable(topic, partition):
+                self.unreadable = {**self.unreadable, (topic, partition): event}
+            case events.PartitionReadable(topic, partition):
+                self._forget([(topic, partition)])
+            case events.Lost(partitions) | events.Revoked(partitions):
+                self._forget(partitions)
+
+    def _forget(self, partitions: Collection[Partition]) -> None:
+        if self.unreadable:
+            kept = [key for key in self.unreadable if key not in partitions]
+            self.unreadable = {key: self.unreadable[key] for key in kept}
+
 
 def judge(signs: Signs) -> Health:
     """The first of these that holds, from what is worst to what is best."""
@@ -153,6 +172,8 @@ def judge(signs: Signs) -> Health:
     if not signs.joined:
         reason = "not in its group: it has not begun, or it joins"
         return Health("starting", True, False, reason, polled_s=polled_s)
+    if signs.unreadable:
+        return _unreadable(signs, next(iter(signs.unreadable.values())), ready=ready)
     reason = "it was asked to stop" if signs.stopping else "it consumes"
     return Health("consuming", True, ready, reason, polled_s=polled_s)
 
@@ -204,6 +225,21 @@ def _open(signs: Signs, scope: Scope, *, ready: bool) -> Health:
         since=view.since,
         until=view.retry_at,
         error=view.error or signs.errors.get(scope),
+        polled_s=signs.polled_s,
+    )
+
+
+def _unreadable(signs: Signs, event: events.PartitionUnreadable, *, ready: bool) -> Health:
+    where = f"{event.topic}[{event.partition}]@{event.offset}"
+    others = len(signs.unreadable) - 1
+    more = f", and {others} other partitions" if others else ""
+    return Health(
+        "consuming",
+        alive=True,
+        ready=ready,
+        reason=f"it consumes, but {where} cannot be read{more}: skip_unreadable steps over it",
+        until=event.retry_at,
+        error=event.error,
         polled_s=signs.polled_s,
     )
 

@@ -22,7 +22,13 @@ from linear_retry.consumer.handlers import check_async_handler, check_handler
 from linear_retry.consumer.health import Health, Vitals
 from linear_retry.consumer.listeners import BoundListener, Listeners, breaker_listener_failed
 from linear_retry.consumer.owning import Owning
-from linear_retry.consumer.requests import GiveUp, Retry, checked_lift, checked_place
+from linear_retry.consumer.requests import (
+    GiveUp,
+    Retry,
+    SkipUnreadable,
+    checked_lift,
+    checked_place,
+)
 from linear_retry.consumer.tally import Counts, Tally
 from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.delays import Element
@@ -41,9 +47,9 @@ class LinearConsumer:
     strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
 
     One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
-    `close`, `retry_now`, `give_up`, `lift_limit`, `circuits`, `breaker`, `health`, `counts` and
-    `lag` are for any thread. A context manager: leaving it closes. `group_id` is its group's name;
-    `journals` are those among its listeners.
+    `close`, `retry_now`, `give_up`, `lift_limit`, `skip_unreadable`, `circuits`, `breaker`,
+    `health`, `counts` and `lag` are for any thread. A context manager: leaving it closes.
+    `group_id` is its group's name; `journals` are those among its listeners.
     """
 
     def __init__(
@@ -248,6 +254,19 @@ class LinearConsumer:
         if self._limit is None:
             raise UsageError("lift_limit: there is no limit; DeadLetters(limit=...) sets one")
         return self._owning.wish(checked_lift(letters, why))
+
+    def skip_unreadable(self, topic: str, partition: int, offset: int) -> Future[bool]:
+        """For an operator: step over the batch at which this partition stands still, for good.
+
+        `offset` is what `PartitionUnreadable` says. Everything in its batch from there on is lost,
+        and said to be (`DataLost`). Where the batch ends is asked of the brokers, which takes a
+        moment.
+
+        True once the partition goes on behind it. False if it does not stand still there (any
+        more), if it can be read after all, and where no broker says within 30 s where it ends.
+        All else is as with `retry_now`.
+        """
+        return self._owning.wish(SkipUnreadable(checked_place(topic, partition, offset)))
 
     @property
     def circuits(self) -> Mapping[Scope, CircuitView]:

@@ -19,10 +19,13 @@ from linear_retry.consumer.sight import Sight
 from linear_retry.consumer.startup import RetentionCheck
 from linear_retry.consumer.steering import Steering
 from linear_retry.consumer.stop import StopFlag
+from linear_retry.consumer.unreadable_batches import UnreadableBatches
 from linear_retry.consumer.work import Work
 from linear_retry.kafka import Message
 from linear_retry.kafka.messages import foreign_group, have_no_headers
 from linear_retry.scope import Partition, Scope
+
+_SEARCHING_S = 0.01
 
 
 class Loop:
@@ -33,6 +36,7 @@ class Loop:
         parts: Parts,
         steering: Steering,
         gate: Gate,
+        unreadable: UnreadableBatches,
         revival: Revival,
         renewal: Renewal,
         sight: Sight,
@@ -45,6 +49,7 @@ class Loop:
         self._parts = parts
         self._steering = steering
         self._gate = gate
+        self._unreadable = unreadable
         self._revival = revival
         self._renewal = renewal
         self._sight = sight
@@ -258,6 +263,7 @@ class Loop:
         # begun anew, it would go to the end of that queue, again and again.
         if parts.reading.dry and not parts.ownership.undisturbed:
             self._revival.look()
+        self._unreadable.look()
         self._renewal.look()
         self._sight.look()
         self._retention.look()
@@ -268,4 +274,6 @@ class Loop:
         now_s = self._parts.clock.now_s()
         if self._parts.circuits.due(now_s):
             return 0.0
+        if self._unreadable.is_searching:
+            return _SEARCHING_S
         return self._parts.circuits.next_retry_at_s() - now_s

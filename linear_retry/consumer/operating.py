@@ -10,7 +10,15 @@ from linear_retry import events
 from linear_retry.consumer.circuits import Circuit, Held
 from linear_retry.consumer.letters import write
 from linear_retry.consumer.parts import Parts
-from linear_retry.consumer.requests import GiveUp, LiftLimit, Request, Requests, Retry, Wish
+from linear_retry.consumer.requests import (
+    GiveUp,
+    LiftLimit,
+    Request,
+    Requests,
+    Retry,
+    SkipUnreadable,
+    Wish,
+)
 from linear_retry.consumer.telling import retried_now
 from linear_retry.decision import GIVEN_UP, Bury, Policy, Stop, Transient, decide
 from linear_retry.scope import Scope
@@ -37,6 +45,8 @@ class Operating:
         now: list[Scope] = []
         to_attempt: set[Scope] = set()
         for request in self._requests.look():
+            if isinstance(request.wish, SkipUnreadable):
+                continue  # about no circuit: `UnreadableBatches` sees to it
             found = self._find(request.wish)
             if found is None:
                 self._requests.tell(request, False)
@@ -89,7 +99,7 @@ class Operating:
                 truth = bool(scopes)
             case LiftLimit():
                 scopes, truth = [scope for scope, held in self._held() if held.at_limit], True
-            case Retry() | GiveUp():
+            case Retry() | GiveUp() | SkipUnreadable():
                 return
             case _:
                 assert_never(request.wish)

@@ -81,6 +81,7 @@ class Owning:
                 end=self._vitals.end,
                 circuits=self._circuits.views,
                 errors=self._vitals.errors,
+                unreadable=self._vitals.unreadable,
             )
         )
 

@@ -12,6 +12,7 @@ from linear_retry.consumer.offsets import Offsets
 from linear_retry.consumer.ownership import Ownership
 from linear_retry.consumer.reading import Reading
 from linear_retry.consumer.tally import Tally
+from linear_retry.consumer.unreadable import Unreadable
 from linear_retry.events import Event
 from linear_retry.kafka.client import Client
 from linear_retry.kafka.settings import ConsumerSettings
@@ -31,3 +32,4 @@ class Parts:
     emit: Callable[[Event], None]
     tally: Tally = field(default_factory=Tally)
     row: LettersInARow = field(default_factory=LettersInARow)
+    unreadable: Unreadable = field(default_factory=Unreadable)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from linear_retry.consumer.clock import Clock
 from linear_retry.kafka import KafkaError, Message
+from linear_retry.kafka.batch_end import is_unreadable
 from linear_retry.scope import Partition
 
 LARGEST_BATCH = 500
@@ -171,7 +172,7 @@ class Reading:
 def is_about_client(message: Message) -> bool:
     """Whether it is an error, and not one of a partition's that comes again when that is sought."""
     error = message.error()
-    return error is not None and error.code() not in _ABOUT_ONE_PARTITION
+    return error is not None and not (error.code() in _ABOUT_ONE_PARTITION or is_unreadable(error))
 
 
 def partition_of(message: Message) -> Partition:

@@ -38,7 +38,14 @@ class LiftLimit:
     why: str
 
 
-Wish: TypeAlias = Retry | GiveUp | LiftLimit
+@dataclass(frozen=True, slots=True)
+class SkipUnreadable:
+    """Step over the batch that cannot be read at this place, though it holds no message."""
+
+    target: Place
+
+
+Wish: TypeAlias = Retry | GiveUp | LiftLimit | SkipUnreadable
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Revival:
         parts = self._parts
         now_s = parts.clock.now_s()
         for partition in parts.ownership.suspiciously_silent(now_s):
-            if partition not in self._asked and not parts.circuits.stops(partition):
+            if partition not in self._asked and not self._steering.stops(partition):
                 epoch = parts.ownership.epoch
                 self._asked[partition] = epoch, self._ends.ask_end(partition)
         answered = [key for key, (_, future) in self._asked.items() if future.done()]
@@ -45,7 +45,7 @@ class Revival:
     def _judge(self, partition: Partition, epoch: int, answer: Future[int]) -> None:
         parts = self._parts
         silent = partition in parts.ownership and parts.ownership.is_silent(partition)
-        if not silent or parts.ownership.epoch != epoch or parts.circuits.stops(partition):
+        if not silent or parts.ownership.epoch != epoch or self._steering.stops(partition):
             return
         if answer.exception() is None and answer.result() > (
             parts.offsets.next_offset(partition) or 0

@@ -16,6 +16,10 @@ class Steering:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
+    def stops(self, partition: Partition) -> bool:
+        """Whether a circuit is open over it, or what comes next in it cannot be read."""
+        return self._parts.circuits.stops(partition) or self._parts.unreadable.stops(partition)
+
     def stop(self, scope: Scope) -> None:
         """Everything in scope stands still, at its first unhandled offset.
 
@@ -35,19 +39,19 @@ class Steering:
         Resume, *then* seek: so librdkafka fetches at once (1 ms); a resume alone, or after the
         seek, takes up to a second.
         """
-        partitions = self._owned(scope.covers)
+        unreadable = self._parts.unreadable
+        partitions = [key for key in self._owned(scope.covers) if not unreadable.stops(key)]
         self._each(self._parts.client.resume, partitions)
         self.seek(partitions)
 
     def settle(self, partitions: Iterable[Partition]) -> None:
-        """Newly assigned: paused or not as the circuits say, each one explicitly.
+        """Newly assigned: paused or not as the state says (`stops`), each one explicitly.
 
         The pause flag survives revoke and re-assignment (confluent-kafka-go #193): what is not
         resumed here may stay paused for ever.
         """
-        stops = self._parts.circuits.stops
-        stopped = [partition for partition in partitions if stops(partition)]
-        going = [partition for partition in partitions if not stops(partition)]
+        stopped = [partition for partition in partitions if self.stops(partition)]
+        going = [partition for partition in partitions if not self.stops(partition)]
         self._each(self._parts.client.pause, stopped)
         self._each(self._parts.client.resume, going)
 
@@ -67,6 +71,8 @@ class Steering:
         the partition begins anew there, or is given up.
         """
         for partition in partitions:
+            if self._parts.unreadable.stops(partition):
+                continue  # librdkafka may refuse; it is assigned anew when its time has come
             if partition not in self._parts.ownership:
                 continue  # given up a moment ago: librdkafka had refused to pause or resume it
             self._parts.ownership.expect(partition, self._parts.clock.now_s())
@@ -137,6 +143,7 @@ class Steering:
         parts.offsets.forget(gone)
         parts.circuits.drop_held(gone)
         parts.reading.drop(gone.__contains__)
+        parts.unreadable.forget(gone)
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -9,11 +9,16 @@ from typing import Any
 from confluent_kafka import KafkaError, TopicPartition
 
 from linear_retry.consumer.circuits import Circuits
+from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.offsets import Offsets
 from linear_retry.consumer.ownership import Ownership
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.reading import Reading
+from linear_retry.consumer.requests import Requests
+from linear_retry.consumer.steering import Steering
+from linear_retry.consumer.unreadable_batches import UnreadableBatches
 from linear_retry.events import Event
+from linear_retry.kafka.batch_end import BatchEnd
 from linear_retry.kafka.client import Client
 from linear_retry.kafka.settings import consumer_settings
 from linear_retry.scope import Partition
@@ -56,6 +61,13 @@ class Joined:
             self.happened.append,
         )
         client.tell(_Told(self.parts.offsets))
+
+    def gate(self, steering: Steering) -> Gate:
+        """The way in, for which nothing searches."""
+        batch_end = BatchEnd({}, self._make)
+        return Gate(
+            self.parts, steering, UnreadableBatches(self.parts, steering, Requests(), batch_end)
+        )
 
     def _make(self, config: Mapping[str, Any]) -> RecordingConsumer:
         self.librdkafka = RecordingConsumer(config)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from linear_retry import events
 from linear_retry.consumer.beginnings import Beginnings
@@ -62,6 +68,21 @@ def test_nobody_says_where_it_begins(protocol: Protocol, reset: str, unanswered:
     assert sorted(set(places)) == sorted(places)
     assert [] == _logical_starts(group)
     assert 3 == len(said(group.members[0], events.DataLost))
+
+
+def test_an_offset_made_of_garbage() -> None:
+    """It is above what comes next, which the broker has: no loss, reading goes on where it was."""
+    joined = Joined({"group.protocol": "consumer"})
+    joined.own(P0, done=5)
+    ends = {OFFSET_BEGINNING: 0, OFFSET_END: 9}
+    joined.librdkafka.answers |= {
+        "assignment": [TopicPartition(*P0)],
+        "offsets_for_times": lambda asked, timeout: [TopicPartition(*P0, ends[asked[0].offset])],
+    }
+    Beginnings(joined.parts, Steering(joined.parts)).lost(P0, 8680820740569200761)
+    assert [] == joined.happened
+    assert 5 == joined.parts.offsets.next_offset(P0)
+    assert ("incremental_assign", [(*P0, 5)]) in joined.librdkafka.calls
 
 
 class _Silent:

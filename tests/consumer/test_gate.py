@@ -16,7 +16,6 @@ from confluent_kafka import (
 )
 
 from linear_retry.consumer.circuits import Held
-from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.steering import Steering
 from linear_retry.errors import DataLossError
 from linear_retry.events import DataLost, LeakDropped
@@ -37,7 +36,7 @@ class _Scene:
     def __init__(self, **config: Any) -> None:
         self.joined = Joined({"group.protocol": "consumer"} | config)
         self.parts = self.joined.parts
-        self.gate = Gate(self.parts, Steering(self.parts))
+        self.gate = self.joined.gate(Steering(self.parts))
         self.joined.librdkafka.answers |= {
             "assignment": [],
             "offsets_for_times": _edges,

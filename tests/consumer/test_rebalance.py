@@ -6,7 +6,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from linear_retry import BrokerError, ConfigurationError, events
-from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.reading import LARGEST_BATCH
 from linear_retry.consumer.rebalance import Rebalance
 from linear_retry.consumer.steering import Steering
@@ -24,7 +23,7 @@ class _Scene:
         self.joined = Joined({"group.protocol": "consumer"})
         self.parts = self.joined.parts
         steering = Steering(self.parts)
-        gate = Gate(self.parts, steering)
+        gate = self.joined.gate(steering)
         self.rebalance = Rebalance(self.parts, steering, gate, frozenset({"orders.dlq"}))
 
 

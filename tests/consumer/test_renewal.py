@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from linear_retry import BrokerError, FencedError, LinearConsumer, Strategy, events
-from linear_retry.consumer.gate import Gate
 from linear_retry.consumer.renewal import Renewal
 from linear_retry.consumer.sight import Sight
 from linear_retry.consumer.steering import Steering
@@ -42,7 +41,7 @@ class _Scene:
     def __init__(self, *, was_member: bool = True) -> None:
         self.joined = Joined({"group.protocol": "consumer"})
         self.parts = self.joined.parts
-        self.gate = Gate(self.parts, Steering(self.parts))
+        self.gate = self.joined.gate(Steering(self.parts))
         self.dropped: list[Sequence[Partition]] = []
         self.renewal = Renewal(self.parts, self.gate, self.dropped.append)
         self.parts.client.subscribe(["orders"])

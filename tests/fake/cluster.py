@@ -18,7 +18,7 @@ from tests.fake.faults import Faults
 from tests.fake.membership import Kind
 from tests.fake.metadata import described
 from tests.fake.producer import FakeProducer
-from tests.fake.topic import FakeTopic, Headers, PartitionLog
+from tests.fake.topic import CorruptBatch, FakeTopic, Headers, PartitionLog
 from tests.fake.transactions import Coordinator
 
 LogEntry = tuple[float, str, str, Any]
@@ -113,6 +113,16 @@ class FakeKafka:
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         self.topics[topic].partitions[partition].delete_before(before)
+
+    def corrupt(self, partition: Partition, first: int, last: int, *, repeats: bool) -> None:
+        """These offsets are one batch, and its checksum is wrong (`check.crcs=true`)."""
+        topic, number = partition
+        batch = CorruptBatch(first, last, repeats)
+        self.topics[topic].partitions[number].corrupt.append(batch)
+
+    def mend(self, partition: Partition) -> None:
+        """A sound replica is the leader now."""
+        self.topics[partition[0]].partitions[partition[1]].corrupt.clear()
 
     def log_of(self, partition: Partition) -> PartitionLog | None:
         topic = self.topics.get(partition[0])

@@ -27,6 +27,9 @@ _OUT_OF_RANGE = (
     "fetch failed due to requested offset not available on the broker: "
     "Broker: Offset out of range (broker 1)"
 )
+_GARBAGE = 8680820740569200760
+_CHECKSUM = "MessageSet failed CRC32C check (original 0xa5843006 != calculated 0x2308749f)"
+_MAGIC = f"Unsupported Message(Set) MagicByte 120 at offset {_GARBAGE}"
 
 
 @dataclass(slots=True)
@@ -46,6 +49,7 @@ class Fetch:
     dead: bool = False
     ready_at_s: float = 0.0
     before_seek: int | None = None
+    garbage: bool = False
 
 
 class Fetching:
@@ -203,10 +207,22 @@ class Fetching:
         stored = fetch.next_offset is None and fetch.start < OFFSET_BEGINNING
         if stored and self._undecided(partition):
             return None  # where to begin is asked for until an open transaction has ended
-        refused = self._settle_start(partition, fetch, log)
+        refused = self._settle_start(partition, fetch, log) or self._unread(partition, fetch, log)
         if refused is not None:
             return refused
         return self._deliver(partition, fetch, log, leaks=leaks)
+
+    def _unread(self, partition: Partition, fetch: Fetch, log: PartitionLog) -> Message | None:
+        """What librdkafka says of a batch whose checksum is wrong, in its order."""
+        if fetch.garbage:
+            fetch.next_offset = _GARBAGE + 1
+            return error_message(partition, KafkaError._NOT_IMPLEMENTED, _MAGIC, _GARBAGE)
+        record = None if fetch.next_offset is None else log.at_or_after(fetch.next_offset)
+        batch = None if record is None else log.corrupt_at(record.offset)
+        if batch is None:
+            return None
+        fetch.garbage = not batch.repeats
+        return error_message(partition, KafkaError._BAD_MSG, _CHECKSUM, batch.first)
 
     def _deliver(
         self, partition: Partition, fetch: Fetch, log: PartitionLog, *, leaks: bool
@@ -266,6 +282,7 @@ class Fetching:
         if fetch.next_offset < log.low:
             self._removed[partition] = fetch.next_offset
         if not log.low <= fetch.next_offset <= log.end:
+            fetch.garbage = False
             return self._reset_to(partition, fetch, log, fetch.next_offset, _OUT_OF_RANGE)
         return None
 

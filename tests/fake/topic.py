@@ -19,6 +19,19 @@ class Record:
     timestamp_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class CorruptBatch:
+    """A batch with a wrong checksum. `repeats`: librdkafka asks for it again and again.
+
+    Otherwise it asks for an offset made of garbage next. Which of both depends on the lengths of
+    the batches (librdkafka 2.16).
+    """
+
+    first: int
+    last: int
+    repeats: bool
+
+
 @dataclass(slots=True)
 class PartitionLog:
     """Records in offset order, as a `read_committed` reader finds them.
@@ -29,6 +42,7 @@ class PartitionLog:
     low: int = 0
     end: int = 0
     records: list[Record] = field(default_factory=list)
+    corrupt: list[CorruptBatch] = field(default_factory=list)
     _offsets: list[int] = field(default_factory=list)
     _pending: dict[int, Record] = field(default_factory=dict)
 
@@ -70,6 +84,10 @@ class PartitionLog:
         index = bisect_left(self._offsets, offset)
         found = self.records[index] if index < len(self.records) else None
         return found if found is not None and found.offset < self.stable_end else None
+
+    def corrupt_at(self, offset: int) -> CorruptBatch | None:
+        """The batch with this offset, where it cannot be read."""
+        return next((one for one in self.corrupt if one.first <= offset <= one.last), None)
 
     def before(self, offset: int) -> Record | None:
         """The last record below `offset`."""

@@ -71,6 +71,8 @@ def _changed(entry: Entry, dice: random.Random) -> Entry:
         events.LimitReached(Scope(), *at, "", 1, 1, 1.0, datetime.now(UTC)),
         events.LimitLifted(dice.choice([None, 1]), ""),
         events.WaitEnded(Scope(), 1.0),
+        events.PartitionUnreadable(*at, "", 1, 5.0, datetime.now(UTC)),
+        events.PartitionReadable(*at, 5.0),
     ]
     return Said(entry.at_s, entry.member, dice.choice(rare))
 

@@ -195,6 +195,7 @@ def looking(consumer: LinearConsumer) -> None:
 
 def operating(consumer: LinearConsumer) -> None:
     assert_type(consumer.retry_now("orders", 3, 1042), Future[bool])
+    assert_type(consumer.skip_unreadable("orders", 3, 1042), Future[bool])
     assert_type(consumer.give_up("orders", partition=3, offset=1042).result(timeout=5), bool)
 
 

@@ -28,13 +28,15 @@ class _Reader:
 
     owned: set[Partition] = field(default_factory=set)
     open: dict[Scope, float] = field(default_factory=dict)
+    unreadable: dict[Partition, float] = field(default_factory=dict)
     begun_s: float | None = None
     _worked_s: float = 0.0
 
     def retry_at_s(self, partition: Partition) -> float | None:
-        """When the last circuit that stops it is due; None where none does."""
-        times = (at_s for scope, at_s in self.open.items() if scope.covers(partition))
-        return max(times, default=None)
+        """When the last circuit that stops it is due, or it is read again; None: neither."""
+        times = [at_s for scope, at_s in self.open.items() if scope.covers(partition)]
+        unread = self.unreadable.get(partition)
+        return max(times if unread is None else [*times, unread], default=None)
 
     def end(self, at_s: float) -> None:
         """The attempt in progress is over."""
@@ -65,7 +67,8 @@ class _Wait:
 class Alive(Guarantee):
     """No partition with lag that no open circuit stops stands still for longer than `within_s`.
 
-    Nor one that a circuit stops, for longer than that after its `retry_at`.
+    Nor one that a circuit stops, for longer than that after its `retry_at`; and as one that cannot
+    be read (`PartitionUnreadable`).
     What there is to read is what the log says was `Appended`; while a partition has no owner, or
     something from outside stands in the way (`Disturbed`), nobody is to blame, and the time that a
     handler takes is the handler's, as is that in which its member could do nothing (`Away`). A
@@ -151,6 +154,8 @@ class Alive(Guarantee):
                 | events.CircuitClosed()
             ):
                 changed = [p for p in reader.owned if event.scope.covers(p)]
+            case events.PartitionUnreadable() | events.PartitionReadable():
+                changed = [(event.topic, event.partition)]
         self._look(said, changed)
         self._apply(said, reader)
         self._wait(said, changed)
@@ -177,6 +182,10 @@ class Alive(Guarantee):
                 reader.open[scope] = said.at_s
             case events.CircuitClosed(scope):
                 reader.open.pop(scope, None)
+            case events.PartitionUnreadable(topic, partition):
+                reader.unreadable[topic, partition] = said.at_s + said.event.delay_s
+            case events.PartitionReadable(topic, partition):
+                reader.unreadable.pop((topic, partition), None)
 
     def _excuse(self, member: str, since_s: float, until_s: float) -> None:
         """It could do nothing in this time. Where its handler is at work, that is in already."""
@@ -191,6 +200,7 @@ class Alive(Guarantee):
         owned = self._readers[member].owned
         for partition in owned & {*partitions}:
             owned.discard(partition)
+            self._readers[member].unreadable.pop(partition, None)
             if self._waits[partition].owner == member:
                 self._waits[partition].owner = None
 

@@ -30,7 +30,7 @@ CHOSEN: Names = {
         *("_epoch", "_max_poll_interval_s", "_session_timeout_s", "_suspended_s", "touch_s"),
     ),
     "applying.Applying": ("_choices",),
-    "operating.Operating": ("_strategy",),
+    "operating.Operating": ("_policy",),
     "letters.Letters": ("_oversized",),
     "patience.Patience": ("_answer_within_s", "read_along", "stopping"),
     "dead_letter_producer.DeadLetterProducer": ("_config", "_make", "topic"),
@@ -81,7 +81,7 @@ TOLD: Names = {
     "assembly.Assembly": ("lag",),
     "circuits.Circuit": ("opened_at", "opened_at_s", "retry_at"),
     "circuits.Held": ("error", "first_failure_ms", "last_failure_ms", "source"),
-    "loop.Loop": ("_gate", "_renewal", "_sight"),
+    "loop.Loop": ("_gate", "_renewal", "_sight", "_unreadable"),
     "parts.Parts": ("tally",),
     "offsets._Position": ("tail",),
     "cluster.FakeKafka": ("log", "topics"),
@@ -116,7 +116,6 @@ ANEW: Names = {
     "fetching.Fetching": ("_turn",),
     "membership.Membership": ("_acted", "_serving_loss", "generation", "lives"),
     "cluster.FakeKafka": ("_idle",),
-    "applying.Applying": ("_in_a_row",),
     "time.NothingEarly": ("_ended",),
 }
 """What each turn sets before it looks, counters of which only changes within a turn count, and what

@@ -1,0 +1,93 @@
+"""Finds where a batch ends that librdkafka cannot read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from linear_retry.scope import Partition
+
+_UNREADABLE = frozenset(
+    {
+        KafkaError._BAD_MSG,
+        KafkaError._BAD_COMPRESSION,
+        KafkaError._NOT_IMPLEMENTED,
+        KafkaError._UNDERFLOW,
+        KafkaError.INVALID_MSG,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+    }
+)
+# Behind the partition's end there is no batch.
+_READABLE = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
+_OF_THE_GROUP = ("group.instance.id", "group.protocol", "group.remote.assignor")
+
+
+def is_unreadable(error: KafkaError) -> bool:
+    """Whether it says of a partition that what comes next in it cannot be read.
+
+    Whatever librdkafka 2.16 does after it is not to be believed: with `check.crcs` it may ask for
+    an offset made of garbage, or for the same batch thousands of times a second.
+    """
+    return error.code() in _UNREADABLE
+
+
+class BatchEnd:
+    """Asks by handles that join no group.
+
+    Nothing tells where the batch ends, so other offsets are tried: where one is inside, the broker
+    answers with the same batch, whose first offset librdkafka's error names.
+    """
+
+    def __init__(self, config: Mapping[str, Any], consumer: Callable[..., Any] = Consumer) -> None:
+        """`config` is that of the consumer whose partition it is."""
+        self._config = {
+            "log_level": 0,
+            **{key: value for key, value in config.items() if key not in _OF_THE_GROUP},
+        }
+        self._make = consumer
+
+    def search(self, partition: Partition, offset: int) -> Generator[None, None, int]:
+        """The first offset after the batch in which `offset` is; `offset` where it can be read.
+
+        Yields while it waits.
+        """
+        batch = yield from self._unreadable_at(partition, offset)
+        if batch is None:
+            return offset
+        inside: int = offset
+        outside: int | None = None
+        while outside is None or outside - inside > 1:
+            at = 2 * inside - offset + 1 if outside is None else (inside + outside) // 2
+            found = yield from self._unreadable_at(partition, at)
+            if found is None or found > batch:
+                outside = at
+            else:
+                inside = at
+        return outside
+
+    def _unreadable_at(
+        self, partition: Partition, offset: int
+    ) -> Generator[None, None, int | None]:
+        """Where the batch begins that cannot be read there; None where something can be.
+
+        By a handle of its own: librdkafka's errors about the last assignment outlive that.
+        """
+        handle = self._make(self._config)
+        try:
+            handle.assign([TopicPartition(*partition, offset)])
+            while True:
+                found: Message | None = handle.poll(0)
+                error = None if found is None else found.error()
+                if found is None or found.topic() != partition[0]:
+                    yield
+                elif error is not None and is_unreadable(error):
+                    return found.offset()
+                elif error is None or error.code() in _READABLE:
+                    return None
+        finally:
+            # Not waited for: with the brokers down it may take its time.
+            name = "linear_retry batch end"
+            threading.Thread(target=handle.close, name=name, daemon=True).start()
