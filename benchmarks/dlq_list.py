@@ -12,6 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from benchmarks.child import apart
 from benchmarks.contestants import Config
+from benchmarks.dlq_replay import replay
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.letters import topic_of_letters
 from benchmarks.scale import Scale
@@ -23,9 +24,14 @@ _LIKE_OURS = {"fetch.queue.backoff.ms": 5, "fetch.wait.max.ms": 20, "enable.auto
 
 
 def run(kafka: RealKafka, scale: Scale) -> Result:
-    """In turn: the bare loop, the command into a pipe as lines, and as JSON."""
-    letters = scale.listed_letters
-    topic, tenth = topic_of_letters(kafka, letters), topic_of_letters(kafka, letters // 10)
+    """In turn: the bare loop, the command into a pipe as lines, and as JSON.
+
+    At the end all letters are replayed, and the command has a record of each to look at.
+    """
+    letters, origin = scale.listed_letters, "listed"
+    kafka.create_topic(origin, PARTITIONS)
+    topic = topic_of_letters(kafka, letters, origin)
+    tenth = topic_of_letters(kafka, letters // 10, origin)
     config = config_of_new_group(kafka, **_LIKE_OURS)
 
     def listed(of: str, *options: str) -> tuple[float, float]:
@@ -39,6 +45,8 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     bare = tuple(bare_s for bare_s, _, _ in rounds)
     lines, objects = tuple(each for _, each, _ in rounds), tuple(each for _, _, each in rounds)
     small = tuple(listed(tenth)[1] for _ in rounds)
+    apart(replay, kafka.bootstrap, topic)
+    replayed = tuple(listed(topic) for _ in rounds)
     return Result(
         (
             _rate("bare consume, key, value and headers touched", letters, bare),
@@ -48,6 +56,10 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
             _ratio("dlq list, --json / bare consume", bare, tuple(took_s for took_s, _ in objects)),
             Figure(f"resident at the most, {letters // 10:,} letters", "MiB", small),
             Figure(f"the same, {letters:,} letters", "MiB", tuple(size for _, size in lines)),
+            _rate("dlq list, lines, all replayed", letters, tuple(took for took, _ in replayed)),
+            Figure(
+                "resident at the most, all replayed", "MiB", tuple(size for _, size in replayed)
+            ),
         ),
         notes=("the time of dlq list is that of the whole command, from its start to its end",),
     )

@@ -142,8 +142,11 @@ class DeadLetterTopic:
         any point, another replay goes on. `progress` is told how many are sent, and of how many.
         Raises `FencedError` where another replay, resolve, reopen or purge has begun since.
         """
-        self.forget()
-        return replay(self._cluster, plan, by=by, why=why, rate=rate, progress=progress)
+        known = self.resolutions()
+        try:
+            return replay(self._cluster, plan, known, by=by, why=why, rate=rate, progress=progress)
+        finally:
+            self.forget()
 
     def resolve(
         self,

@@ -15,12 +15,23 @@ from linear_retry.kafka.whole_topics import Progress, WholeTopics
 def read_resolutions(
     kafka: WholeTopics, topic: str, resolutions: Resolutions, progress: Progress | None = None
 ) -> None:
-    """Take in what is recorded of the letters of `topic`; nothing is where no topic for it is."""
+    """Take in what is recorded of the letters of `topic`, from where `resolutions` was read to.
+
+    Nothing is recorded where there is no topic for it.
+    """
     try:
-        for records in kafka.read(resolutions_topic(topic), progress):
+        starts = _starts(kafka, topic, resolutions) if resolutions.read_to else None
+        for records in kafka.read(resolutions_topic(topic), progress, starts):
             resolutions.learn(records)
     except UnknownTopicError:
-        return
+        resolutions.clear()
+
+
+def _starts(kafka: WholeTopics, topic: str, resolutions: Resolutions) -> dict[int, int]:
+    bounds = kafka.bounds(resolutions_topic(topic))
+    if any(offset > bounds.get(n, (0, 0))[1] for n, offset in resolutions.read_to.items()):
+        resolutions.clear()  # shorter than it was: another topic by now
+    return {number: resolutions.read_to.get(number, 0) for number in bounds}
 
 
 def letters(

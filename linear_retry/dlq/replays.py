@@ -49,6 +49,7 @@ def plan_replay(
 def replay(
     cluster: Cluster,
     plan: Plan,
+    resolutions: Resolutions,
     *,
     by: str,
     why: str,
@@ -58,6 +59,7 @@ def replay(
 ) -> int:
     """Send what is planned and still open, and record it; return how many were sent.
 
+    `resolutions` are those that the plan was made with: only what has been recorded since is read.
     Whoever else records, or begins to, is fenced: the newest has its way. Raises `FencedError`,
     `BrokerError`.
     """
@@ -68,16 +70,15 @@ def replay(
     recorder.take_over(cluster.topics)
     # From here on nobody else commits. The order of the next two: see `Standing`.
     bounds = cluster.reading.bounds(plan.topic)
-    with Resolutions() as resolutions:
-        reading.read_resolutions(cluster.reading, plan.topic, resolutions)
-        sent = send(
-            plan,
-            recorder,
-            Standing({number: first for number, (first, _) in bounds.items()}, resolutions),
-            lambda: Resolution(State.REPLAYED, by, _now_ms(), why, plan.replay_id),
-            Pace(rate, largest_batch),
-            progress or _nobody,
-        )
+    reading.read_resolutions(cluster.reading, plan.topic, resolutions)
+    sent = send(
+        plan,
+        recorder,
+        Standing({number: first for number, (first, _) in bounds.items()}, resolutions),
+        lambda: Resolution(State.REPLAYED, by, _now_ms(), why, plan.replay_id),
+        Pace(rate, largest_batch),
+        progress or _nobody,
+    )
     recorder.settle(cluster.topics)
     return sent
 

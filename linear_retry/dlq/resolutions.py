@@ -66,6 +66,8 @@ class Resolutions:
         self._recent: dict[bytes, bytes | None] = {}
         self._in_memory = in_memory
         self._store: _Store | None = None
+        self.read_to: dict[int, int] = {}
+        """Of each partition the offset after the last record that was taken in."""
         self.garbled: int = 0
         """How many records could not be read: they count as not there."""
 
@@ -73,14 +75,20 @@ class Resolutions:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing is known any more; its file is gone."""
         if self._store is not None:
             self._store.close()
             self._store = None
         self._recent.clear()
+        self.read_to.clear()
 
     def learn(self, records: Iterable[Record]) -> None:
         """Take in records of the resolutions topic; of one key, in their order."""
         for record in records:
+            self.read_to[record.partition] = record.offset + 1
             if record.key is None:
                 self.garbled += 1
                 continue

@@ -31,6 +31,16 @@ from linear_retry.scope import Partition
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 _EXISTS = KafkaError.TOPIC_ALREADY_EXISTS
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    # Kafka compacts closed segments only. By default one is closed after a week or at 1 GiB, and
+    # half of the topic must be new: in practice nothing would ever be compacted. A tombstone stays
+    # for a day, though nobody reads for longer than some minutes.
+    "segment.ms": str(3_600_000),
+    "segment.bytes": str(4 * 2**20),
+    "min.cleanable.dirty.ratio": "0.1",
+    "delete.retention.ms": str(3_600_000),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,7 @@ class Topics:
 
     def create_compacted(self, name: str, partitions: int, replication: int) -> None:
         """Make it, unless somebody else has by now."""
-        new = NewTopic(name, partitions, replication, config={"cleanup.policy": "compact"})
+        new = NewTopic(name, partitions, replication, config=dict(_COMPACTED))
         made = self._handle().create_topics([new], request_timeout=self._patience_s)
         try:
             self._answer(made[name])

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # exported by import only
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from linear_retry.dead_letter import Death, dead_letter, resolutions_topic
+from linear_retry.dead_letter import Death, Record, dead_letter, resolutions_topic
 from linear_retry.dlq import NO_LETTER, Filter, RefusedError, State
+from linear_retry.dlq.reading import read_resolutions
+from linear_retry.dlq.resolutions import Resolutions
 from linear_retry.errors import BrokerError, UnknownTopicError
 from linear_retry.kafka.messages import read
+from linear_retry.kafka.whole_topics import WholeTopics
 from linear_retry.oversized import reference
 from tests.conftest import TopicFactory
 from tests.dlq.scene import FIRST_MS, NewScene, Scene
+from tests.markdown import page
 
 pytestmark = pytest.mark.broker
 
@@ -105,6 +112,12 @@ def test_what_is_recorded(scene: NewScene) -> None:
     assert (3, 1, True, False) == (
         *(fact.partitions, fact.replication, fact.is_compacted, fact.is_deleted),
     )
+    resource = ConfigResource(ConfigResource.Type.TOPIC, resolutions_topic(given.letters))
+    admin = AdminClient(given.config)  # kept until the answer is there
+    settings = admin.describe_configs([resource])[resource].result(20)
+    said = dict(re.findall(r"`([a-z.]+)=([0-9.]+)`", page("docs/replay.md")))
+    assert {"segment.ms", "segment.bytes", "min.cleanable.dirty.ratio"} < said.keys()
+    assert said == {key: settings[key].value for key in said}
 
 
 def test_a_plan_changes_nothing(scene: NewScene) -> None:
@@ -146,6 +159,52 @@ def test_a_plan_that_others_have_overtaken_sends_nothing_twice(scene: NewScene) 
         assert [] == [value for _, value in given.recorded() if value and b"replayed" not in value]
         assert 1 == topic.replay(plan, by="late")
     assert {0: [(1, 1), (2, 1)], 1: [(3, 1)]} == given.arrived()
+
+
+def test_what_was_read_for_the_plan_is_not_read_again(scene: NewScene) -> None:
+    """A replay read the whole record of what is dealt with twice: to plan, and again to send."""
+    given = scene(2)
+    given.bury([given.letter(p, n) for p in range(2) for n in range(20)])
+    given.replay(Filter(origins=((given.source, 0),)))
+    read_from: list[dict[int, int]] = []
+
+    class Counting(WholeTopics):
+        def read(self, topic: str, *more: Any) -> Iterator[list[Record]]:
+            for records in super().read(topic, *more):
+                if topic == resolutions_topic(given.letters):
+                    read_from.append({record.partition: record.offset for record in records})
+                yield records
+
+    kafka = Counting(given.config)
+    with Resolutions() as resolutions:
+        read_resolutions(kafka, given.letters, resolutions)
+        assert 20 == sum(resolutions.has(key) for key in resolutions.resolution_keys())
+        read_from.clear()
+        read_resolutions(kafka, given.letters, resolutions)
+        assert [] == read_from
+        given.replay(Filter(limit=1))
+        read_resolutions(kafka, given.letters, resolutions)
+        assert (1, 21) == (len(read_from), len(list(resolutions.resolution_keys())))
+
+
+def test_a_record_of_resolutions_that_was_made_anew_is_read_anew(scene: NewScene) -> None:
+    """What is there no longer counts no more, and what lies at its place does."""
+    given = scene()
+    given.bury([given.letter(0, n) for n in range(5)])
+    given.replay()
+    name = resolutions_topic(given.letters)
+    with Resolutions() as resolutions:
+        read_resolutions(WholeTopics(given.config), given.letters, resolutions)
+        given.kafka.delete_topic(name)
+        read_resolutions(WholeTopics(given.config), given.letters, resolutions)
+        assert [] == list(resolutions.resolution_keys())
+        given.replay(Filter(limit=2))
+        read_resolutions(WholeTopics(given.config), given.letters, resolutions)
+        assert 2 == len(list(resolutions.resolution_keys()))
+        resolutions.read_to[0] = 99
+        given.replay(Filter(limit=1))
+        read_resolutions(WholeTopics(given.config), given.letters, resolutions)
+        assert 3 == len(list(resolutions.resolution_keys()))
 
 
 def test_what_died_again_is_replayed_again(scene: NewScene) -> None:

@@ -22,17 +22,21 @@ def replay_all(
     """In transactions of few messages; how many were sent."""
     with Resolutions() as resolutions:
         reading.read_resolutions(cluster.reading, topic, resolutions)
-        plan = plan_replay(
+        with plan_replay(
             *(cluster, topic, resolutions, letter_filter),
             to=None,
             keep_timestamp=False,
             for_group=None,
             progress=None,
-        )
-    with plan:
-        come("planned")
-        sent = replay(
-            cluster, plan, by="test", why="", rate=None, progress=None, largest_batch=BATCH
-        )
-        come("replayed")
+        ) as plan:
+            come("planned")
+            sent = replay(
+                *(cluster, plan, resolutions),
+                by="test",
+                why="",
+                rate=None,
+                progress=None,
+                largest_batch=BATCH,
+            )
+            come("replayed")
     return sent
