@@ -1,5 +1,7 @@
 """Consume a Kafka topic in order while the thing behind it is down."""
 
+import typing
+
 from linear_retry.consumer.attempts import Attempt
 from linear_retry.consumer.circuits import CircuitView
 from linear_retry.consumer.dead_letters import DeadLetters
@@ -50,3 +52,15 @@ __all__ = [
     "StrategyError",
     "UsageError",
 ]
+
+if typing.TYPE_CHECKING:
+    __version__: str
+else:
+
+    def __getattr__(name: str) -> str:
+        """`__version__`, of the installed distribution: looked up when it is asked for."""
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib.metadata import version
+
+        return version("linear-retry")

@@ -314,7 +314,7 @@ def test_what_would_never_be_awaited_is_refused(fake: FakeKafka) -> None:
 
     for handler in (charge, functools.partial(charge)):
         with traced.consumer, pytest.raises(UsageError, match="use run_async"):
-            traced.consumer.run(traced.tracing.traced(handler))
+            traced.consumer.run(traced.tracing.traced(handler))  # type: ignore[unused-coroutine]
 
 
 def test_a_task_that_is_cancelled(fake: FakeKafka) -> None:

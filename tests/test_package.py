@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.metadata
 import inspect
 import subprocess
 import sys
@@ -379,3 +380,10 @@ def test_nothing_is_printed() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "print"
     ]
     assert [] == printing
+
+
+def test_the_version_is_that_of_the_installed_distribution() -> None:
+    """`linear_retry.__version__` is what pip shows; another name is missing as in any module."""
+    assert importlib.metadata.version("linear-retry") == linear_retry.__version__
+    with pytest.raises(AttributeError, match="no attribute 'version'"):
+        linear_retry.version  # type: ignore[attr-defined]  # noqa: B018

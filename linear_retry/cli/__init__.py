@@ -23,6 +23,7 @@ from typing import Annotated
 
 import typer
 
+import linear_retry
 from linear_retry.cli import circuits, dlq, simulate, spark, strategy
 from linear_retry.cli.connecting import BOOTSTRAP_NAMES, Connection, checked_address, expanded
 from linear_retry.cli.ending import MEANINGS
@@ -54,9 +55,7 @@ def main() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"linear-retry {version('linear-retry')}")
+        typer.echo(f"linear-retry {linear_retry.__version__}")
         raise typer.Exit
 
 

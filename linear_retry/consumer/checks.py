@@ -7,14 +7,14 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, cast, get_args
 
 from linear_retry.consumer.applying import Choices
 from linear_retry.consumer.assembly import Outside, Plan
 from linear_retry.consumer.circuits import is_breaker_error
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.handlers import why_not
-from linear_retry.consumer.topic_checks import check_topics, refuse_own_topics
+from linear_retry.consumer.topic_checks import TopicNames, check_topics, refuse_own_topics
 from linear_retry.dead_letter import resolutions_topic
 from linear_retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
 from linear_retry.delays import Element
@@ -32,7 +32,7 @@ from linear_retry.scope import ScopeKind
 from linear_retry.strategy import Strategy
 
 Transient: TypeAlias = (
-    type[BaseException] | Iterable[type[BaseException]] | Callable[[BaseException], object]
+    type[BaseException] | Iterable[type[BaseException]] | Callable[[Exception], object]
 )
 
 _ANSWER_MARGIN_S = 10.0
@@ -43,7 +43,7 @@ _WITH_EXCEPTIONS = ("BaseException", "BaseExceptionGroup")
 
 def plan(
     config: Mapping[str, Any],
-    topics: Sequence[str],
+    topics: TopicNames,
     *,
     strategy: Strategy | Sequence[Element],
     transient: Transient,
@@ -63,9 +63,10 @@ def plan(
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
     _check_choice("scope", scope, get_args(ScopeKind))
     check_topics(topics)
-    check_letters(letters, policy, topics)
-    check_journals(journals, letters, topics)
-    _check_control(control, journals, letters, topics)
+    names = tuple(topics)
+    check_letters(letters, policy, names)
+    check_journals(journals, letters, names)
+    _check_control(control, journals, letters, names)
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
     settings = consumer_settings(config)
@@ -75,7 +76,7 @@ def plan(
         settings=settings,
         producer_config=for_letters,
         answer_within_s=answer_within_s(for_letters),
-        topics=tuple(topics),
+        topics=names,
         choices=Choices(
             limited(policy, letters),
             is_transient(transient),
@@ -117,7 +118,8 @@ def is_transient(transient: Transient) -> IsTransient:
         raise ConfigurationError(
             f"transient={transient!r}: exception types, or a predicate on the exception"
         )
-    predicate = transient
+    # What a handler raises is an Exception, and so is each error of its groups.
+    predicate = cast(Callable[[BaseException], object], transient)
     _check_predicate(predicate)
     return lambda error: is_breaker_error(error) or bool(predicate(error))
 

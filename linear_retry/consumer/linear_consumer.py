@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Never, Self, overload
 
 from linear_retry.consumer.assembly import Outside, Plan
 from linear_retry.consumer.async_attempting import AsyncHandler
@@ -30,11 +31,13 @@ from linear_retry.consumer.requests import (
     checked_place,
 )
 from linear_retry.consumer.tally import Counts, Tally
+from linear_retry.consumer.topic_checks import TopicNames
 from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.delays import Element
 from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal import Journal, Speaker
+from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.strategy import Strategy
 
@@ -48,14 +51,15 @@ class LinearConsumer:
 
     One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
     `close`, `retry_now`, `give_up`, `lift_limit`, `skip_unreadable`, `circuits`, `breaker`,
-    `health`, `counts` and `lag` are for any thread. A context manager: leaving it closes.
+    `health`, `counts` and `lag` are for any thread. A context manager, for `with` and `async with`:
+    leaving it closes.
     `group_id` is its group's name; `journals` are those among its listeners.
     """
 
     def __init__(
         self,
         config: Mapping[str, Any],
-        topics: Sequence[str],
+        topics: TopicNames,
         *,
         strategy: Strategy | Sequence[Element],
         transient: Transient,
@@ -116,7 +120,20 @@ class LinearConsumer:
 
     # -- for the owner thread ----------------------------------------------------------------
 
-    def run(self, handler: Handler) -> None:
+    @overload
+    def run(  # type: ignore[overload-overlap]  # a function that only raises is a handler
+        self, handler: Callable[[Message], Never]
+    ) -> None: ...
+
+    @overload  # refused: a type checker says that this is never awaited, and run_async awaits it
+    def run(  # type: ignore[overload-overlap]
+        self, handler: Callable[[Message], Coroutine[Any, Any, Any]]
+    ) -> Coroutine[Any, Any, Never]: ...
+
+    @overload
+    def run(self, handler: Handler) -> None: ...
+
+    def run(self, handler: Handler) -> Any:
         """Hand every message to `handler`, in order: what returns is done, what raises has failed.
 
         Ends on `stop`, or on the first SIGINT or SIGTERM where this is the main thread (the second
@@ -190,6 +207,25 @@ class LinearConsumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._close_after(error)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Waited for beside the loop: `run_async` in another task needs that to come to its end.
+        # Nothing can be awaited in a coroutine that is thrown away.
+        if self._owning.is_here or isinstance(error, GeneratorExit):
+            self._close_after(error)
+        else:
+            await asyncio.to_thread(self._close_after, error)
+
+    def _close_after(self, error: BaseException | None) -> None:
         try:
             self.close()
         except LinearRetryError as last:

@@ -103,6 +103,11 @@ class Owning:
             case "later" | "done":
                 return
 
+    @property
+    def is_here(self) -> bool:
+        """Whether `close` is the present thread's to do, and not waited for."""
+        return self._tenure.here
+
     # -- the three ways ----------------------------------------------------------------------
 
     def run(self, handler: Handler) -> None:

@@ -45,6 +45,11 @@ class Tenure:
         owner = self._owner
         return owner is not None and owner is not threading.current_thread() and owner.is_alive()
 
+    @property
+    def here(self) -> bool:
+        """Whether the present thread owns it; or, in the child of a fork, nobody does."""
+        return self.forked or self._owner is threading.current_thread()
+
     def check_open(self) -> None:
         """Raises `UsageError` after a fork, or `close`."""
         self.check_process()

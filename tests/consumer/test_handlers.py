@@ -184,5 +184,5 @@ def test_run_checks_the_handler_before_anything_else() -> None:
         _LEAST, ["orders"], strategy=Strategy([1]), transient=OSError, dead_letters="dead"
     )
     with pytest.raises(UsageError):
-        consumer.run(_coroutine)
+        consumer.run(_coroutine)  # type: ignore[unused-coroutine]  # what type checkers refuse
     consumer.close()

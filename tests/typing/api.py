@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Mapping
+import urllib.error
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import assert_type
+from typing import Never, assert_type
 
+import httpx
 from confluent_kafka import Message
 
+import linear_retry
 from linear_retry import (
     Attempt,
     CircuitView,
@@ -106,6 +109,43 @@ def consumers() -> None:
     )
 
 
+def _is_down(error: Exception) -> bool:
+    return isinstance(error, OSError)
+
+
+def _is_any(error: BaseException) -> object:
+    return error
+
+
+def more_consumers(names: Sequence[str]) -> None:
+    config = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
+    strategy = Strategy([1])
+    LinearConsumer(config, names, strategy=strategy, transient=_is_down, dead_letters="dead")
+    LinearConsumer(config, [*names], strategy=strategy, transient=_is_any, dead_letters="dead")
+    LinearConsumer(
+        config,
+        "orders",  # type: ignore[arg-type]  # six topics of one letter each
+        strategy=strategy,
+        transient=OSError,
+        dead_letters="dead",
+    )
+
+
+def never(message: Message) -> Never:
+    raise RetryAfter(1)
+
+
+def waits(response: httpx.Response, error: urllib.error.HTTPError) -> list[RetryAfter]:
+    asked = RetryAfter(response.headers["Retry-After"])
+    asked.seconds = "30"
+    assert_type(asked.seconds, float)
+    assert_type(RetryAfter.from_response(response), RetryAfter)
+    return [
+        *(asked, RetryAfter(), RetryAfter(None), RetryAfter(timedelta(seconds=5))),
+        *(RetryAfter(datetime.now()), RetryAfter.from_response(error)),
+    ]
+
+
 def running(consumer: LinearConsumer) -> None:
     with consumer as entered:
         assert_type(entered, LinearConsumer)
@@ -114,6 +154,11 @@ def running(consumer: LinearConsumer) -> None:
     consumer.run(Charging())
     consumer.run(Charging().method)
     consumer.run(lambda message: message.value())
+    consumer.run(never)
+    assert_type(consumer.run(handler), None)
+    consumer.run(awaited)  # type: ignore[unused-coroutine]  # for run_async
+    consumer.run(ChargingLater())  # type: ignore[unused-coroutine]
+    consumer.run(functools.partial(awaited_with_more, url=""))  # type: ignore[unused-coroutine]
     consumer.run(functools.partial(with_more, url="http://localhost"))
     consumer.stop()
     consumer.close()
@@ -147,6 +192,12 @@ async def awaiting(consumer: LinearConsumer) -> None:
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         assert_type(tasks.create_task(consumer.run_async(awaited)), asyncio.Task[None])
     await consumer.run_async(handler)  # type: ignore[arg-type]  # nothing to await
+
+
+async def closing(consumer: LinearConsumer) -> None:
+    async with consumer as entered:
+        assert_type(entered, LinearConsumer)
+    assert_type(linear_retry.__version__, str)
 
 
 def own_loop(consumer: LinearConsumer) -> int:
