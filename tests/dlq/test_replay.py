@@ -161,6 +161,18 @@ def test_a_plan_that_others_have_overtaken_sends_nothing_twice(scene: NewScene) 
     assert {0: [(1, 1), (2, 1)], 1: [(3, 1)]} == given.arrived()
 
 
+def test_what_was_dealt_with_since_the_plan_is_not_sent(scene: NewScene) -> None:
+    """Another replay, or somebody's word, may have come between; what is still open is sent."""
+    given = scene()
+    given.bury([given.letter(0, n) for n in range(4)])
+    with given.topic as topic, topic.plan_replay() as plan:
+        assert 1 == given.replay(Filter(limit=1))
+        with given.topic as other:
+            assert 1 == other.resolve(Filter(limit=1), by="test")
+        assert 2 == topic.replay(plan, by="late")
+    assert {0: [(0, 1), (2, 1), (3, 1)]} == given.arrived()
+
+
 def test_what_was_read_for_the_plan_is_not_read_again(scene: NewScene) -> None:
     """A replay read the whole record of what is dealt with twice: to plan, and again to send."""
     given = scene(2)
