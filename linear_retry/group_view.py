@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from linear_retry.journal_entry import Entry
+from linear_retry.process import Process
 from linear_retry.scope import Partition, Scope
 
 Why: TypeAlias = Literal["failed", "letter", "limit"]
@@ -50,6 +51,7 @@ class OpenCircuit:
     retry_at_ms: int
     asked_ms: int | None
     last_word_ms: int
+    process: Process | None = None
 
     def state(self, now_ms: int) -> CircuitState:
         """`half-open` from `due_ms` on: the next attempt is under way, or nobody is there to make
@@ -76,6 +78,8 @@ class Member:
       or cut off, and a journal cannot tell which;
     - `stopped`: it has said so; `left_group` is false where its partitions wait for its return.
 
+    `process` is where it runs, if it has said so.
+
     A member to which nothing happens says nothing: `last_word_ms` may be long ago and all well.
     """
 
@@ -89,6 +93,7 @@ class Member:
     left_group: bool | None
     lives: int
     missing: int
+    process: Process | None = None
 
 
 @dataclass(frozen=True, slots=True)

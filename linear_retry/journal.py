@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Event, Stopped
@@ -13,6 +12,7 @@ from linear_retry.journal_entry import DEFAULT_TOPIC, Entry, encode
 from linear_retry.kafka.journal_producer import JournalProducer, Record
 from linear_retry.kafka.journal_settings import check_overlay, check_topic_name, journal_config
 from linear_retry.log import log_journal_losses, log_journal_topic_missing
+from linear_retry.process import Process
 
 _SAY_EVERY_S = 60.0
 _FLUSH_S = 2.0
@@ -24,7 +24,9 @@ class Speaker:
     """The consumer whose events are written, and what it lends for that."""
 
     group: str
-    static_member: str | None
+    instance: str
+    member: str
+    process: Process
     connection: Mapping[str, Any]
     close_timeout_s: float
     now_s: Callable[[], float]
@@ -107,8 +109,7 @@ class _Writing:
         self.producer = JournalProducer(topic, keys, speaker.now_s, speaker.producer)
         self._topic = topic
         self._speaker = speaker
-        self._instance = str(uuid4())
-        self.member = speaker.static_member or self._instance
+        self.member = speaker.member
         self._sequence = 0
         self._said = 0
         self._say_at_s = speaker.now_s()
@@ -135,12 +136,13 @@ class _Writing:
         speaker = self._speaker
         self._sequence += 1
         entry = Entry(
-            instance=self._instance,
+            instance=speaker.instance,
             sequence=self._sequence,
             at_ms=speaker.utc_ms(),
             group=speaker.group,
             member=self.member,
             event=event,
+            process=speaker.process,
         )
         return Record(entry.key, encode(entry), entry.at_ms)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
 
 from linear_retry.events import CloseOutcome, Event
+from linear_retry.process import Process
 from linear_retry.scope import Partition, Scope
 
 VERSION = 1
@@ -26,7 +27,7 @@ class Entry:
 
     `instance` is one consumer's life, `sequence` counts its events from 1: where a number is
     missing, that event was dropped. `member` is the consumer's `group.instance.id`, else its
-    instance. `at_ms` is UTC.
+    instance, and `process` where it runs, if that is known. `at_ms` is UTC.
     """
 
     instance: str
@@ -35,6 +36,7 @@ class Entry:
     group: str
     member: str
     event: Event
+    process: Process | None = None
 
     @property
     def event_id(self) -> str:
@@ -75,6 +77,7 @@ def encode(entry: Entry) -> bytes:
             "at_ms": entry.at_ms,
             "group": entry.group,
             "member": entry.member,
+            **({} if entry.process is None else asdict(entry.process)),
             "event": type(event).__name__,
             **said,
         },
@@ -149,7 +152,17 @@ def _entry(found: _Found) -> Entry:
         _text("group", found.get("group")),
         _text("member", found.get("member")),
         kind(**{name: read(name, found.get(name)) for name, read in _READERS[kind].items()}),
+        _process(found),
     )
+
+
+def _process(found: _Found) -> Process | None:
+    """All of it, or nothing: it says where to look, and spoils no entry."""
+    match found:
+        case {"host": str(host), "pid": int(pid), "client_id": str(client_id)}:
+            return None if isinstance(pid, bool) else Process(host, pid, client_id)
+        case _:
+            return None
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from linear_retry import events as e
 from linear_retry.group_view import Member, MemberState, OpenCircuit, Place, Why
 from linear_retry.journal_entry import Entry
+from linear_retry.process import Process
 from linear_retry.scope import Partition, Scope
 
 Latest: TypeAlias = Mapping[Partition, list[tuple[int, str, str]]]
@@ -79,6 +80,7 @@ class Life:
     instance: str
     first_ms: int
     last_ms: int = -1
+    process: Process | None = None
     stopped: e.Stopped | None = None
     ownerships: dict[Partition, Ownership] = field(default_factory=dict)
     _circuits: dict[Scope, tuple[int, OpenCircuit | None]] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class Life:
             return False
         self.first_ms = min(self.first_ms, entry.at_ms)
         self.last_ms = max(self.last_ms, entry.at_ms)
+        self.process = self.process or entry.process
         match entry.event:
             case e.Assigned(partitions):
                 for partition in partitions:
@@ -131,7 +134,8 @@ class Life:
             held = circuit.held
             place = ("", -1) if held is None else (held.topic, held.partition)
             is_held = place in here and self.ownerships[place].gone < number
-            yield circuit if is_held else replace(circuit, held=None)
+            held = held if is_held else None
+            yield replace(circuit, held=held, process=self.process)
 
     def member_view(self, taken: dict[Partition, str], lives: int, *, is_open: bool) -> Member:
         own = [partition for partition, one in self.ownerships.items() if one.is_there]
@@ -147,6 +151,7 @@ class Life:
             None if self.stopped is None else self.stopped.left_group,
             lives,
             self.missing,
+            self.process,
         )
 
     def _state(

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from linear_retry import events as e
 from linear_retry.header_text import guarded, one_line
+from linear_retry.process import Process
 from linear_retry.scope import Partition, Scope
 
 logger = logging.getLogger("linear_retry")
@@ -28,6 +29,13 @@ def log(event: e.Event) -> None:
     level, text = line(event)
     fields = {one.name: getattr(event, one.name) for one in dataclasses.fields(event)}
     _write(level, text, type(event).__name__, **fields)
+
+
+def log_start(group: str, member: str, process: Process) -> None:
+    """It joins its group: whoever reads of the member elsewhere finds its process here."""
+    text = f"started: member {member} of group {group} on {process}"
+    fields = dataclasses.asdict(process)
+    _write(logging.INFO, text, "Started", group=group, member=member, **fields)
 
 
 def log_listener_failure(listener: object) -> None:

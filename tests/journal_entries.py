@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from linear_retry.journal_entry import Entry
+from linear_retry.process import Process
 from linear_retry.scope import Scope
 
 st.register_type_strategy(
@@ -32,4 +33,6 @@ def entries(kind: type[Any]) -> st.SearchStrategy[Entry]:
     """Entries with an event of this kind, whatever it says."""
     uuids = st.uuids().map(str)
     numbers = st.integers(1, 10**18)
-    return st.builds(Entry, uuids, numbers, st.integers(), _TEXTS, _TEXTS, st.from_type(kind))
+    processes = st.none() | st.builds(Process, _TEXTS, st.integers(), _TEXTS)
+    said = _TEXTS, _TEXTS, st.from_type(kind), processes
+    return st.builds(Entry, uuids, numbers, st.integers(), *said)

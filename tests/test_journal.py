@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import socket
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,8 +23,9 @@ from linear_retry import (
     events,
 )
 from linear_retry.consumer.assembly import Outside
-from linear_retry.journal_entry import Entry, read_entry
+from linear_retry.journal_entry import Entry, encode, read_entry
 from linear_retry.kafka import Message
+from linear_retry.process import Process
 from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, consumer_on
 from tests.fake.cluster import FakeKafka
 
@@ -104,6 +109,31 @@ def test_who_says_it(fake: FakeKafka) -> None:
     (group,) = {entry.group for entry in _entries(fake)}
     ((member, instance),) = {(entry.member, entry.instance) for entry in _entries(fake)}
     assert (GROUP, instance) == (group, member)
+
+
+def test_a_member_can_be_traced_to_its_process(
+    fake: FakeKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A UUID in the journal led nobody to a pod: journal, health and log name host, pid and
+    client.id, and the same member."""
+    caplog.set_level(logging.INFO, "linear_retry")
+    consumer = _journaling(fake, **{"client.id": "billing-7"})
+    with consumer:
+        consumer.run(lambda _: consumer.stop())
+    here = Process(socket.gethostname(), os.getpid(), "billing-7")
+    ((member, process),) = {(entry.member, entry.process) for entry in _entries(fake)}
+    assert (consumer.member, here) == (member, process)
+    assert (member, here) == (consumer.health().member, consumer.health().process)
+    started = f"started: member {member} of group {GROUP} on {here}"
+    assert [started] == [text for text in caplog.messages if text.startswith("started")]
+
+
+@pytest.mark.parametrize("said", [{"pid": True}, {"host": None}, {"client_id": 7}, {"pid": "x"}])
+def test_a_process_that_is_garbled_spoils_no_entry(said: dict[str, object]) -> None:
+    """It says where to look, and no more: the entry is read without it."""
+    entry = Entry("i", 1, 1, GROUP, "m", events.Stopped(True), Process("node-3", 4711, "c"))
+    found = read_entry(json.dumps(json.loads(encode(entry)) | said).encode())
+    assert replace(entry, process=None) == found
 
 
 def test_a_static_member_keeps_its_name_over_its_lives(fake: FakeKafka) -> None:

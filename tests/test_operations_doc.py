@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import socket
@@ -87,8 +88,9 @@ def test_a_shell_sees_the_whole_group(broker: EmbeddedKafka) -> None:
             shown.wait_for("circuit open (consumer): orders[0]@0")
             shown.wait_for("the ledger is down")
         listed = CliRunner().invoke(app, list_)
+    assert f", pid {os.getpid()}, client.id rdkafka\t" in listed.stdout
     assert (0, True) == (listed.exit_code, "the ledger is down" in listed.stdout)
-    assert {"open"} == {line.split("\t")[4] for line in listed.stdout.splitlines()[1:]}
+    assert {"open"} == {line.split("\t")[5] for line in listed.stdout.splitlines()[1:]}
 
 
 def test_every_state_of_a_member_is_there() -> None:

@@ -82,6 +82,7 @@ _PURE = {
     "journal_fold",
     "journal_life",
     "oversized",
+    "process",
     "ready_strategies",
     "small_file",
     "schedule",

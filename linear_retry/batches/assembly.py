@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from linear_retry.batches.attempting import Attempting
 from linear_retry.batches.sending import Kafka, Sender, asking
@@ -22,6 +23,7 @@ from linear_retry.consumer.checks import (
 )
 from linear_retry.consumer.circuits import Circuits
 from linear_retry.consumer.dead_letters import DeadLetters
+from linear_retry.consumer.identity import this_process
 from linear_retry.consumer.listeners import BoundListener, Listeners, breaker_listener_failed
 from linear_retry.decision import OnExhausted, OnPermanent
 from linear_retry.delays import Element
@@ -88,9 +90,12 @@ def _sender(letters: DeadLetters, settings: ConsumerSettings, outside: Outside) 
 
 
 def _bind(listeners: Sequence[Listener], settings: ConsumerSettings, outside: Outside) -> None:
+    instance = str(uuid4())
     speaker = Speaker(
         group=settings.group_id,
-        static_member=settings.static_member,
+        instance=instance,
+        member=settings.static_member or instance,
+        process=this_process(settings.config),
         connection=settings.connection,
         close_timeout_s=CLOSE_TIMEOUT_S,
         now_s=outside.clock.now_s,

@@ -129,12 +129,20 @@ def _members(members: Sequence[Member], now_ms: int) -> RenderableType:
     table.add_column("last word", no_wrap=True, justify="right")
     for one in members:
         table.add_row(
-            Text(in_one_line(one.member)),
+            _named(one),
             Text(one.state, _STYLES[one.state]),
             Text(in_one_line(_partitions(one))),
             f"{telling.span(now_ms - one.last_word_ms)} ago",
         )
     return table
+
+
+def _named(member: Member) -> Text:
+    """Its name, and below that its process."""
+    text = Text(in_one_line(member.member))
+    if member.process is not None:
+        text.append(f"\n{in_one_line(str(member.process))}", "dim")
+    return text
 
 
 def _circuits(circuits: Sequence[OpenCircuit], now_ms: int) -> RenderableType:

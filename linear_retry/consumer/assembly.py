@@ -58,6 +58,8 @@ from linear_retry.kafka.journal_settings import journal_config
 from linear_retry.kafka.settings import ConsumerSettings, connection
 from linear_retry.kafka.topic_since import TopicSince
 from linear_retry.kafka.transactional_producer import TransactionalProducer
+from linear_retry.log import log_start
+from linear_retry.process import Process
 
 _LAST_ANSWERS_S = 1.0
 _CONTROL_PATIENCE_S = 5.0
@@ -90,6 +92,14 @@ class Plan:
     start_timeout_s: float
     close_timeout_s: float
     outside: Outside
+    process: Process
+    instance: str = field(default_factory=lambda: str(uuid4()))
+    """One consumer's life."""
+
+    @property
+    def member(self) -> str:
+        """What journal, health and answers call it."""
+        return self.settings.static_member or self.instance
 
 
 class Assembly:
@@ -128,7 +138,7 @@ class Assembly:
             parts,
             self.requests,
             operating,
-            _member(plan),
+            plan.member,
             gives_up=self.letters is not None,
             has_limit=plan.choices.policy.letter_limit is not None,
         )
@@ -155,6 +165,7 @@ class Assembly:
         self._check_rights(brokers, list(ours))
         for journal in plan.journals:
             journal.prepare(counts)
+        log_start(plan.settings.group_id, plan.member, plan.process)
         self._retention.ask(plan.topics)
         parts.client.subscribe(list(plan.topics))
         if self._follower is not None:
@@ -257,12 +268,6 @@ def _own_topics(plan: Plan) -> frozenset[str]:
     letters = {topic, resolutions_topic(topic)} if topic else set()
     control = {plan.control} if plan.control else set()
     return frozenset(letters | control | {journal.topic for journal in plan.journals})
-
-
-def _member(plan: Plan) -> str:
-    """Who answers commands: as the journal calls it, where there is one."""
-    named = [journal.member for journal in plan.journals]
-    return plan.settings.static_member or next(iter(named), str(uuid4()))
 
 
 def _follower(plan: Plan, commands: Commands) -> Follower | None:

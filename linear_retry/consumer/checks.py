@@ -14,6 +14,7 @@ from linear_retry.consumer.assembly import Outside, Plan
 from linear_retry.consumer.circuits import is_breaker_error
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.handlers import why_not
+from linear_retry.consumer.identity import this_process
 from linear_retry.consumer.topic_checks import TopicNames, check_topics, refuse_own_topics
 from linear_retry.dead_letter import resolutions_topic
 from linear_retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
@@ -90,6 +91,7 @@ def plan(
         start_timeout_s=start_timeout_s,
         close_timeout_s=close_timeout_s,
         outside=outside,
+        process=this_process(settings.config),
     )
 
 

@@ -13,6 +13,7 @@ from linear_retry.consumer.circuits import CircuitView
 from linear_retry.error_text import brief
 from linear_retry.group_view import Why
 from linear_retry.kafka import Message
+from linear_retry.process import Process
 from linear_retry.scope import Partition, Scope
 
 _WHY: Mapping[Why | None, str] = {
@@ -42,7 +43,7 @@ class Health:
     - `stopped`: it has ended as it was asked to, at `since`.
 
     `reason` says the same in a sentence. `polled_s` is how long ago the last poll was; None before
-    the first.
+    the first. `member` is the consumer's name, as in the journal, and `process` where it runs.
     """
 
     state: HealthState
@@ -53,6 +54,8 @@ class Health:
     until: datetime | None = None
     error: str | None = None
     polled_s: float | None = None
+    member: str | None = None
+    process: Process | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,15 +45,15 @@ from linear_retry.strategy import Strategy
 class LinearConsumer:
     """Consumes topics in order, at least once, and waits where a message fails for now.
 
-    On a transient error the partitions in scope are paused, the failed message is held, and
-    attempted again at `retry_at`, which the strategy gives for its number of failures. When the
-    strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
+        On a transient error the partitions in scope are paused, the failed message is held, and
+        attempted again at `retry_at`, which the strategy gives for its number of failures. When the
+        strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
 
-    One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
+        One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
     `close`, `retry_now`, `give_up`, `lift_limit`, `skip_unreadable`, `circuits`, `breaker`,
     `health`, `counts` and `lag` are for any thread. A context manager, for `with` and `async with`:
-    leaving it closes.
-    `group_id` is its group's name; `journals` are those among its listeners.
+    leaving it closes. `group_id` is its group's name, `member` its own: `group.instance.id`, else
+    one made for this life; `journals` are those among its listeners.
     """
 
     def __init__(
@@ -110,6 +110,7 @@ class LinearConsumer:
                 listener.bind(wanted.settings.group_id)
         self._circuits = Circuits(wanted.settings.group_id, breaker_listener_failed)
         self.group_id = wanted.settings.group_id
+        self.member = wanted.member
         self.journals = tuple(journals)
         self._tally, vitals = Tally(), Vitals(wanted.outside.clock.utc_ms)
         told = Listeners((self._tally.hear, vitals.hear, *listeners))
@@ -342,7 +343,9 @@ def _speaker(wanted: Plan) -> Speaker:
     settings, outside = wanted.settings, wanted.outside
     return Speaker(
         group=settings.group_id,
-        static_member=settings.static_member,
+        instance=wanted.instance,
+        member=wanted.member,
+        process=wanted.process,
         connection=settings.connection,
         close_timeout_s=wanted.close_timeout_s,
         now_s=outside.clock.now_s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 from linear_retry.consumer.assembly import Assembly, Plan
 from linear_retry.consumer.async_attempting import AsyncHandler
@@ -70,7 +71,7 @@ class Owning:
             parts = self.assembly.parts
             polled_s = max(clock.now_s() - parts.reading.polled_at_s, 0.0)
             joined = joined or parts.client.has_joined_unheard
-        return judge(
+        health = judge(
             Signs(
                 utc_ms=clock.utc_ms(),
                 limit_s=self._plan.settings.max_poll_interval_s,
@@ -84,6 +85,7 @@ class Owning:
                 unreadable=self._vitals.unreadable,
             )
         )
+        return replace(health, member=self._plan.member, process=self._plan.process)
 
     def lag(self, timeout_s: float) -> dict[Partition, int]:
         """Nothing before the start, and after the end."""

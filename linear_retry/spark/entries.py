@@ -104,6 +104,11 @@ def _fields() -> dict[tuple[str, Any], list[str]]:
 
 _FIELDS = _fields()
 _SEQUENCE = f"try_cast(regexp_extract(event_id, '{_EVENT_ID}', 2) AS bigint)"
+_PROCESS = {
+    "host": _get("$.host", "string"),
+    "pid": _get("$.pid", "bigint"),
+    "client_id": _get("$.client_id", "string"),
+}
 _COMMON = (("at_ms", int), ("group", str), ("member", str))
 
 
@@ -168,6 +173,7 @@ def _columns() -> tuple[Column, ...]:
         "at": moment_of_ms(at_ms),
         "group": _get("$.group", "string"),
         "member": _get("$.member", "string"),
+        **{name: f"{when(_is_process(), value)}" for name, value in _PROCESS.items()},
         "event": "event",
         **_event_columns(),
     }
@@ -180,6 +186,12 @@ def _columns() -> tuple[Column, ...]:
         f"{when(is_wrong, garbled)} AS garbled",
         f"{date_of('timestamp')} AS date",
     )
+
+
+def _is_process() -> str:
+    """All of it, or nothing: as `read_entry` has it, it spoils no entry."""
+    texts_there = " AND ".join(_is(_TEXT)(f"$.{name}") for name in ("host", "client_id"))
+    return f"{texts_there} AND {_is(_WHOLE)('$.pid')}"
 
 
 def _event_columns() -> dict[str, str]:

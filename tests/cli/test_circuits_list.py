@@ -56,12 +56,12 @@ def test_a_pipe_gets_one_line_for_each_circuit(kafka: EmbeddedKafka, now_ms: int
     said = _run(kafka, "--group", GROUP)
     assert (0, "") == (said.code, said.err)
     head, first, second = said.rows
-    assert ["group", "member", "scope", "message", "state", "failures"] == head[:6]
-    assert ["since", "retry_at", "last_word", "error"] == head[6:]
-    assert [GROUP, "pod-1", "consumer", "orders[0]@1042", "open", "2"] == first[:6]
-    assert "again" == first[9]
+    assert ["group", "member", "process", "scope", "message", "state", "failures"] == head[:7]
+    assert ["since", "retry_at", "last_word", "error"] == head[7:]
+    assert [GROUP, "pod-1", "-", "consumer", "orders[0]@1042", "open", "2"] == first[:7]
+    assert "again" == first[10]
     long_name = "orders.with.a.long.name.eu-west-1[6]"
-    assert [long_name, f"{long_name}@123456789", "half-open, letter", "-"] == second[2:6]
+    assert [long_name, f"{long_name}@123456789", "half-open, letter", "-"] == second[3:7]
     assert "\x1b" not in said.out
 
 
@@ -72,6 +72,7 @@ def test_json_has_all_of_it(kafka: EmbeddedKafka, now_ms: int) -> None:
         "group": GROUP,
         "member": "pod-1",
         "instance": "pod-1",
+        "process": None,
         "scope": {"topic": None, "partition": None},
         "state": "open",
         "waits_for": "failed",

@@ -14,6 +14,7 @@ from linear_retry.cli.circuits.drawn import table
 from linear_retry.cli.watch_screen import Screen
 from linear_retry.journal_entry import Entry, Unreadable
 from linear_retry.journal_fold import JournalFold
+from linear_retry.process import Process
 from linear_retry.scope import Scope
 from tests.journal_story import GROUP, Life, at, failed, opened, outage
 
@@ -72,7 +73,7 @@ def test_the_picture_tells_how_it_stands() -> None:
         (failed(_P0, 7, 3, _NOW_MS + 86_400_000), "open       in 1d 0h "),
         (
             e.LimitReached(Scope(), *_P0, 7, "bad", 3, 20, 1.0, at(_NOW_MS)),
-            "3 failures, at the limit of letters",
+            "3 failures, held by the limit of dead letters",
         ),
         (e.RetriedNow(Scope(), *_P0, 7, 3, 50.0), "half-open  for 9s "),
     ],
@@ -82,6 +83,15 @@ def test_a_circuit_is_told(said: e.Event, words: str) -> None:
     told = [Life("pod-1").says(_NOW_MS - 9000, e.Assigned((_P0,)))]
     told.append(Entry("pod-1", 2, _NOW_MS - 9000, GROUP, "pod-1", said))
     assert words in "\n".join(_picture(_fold(told), 120))
+
+
+def test_a_member_is_traced_to_its_process() -> None:
+    """A member without `group.instance.id` is a UUID, which no orchestrator knows."""
+    process = Process("node-3", 4711, "billing-7")
+    told = [Entry("u", 1, _NOW_MS, GROUP, "u", e.Assigned((_P0,)), process)]
+    told.append(Entry("u", 2, _NOW_MS, GROUP, "u", opened(_P0, 7, _NOW_MS + 9000), process))
+    lines = _picture(_fold(told), 120)
+    assert 2 == sum("node-3, pid 4711, client.id billing-7" in line for line in lines)
 
 
 def test_a_circuit_that_holds_nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args, get_type_hints
 
@@ -15,6 +15,7 @@ from pyspark.sql import Row, SparkSession
 from linear_retry.dead_letter import Record
 from linear_retry.events import CircuitOpened, CloseOutcome, Event
 from linear_retry.journal_entry import Entry, Unreadable, encode, read_entry
+from linear_retry.process import Process
 from linear_retry.scope import Partition, Scope
 from linear_retry.spark.entries import entries
 from tests.spark.records import Many, frame
@@ -48,7 +49,11 @@ def _events() -> st.SearchStrategy[Event]:
 
 
 _ENTRIES = st.builds(
-    Entry, _TEXT.filter(bool), st.integers(0, 10**18), _WHOLE, _TEXT, _TEXT, _events()
+    Entry,
+    _TEXT.filter(bool),
+    st.integers(0, 10**18),
+    *(_WHOLE, _TEXT, _TEXT, _events()),
+    st.none() | st.builds(Process, _TEXT, _WHOLE, _TEXT),
 )
 _WRONG: st.SearchStrategy[Any] = (
     st.none() | st.booleans() | _TEXT | st.just([]) | st.just({}) | st.just(1.5)
@@ -119,6 +124,8 @@ def _of(entry: Entry) -> dict[str, object]:
         "group": entry.group,
         "member": entry.member,
         "event": type(entry.event).__name__,
+        **dict.fromkeys(("host", "pid", "client_id")),
+        **({} if entry.process is None else asdict(entry.process)),
     }
     for field in fields(entry.event):
         value = getattr(entry.event, field.name)

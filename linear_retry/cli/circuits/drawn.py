@@ -64,12 +64,14 @@ def _what(circuit: OpenCircuit, now_ms: int) -> Text:
 
 def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
     yield in_one_line(circuit.member)
+    if circuit.process is not None:
+        yield in_one_line(str(circuit.process))
     if circuit.failures is not None:
         yield "1 failure" if circuit.failures == 1 else f"{circuit.failures} failures"
     if circuit.why == "letter":
         yield f"letter not sent ({circuit.sends} times)"
     if circuit.why == "limit":
-        yield "at the limit of letters"
+        yield "held by the limit of dead letters"
     if (stopped := _stopped(circuit)) is not None:
         yield f"stops {stopped}"
     yield f"open for {telling.span(now_ms - circuit.since_ms)}"

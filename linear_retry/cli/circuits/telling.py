@@ -10,10 +10,11 @@ from typing import Any
 from linear_retry.cli.printable import in_one_line, moment, one_line
 from linear_retry.group_view import GroupView, Member, OpenCircuit
 from linear_retry.journal_fold import JournalFold
+from linear_retry.process import Process
 from linear_retry.scope import Partition
 
 HEAD = (
-    *("group", "member", "scope", "message", "state", "failures"),
+    *("group", "member", "process", "scope", "message", "state", "failures"),
     *("since", "retry_at", "last_word", "error"),
 )
 
@@ -26,6 +27,7 @@ def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
             (
                 group,
                 circuit.member,
+                process(circuit.process),
                 str(circuit.scope),
                 message(circuit),
                 state(circuit, now_ms),
@@ -37,6 +39,11 @@ def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
             ),
         )
     )
+
+
+def process(found: Process | None) -> str:
+    """Where a member runs, where anybody has said."""
+    return "-" if found is None else str(found)
 
 
 def message(circuit: OpenCircuit) -> str:
@@ -107,6 +114,7 @@ def circuit_json(group: str, circuit: OpenCircuit, now_ms: int) -> dict[str, Any
         "group": group,
         "member": circuit.member,
         "instance": circuit.instance,
+        "process": None if circuit.process is None else asdict(circuit.process),
         "scope": asdict(circuit.scope),
         "state": circuit.state(now_ms),
         "waits_for": circuit.why,
@@ -126,6 +134,7 @@ def member_json(member: Member) -> dict[str, Any]:
     return {
         "member": member.member,
         "instance": member.instance,
+        "process": None if member.process is None else asdict(member.process),
         "state": member.state,
         "since_ms": member.since_ms,
         "last_word_ms": member.last_word_ms,

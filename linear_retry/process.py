@@ -1,0 +1,17 @@
+"""The process that a member of a group runs in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Where a member is found: its machine, its process there, and its librdkafka `client.id`."""
+
+    host: str
+    pid: int
+    client_id: str
+
+    def __str__(self) -> str:
+        return f"{self.host}, pid {self.pid}, client.id {self.client_id}"
