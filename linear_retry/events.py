@@ -299,6 +299,17 @@ class ClientRenewed:
 
 
 @dataclass(frozen=True, slots=True)
+class InstanceIdTaken:
+    """Another member of the group has this `group.instance.id`, or had when it was killed.
+
+    Its session has to end first; that is waited for, `left_s` seconds more at most.
+    """
+
+    instance_id: str
+    left_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionTooShort:
     """The strategy waits longer in total than a source topic keeps its messages."""
 
@@ -339,6 +350,7 @@ Event: TypeAlias = (
     | CommitFailed
     | ClientError
     | ClientRenewed
+    | InstanceIdTaken
     | RetentionTooShort
     | Stopped
 )

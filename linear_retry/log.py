@@ -249,6 +249,7 @@ def _trouble_line(
     | e.CommitFailed
     | e.ClientError
     | e.ClientRenewed
+    | e.InstanceIdTaken
     | e.RetentionTooShort,
 ) -> tuple[int, str]:
     match event:
@@ -289,6 +290,11 @@ def _trouble_line(
             return logging.WARNING, f"librdkafka: {event.code}: {event.text} ({event.count} times)"
         case e.ClientRenewed():
             return logging.WARNING, f"a new client joins the group: {event.reason}"
+        case e.InstanceIdTaken():
+            return logging.WARNING, (
+                f"group.instance.id={event.instance_id}: another member has it, or had it when it "
+                f"was killed; waiting for its session to end, {event.left_s:.0f} s more at most"
+            )
         case e.RetentionTooShort():
             return logging.WARNING, (
                 f"the strategy waits {event.strategy_total_s:g} s in total, and {event.topic} "

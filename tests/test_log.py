@@ -80,6 +80,8 @@ _SAMPLES: dict[str, Any] = {
     "retention_ms": 3_600_000,
     "strategy_total_s": 7200.0,
     "left_group": True,
+    "instance_id": "pod-1",
+    "left_s": 44.5,
 }
 _TYPES: tuple[type[Any], ...] = get_args(Event)
 _LEVELS = {
@@ -107,6 +109,7 @@ _LEVELS = {
     "CommitFailed": logging.WARNING,
     "ClientError": logging.WARNING,
     "ClientRenewed": logging.WARNING,
+    "InstanceIdTaken": logging.WARNING,
     "RetentionTooShort": logging.WARNING,
     "Stopped": logging.INFO,
 }

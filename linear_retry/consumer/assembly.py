@@ -39,6 +39,7 @@ from linear_retry.consumer.startup import (
 )
 from linear_retry.consumer.steering import Steering
 from linear_retry.consumer.stop import StopFlag
+from linear_retry.consumer.taken_name import TakenName
 from linear_retry.consumer.tally import Tally
 from linear_retry.consumer.topic_checks import is_pattern
 from linear_retry.consumer.transactional_way import TransactionalWay
@@ -145,7 +146,9 @@ class Assembly:
         self._follower = _follower(plan, self.commands)
         applying = Applying(parts, plan.choices, steering, self.letters, operating)
         revival = Revival(parts, steering, self._admin)
-        renewal = Renewal(parts, gate, rebalance.drop)
+        renewal = Renewal(
+            parts, gate, rebalance.drop, TakenName(parts, self._admin, plan.start_timeout_s)
+        )
         sight = Sight(parts, self._admin, gate.report, renewal.renew, plan.topics)
         looks = (unreadable, revival, renewal, sight, self._retention)
         self.loop = Loop(parts, steering, gate, *looks, applying, self.commands, operating, stop)

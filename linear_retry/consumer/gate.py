@@ -14,6 +14,7 @@ from linear_retry.events import ClientError, CommitFailed, LeakDropped
 from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.batch_end import is_unreadable
 from linear_retry.kafka.hopeless import (
+    is_name_taken,
     is_retriable_commit,
     is_unexplained,
     needs_new_client,
@@ -183,11 +184,14 @@ class Gate:
 
         With a broker down the same one comes hundreds of times. Or only this client cannot go on:
         then nothing that it has is handled any more. Where it never was a member, another would
-        not become one either.
+        not become one either, unless it is the name that is taken (`TakenName`).
         """
         if needs_new_client(error) and self._parts.client.was_member:
             self.useless = error
             self._steering.disown(self._parts.ownership.partitions, "the client cannot go on")
+            return
+        if is_name_taken(error) and not self._parts.client.was_member:
+            self.useless = error
             return
         raise_if_hopeless(error, group=self._parts.settings.group_id, topic=topic)
         count = self._complaints.hear(error.code(), self._parts.clock.now_s())

@@ -67,6 +67,14 @@ class Admin:
         answers = self._handle().describe_configs([resource], request_timeout=_ANSWER_WITHIN_S)
         return self._answer(answers[resource], lambda entries: int(entries["retention.ms"].value))
 
+    def ask_session_timeout_ms(self, group: str) -> Future[int]:
+        """How long a member of this KIP-848 group may be silent; only the broker knows."""
+        resource = ConfigResource(ConfigResource.Type.GROUP, group)
+        answers = self._handle().describe_configs([resource], request_timeout=_ANSWER_WITHIN_S)
+        return self._answer(
+            answers[resource], lambda entries: int(entries["consumer.session.timeout.ms"].value)
+        )
+
     def ask_rights(self, topics: Sequence[str]) -> dict[str, Future[Rights]]:
         """What this user may do with each topic that is there. Creates none."""
         answers = self._handle().describe_topics(

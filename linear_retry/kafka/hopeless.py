@@ -12,7 +12,8 @@ from linear_retry.errors import BrokerError, FencedError
 _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
 # Told as _FATAL, with the reason in the text only: the older of two in classic groups, the newer
 # one in KIP-848 groups, where a name is its member's until the session has ended.
-_TAKEN = ("fenced", "instance id is still used")
+_STILL_USED = "instance id is still used"
+_TAKEN = ("fenced", _STILL_USED)
 _REFUSED_HEARTBEAT = "ConsumerGroupHeartbeat fatal error: Broker: Invalid request"
 _RETRIABLE_COMMITS = frozenset(
     {
@@ -61,6 +62,14 @@ def needs_new_client(error: KafkaError) -> bool:
     """
     is_fatal = error.fatal() or error.code() == KafkaError._FATAL
     return is_fatal and _REFUSED_HEARTBEAT in error.str()
+
+
+def is_name_taken(error: KafkaError) -> bool:
+    """Whether another member of a KIP-848 group has our `group.instance.id`, or had when it died.
+
+    Until its session is over the broker does not tell the one from the other.
+    """
+    return error.code() == KafkaError._FATAL and _STILL_USED in error.str().lower()
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from linear_retry import BrokerError, FencedError, LinearConsumer, Strategy, eve
 from linear_retry.consumer.renewal import Renewal
 from linear_retry.consumer.sight import Sight
 from linear_retry.consumer.steering import Steering
+from linear_retry.consumer.taken_name import TakenName
+from linear_retry.kafka.admin import Admin
 from linear_retry.kafka.client import Client
 from linear_retry.scope import Partition
 from linear_retry.testing import EmbeddedKafka
@@ -43,7 +45,12 @@ class _Scene:
         self.parts = self.joined.parts
         self.gate = self.joined.gate(Steering(self.parts))
         self.dropped: list[Sequence[Partition]] = []
-        self.renewal = Renewal(self.parts, self.gate, self.dropped.append)
+        self.renewal = Renewal(
+            self.parts,
+            self.gate,
+            self.dropped.append,
+            TakenName(self.parts, Admin({}, lambda _: self.joined.librdkafka), 30.0),
+        )
         self.parts.client.subscribe(["orders"])
         self.parts.client.was_member = was_member
         self.joined.own(*[_P0] * was_member)

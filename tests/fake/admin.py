@@ -70,6 +70,9 @@ class FakeAdmin:
         self, resources: Iterable[ConfigResource], **_: Any
     ) -> dict[ConfigResource, Future[dict[str, ConfigEntry]]]:
         def answer(resource: ConfigResource) -> dict[str, ConfigEntry]:
+            if resource.restype == ConfigResource.Type.GROUP:
+                name = "consumer.session.timeout.ms"
+                return {name: ConfigEntry(name, str(self._fake.session_ms))}
             topic = self._fake.topics.get(resource.name)
             if topic is None:
                 raise _refused(known=False)

@@ -47,6 +47,8 @@ class FakeKafka:
         self.consumers: list[FakeConsumer] = []
         self.producers: list[FakeProducer] = []
         self.transactions = Coordinator(self)
+        self.session_ms = 45_000
+        self.names_taken_until_s: dict[str, float] = {}
         self._groups: dict[str, dict[Partition, int]] = {}
         self._subscriptions: dict[FakeConsumer, tuple[str, ...]] = {}
         self._balanced = balanced
@@ -176,6 +178,10 @@ class FakeKafka:
     def blind(self, consumer: FakeConsumer) -> None:
         """Its handle sees no broker any more, says nothing of it, and never will see one again."""
         consumer.blind = True
+
+    def take_name(self, name: str, for_s: float) -> None:
+        """A member of this `group.instance.id` was killed, and its session lasts so long still."""
+        self.names_taken_until_s[name] = self.clock.now_s() + for_s
 
     def refuse(self, consumer: FakeConsumer) -> None:
         """Out, it forgot to join anew, and never will: fatal, and it is told of both."""

@@ -32,6 +32,10 @@ _FENCED = (
     "Fatal consumer error: Broker: Static consumer fenced by other consumer "
     "with same group.instance.id"
 )
+_TAKEN = (
+    "Fatal error: Broker: The instance ID is still used by another member in the consumer group: "
+    "ConsumerGroupHeartbeat fatal error: Broker: The instance ID is still used by another member"
+)
 _REFUSED = (
     "Fatal error: Broker: Invalid request: ConsumerGroupHeartbeat fatal error: Broker: Invalid "
     "request"
@@ -128,6 +132,11 @@ class FakeConsumer:
         on_lost: Callback | None = None,
     ) -> None:
         self._enter("subscribe", tuple(topics))
+        name = str(self._config.get("group.instance.id"))
+        if self._fake.names_taken_until_s.get(name, 0.0) > self._fake.clock.now_s():
+            self._commits.fatal = KafkaError(KafkaError._FATAL, _TAKEN)
+            self.fail(self._commits.fatal)
+            return
         self.membership.callbacks = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost}
         self._fake.joined(self, topics)
 

@@ -63,15 +63,19 @@ def test_the_older_one_is_busy(scene: SceneFactory) -> None:
 def test_the_newer_one_gives_way(scene: SceneFactory) -> None:
     """In a KIP-848 group the name is its member's while that one lives: the newer one raises.
 
-    It used to say that it only had to be started anew.
+    When its name has been taken for longer than a killed member's session lasts, and not before.
     """
     group = scene(config=KIP_848)
     group.produce(5)
     older = group.join("older", Dependency(), config=_SAME)
     group.wait_for_attempts(1)
-    newer = group.join("newer", Dependency(), config=_SAME, close_timeout_s=3)
+    limits = {"close_timeout_s": 3, "start_timeout_s": 1}
+    newer = group.join("newer", Dependency(), config=_SAME, **limits)
     with pytest.raises(FencedError, match=r"group\.instance\.id"):
         newer.result()
+    (first, second) = group.said(events.InstanceIdTaken, "newer")
+    # The session is 6 s on this broker, and 10 are allowed for its end to be seen.
+    assert (16.0, 6.0) == pytest.approx((first.left_s, second.left_s), abs=1.5)
     group.wait_until_done()
     older.stop()
     assert [] == group.attempts("newer")

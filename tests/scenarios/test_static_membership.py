@@ -8,7 +8,7 @@ from linear_retry import events
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
-from tests.scenarios.protocols import each_protocol
+from tests.scenarios.protocols import KIP_848, each_protocol
 from tests.scenarios.scene import Scene
 
 pytestmark = pytest.mark.broker
@@ -62,6 +62,25 @@ def test_gone_for_good_while_open(protocol: dict[str, str], scene: SceneFactory)
     group.wait_until_done()
     other.stop()
     assert (group.topic, held.partition, held.offset) in group.handled("other")
+    assert [] == group.violations()
+
+
+def test_killed_and_started_again(scene: SceneFactory) -> None:
+    """In a KIP-848 group its name is taken until its former self's session is over. That ended it
+    at once (`FencedError`), and a service flapped for so long; it waits, and says so."""
+    group = scene(2, config=KIP_848)
+    killed = group.spawn("life-1", config=_named("one"))
+    group.wait_for(events.Assigned, member="life-1")
+    killed.kill()
+    again = group.join("life-2", Dependency(), config=_named("one"))
+    taken = group.wait_for(events.InstanceIdTaken, member="life-2")
+    group.wait_for(events.Assigned, member="life-2")
+    for number in range(2):
+        group.produce(5, number)
+    group.wait_until_done()
+    again.stop()
+    assert "one" == taken.instance_id
+    assert [] == group.said(events.ClientRenewed)
     assert [] == group.violations()
 
 

@@ -30,6 +30,7 @@ from tests.torture.schedules.world import World
 
 _OF_NO_ACCOUNT = (
     *(events.LeakDropped, events.RetentionTooShort, events.ClientRenewed, events.Commanded),
+    events.InstanceIdTaken,
 )
 """Nothing is promised of these."""
 

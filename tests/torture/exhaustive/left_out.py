@@ -34,7 +34,10 @@ CHOSEN: Names = {
     "letters.Letters": ("_oversized",),
     "patience.Patience": ("_answer_within_s", "read_along", "stopping"),
     "dead_letter_producer.DeadLetterProducer": ("_config", "_make", "topic"),
-    "cluster.FakeKafka": ("_balanced", "_idle_polls", "_subscriptions", "transactions"),
+    "cluster.FakeKafka": (
+        *("_balanced", "_idle_polls", "_subscriptions", "names_taken_until_s", "session_ms"),
+        "transactions",
+    ),
     "consumer.FakeConsumer": ("_config", "blind", "group", "name", "refused"),
     "commits.Commits": ("_group", "_sees_no_broker"),
     "fetching.Fetching": ("_committed", "_log_of", "_reset", "_tells_eof", "_undecided"),
