@@ -16,6 +16,7 @@ from linear_retry.process import Process
 from linear_retry.scope import Partition, Scope
 
 logger = logging.getLogger("linear_retry")
+librdkafka_logger = logging.getLogger("linear_retry.librdkafka")
 
 FIELD_PREFIX = "linear_retry_"
 """Of the structured fields: no attribute of a `logging.LogRecord` begins so."""
@@ -70,6 +71,20 @@ def log_control_garbled(place: str, reason: str, count: int) -> None:
     _write(logging.WARNING, text, "ControlGarbled", place=place, reason=reason, count=count)
 
 
+def log_librdkafka(level: int, facility: str, client: str, text: str, count: int) -> None:
+    """A line of librdkafka's own, to the logger `linear_retry.librdkafka`."""
+    often = f" ({count} times)" if count > 1 else ""
+    _write(
+        level,
+        f"{facility} [{client}] {text}{often}",
+        "Librdkafka",
+        to=librdkafka_logger,
+        facility=facility,
+        client=client,
+        count=count,
+    )
+
+
 def log_unread_wait(asked: str) -> None:
     """A handler asks for a wait that cannot be read. Once for each consumer."""
     text = (
@@ -80,19 +95,26 @@ def log_unread_wait(asked: str) -> None:
 
 
 def _write(
-    level: int, text: str, event: str, /, *, with_traceback: bool = False, **fields: object
+    level: int,
+    text: str,
+    event: str,
+    /,
+    *,
+    to: logging.Logger = logger,
+    with_traceback: bool = False,
+    **fields: object,
 ) -> None:
     """Write one line, with `event` and `fields` as attributes of the record.
 
     Nothing that a log handler does ends a thread of ours: one that cannot reach its server raises
     just when there is an outage. As with `logging`'s own handlers, stderr says so then.
     """
-    if not logger.isEnabledFor(level):
+    if not to.isEnabledFor(level):
         return
     extra = {f"{FIELD_PREFIX}{name}": _plain(value) for name, value in fields.items()}
     extra[f"{FIELD_PREFIX}event"] = event
     try:
-        logger.log(level, one_line(text), extra=extra, exc_info=with_traceback)
+        to.log(level, one_line(text), extra=extra, exc_info=with_traceback)
     except Exception:  # noqa: BLE001  (handlers and filters are the program's)
         if logging.raiseExceptions and sys.stderr is not None:
             with suppress(Exception):  # a stream of the program's may be behind it, or log again

@@ -22,6 +22,7 @@ from linear_retry.consumer.checks import (
     policy_of,
 )
 from linear_retry.consumer.circuits import Circuits
+from linear_retry.consumer.client_log import with_log
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.identity import this_process
 from linear_retry.consumer.listeners import BoundListener, Listeners, breaker_listener_failed
@@ -58,7 +59,7 @@ def attempting(
     journals = [listener for listener in listeners if isinstance(listener, Journal)]
     check_journals(journals, letters, ())
     choices = Choices(limited(policy, letters), is_transient(transient), "consumer", outside.dice)
-    settings = _settings(config, is_used=letters is not None or bool(journals))
+    settings = _settings(with_log(config), is_used=letters is not None or bool(journals))
     sender = None if letters is None else _sender(letters, settings, outside)
     _bind(listeners, settings, outside)
     return Attempting(

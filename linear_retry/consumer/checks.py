@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, cast, get_args
 from linear_retry.consumer.applying import Choices
 from linear_retry.consumer.assembly import Outside, Plan
 from linear_retry.consumer.circuits import is_breaker_error
+from linear_retry.consumer.client_log import with_log
 from linear_retry.consumer.dead_letters import DeadLetters
 from linear_retry.consumer.handlers import why_not
 from linear_retry.consumer.identity import this_process
@@ -70,7 +71,7 @@ def plan(
     _check_control(control, journals, letters, names)
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
-    settings = consumer_settings(config)
+    settings = consumer_settings(with_log(config))
     config_for = transactional_config if letters and letters.transactional else producer_config
     for_letters = config_for(settings, letters.config) if letters else {}
     return Plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 FORGOTTEN_AFTER_S = 60.0
+_KINDS = 1_000
 
 
 class Complaints:
@@ -13,14 +14,16 @@ class Complaints:
     """
 
     def __init__(self) -> None:
-        self._heard: dict[int, tuple[int, float]] = {}
+        self._heard: dict[int | str, tuple[int, float]] = {}
 
-    def hear(self, code: int, now_s: float) -> int | None:
+    def hear(self, code: int | str, now_s: float) -> int | None:
         """How often this kind has come, where it is worth saying: at the first, and each tenfold.
 
         A kind that has not come for a minute begins anew.
         """
         count, last_s = self._heard.get(code, (0, now_s))
         count = 1 if now_s - last_s > FORGOTTEN_AFTER_S else count + 1
+        if count == 1 and len(self._heard) >= _KINDS:
+            self._heard.clear()
         self._heard[code] = count, now_s
         return count if str(count).strip("0") == "1" else None

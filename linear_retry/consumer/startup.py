@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
+from linear_retry.consumer.client_log import cause_of
 from linear_retry.consumer.parts import Parts
 from linear_retry.consumer.topic_checks import is_pattern
 from linear_retry.errors import BrokerError, ConfigurationError
@@ -44,9 +45,12 @@ class Brokers:
             except KafkaException as error:
                 self._hear(0)  # librdkafka tells its error callback why
                 if clock.now_s() >= give_up_at_s:
+                    why = cause_of(config) or (
+                        f"{error}; check the address, the network and the security settings"
+                    )
                     raise BrokerError(
-                        f"no broker of {servers_of(config)} answered within {self.timeout_s:g} s "
-                        f"({error}); check the address, the network and the security settings"
+                        f"no broker of {servers_of(config)} answered within {self.timeout_s:g} s: "
+                        f"{why}"
                     ) from error
         return None
 

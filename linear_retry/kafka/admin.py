@@ -27,6 +27,7 @@ Rights: TypeAlias = frozenset[str] | None
 _Read = TypeVar("_Read")
 
 _ANSWER_WITHIN_S = 10.0
+_NOT_FOR_ADMIN = ("isolation.level", "logger")
 _UNANSWERED = frozenset(
     {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
 )
@@ -44,7 +45,9 @@ class Admin:
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
         )
-        self._config = {key: value for key, value in config.items() if key != "isolation.level"}
+        # Its log would pile up, unpolled, and the consumer says what is wrong with the brokers.
+        kept = {key: value for key, value in config.items() if key not in _NOT_FOR_ADMIN}
+        self._config = kept | {"log_level": 0}
         self._make = admin
         self._admin: Any = None
         self._unanswered = False

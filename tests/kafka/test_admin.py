@@ -73,7 +73,7 @@ def test_the_end_is_the_one_that_we_may_read(config: dict[str, str], level: Isol
     (client,) = scene.made
     ((place, named),) = client.asked
     assert (("orders", 3), level) == (place, named["isolation_level"])
-    assert {"bootstrap.servers": "b:1"} == client.config
+    assert {"bootstrap.servers": "b:1", "log_level": 0} == client.config
     client.answer.set_result(ListOffsetsResultInfo(42, -1, -1))
     assert 42 == answer.result(0)
 

@@ -132,3 +132,30 @@ def test_a_right_that_is_taken_away(guarded: GuardedKafka, everywhere: bool) -> 
     assert {0} == {event.offset for event in failed}
     said = {event.error.split(":")[0] for event in failed}
     assert said <= {"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "remedy"),
+    [
+        ({"sasl.password": "guessed"}, "the login is refused: check the sasl.* keys"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "it hangs up on this kind of client"),
+        ({"ssl.ca.location": "probe"}, "the broker's certificate is not trusted"),
+    ],
+    ids=["password", "plaintext", "certificate"],
+)
+def test_why_no_broker_answers(guarded: GuardedKafka, keys: dict[str, str], remedy: str) -> None:
+    """It was "no broker answered", whatever the cause: now that stands there, and no password."""
+    config = guarded.keys("reader") | {"group.id": "billing"} | keys
+    if config["ssl.ca.location"] == "probe":
+        del config["ssl.ca.location"]
+    consumer = LinearConsumer(
+        config,
+        ["orders"],
+        strategy=[1],
+        transient=OSError,
+        dead_letters="orders.dlq",
+        start_timeout_s=3.0,
+    )
+    (line,) = _ending(consumer).splitlines()
+    assert remedy in line
+    assert "guessed" not in line
