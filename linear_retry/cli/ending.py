@@ -57,6 +57,18 @@ def told() -> Iterator[None]:
         fail_interrupted(error)
 
 
+def confirmed(question: str) -> bool:
+    """Whether somebody says yes; the end of the input is a no, and a signal ends the command."""
+    with told():
+        try:
+            return typer.confirm(question, err=True)
+        except typer.Abort as error:
+            # Typer takes Ctrl-C for the end of the input, and would end with `NO`.
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            return False
+
+
 def fail_interrupted(error: KeyboardInterrupt, so_far: str = "") -> NoReturn:
     """Say that a signal has ended it, and `so_far`, and end with the exit code of that signal."""
     number = error.number if isinstance(error, Terminated) else signal.SIGINT

@@ -39,6 +39,12 @@ with told():
         sys.stdin.readline()
         print("clean", flush=True)
 """
+_ASKING = """
+from linear_retry.cli.ending import confirmed
+
+print("at work", flush=True)
+print(confirmed("Really?"))
+"""
 _ENDED = (
     "import typer\ntry:\n{}\nexcept typer.Exit as ended:\n    raise SystemExit(ended.exit_code)"
 )
@@ -100,3 +106,22 @@ def test_nohup_is_heard() -> None:
         process.send_signal(signal.SIGHUP)
         out, err = process.communicate("\n\n", timeout=30)
     assert (0, "cleaning\nclean\n", "") == (process.returncode, out, err)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_is_no_answer(number: signal.Signals, code: int) -> None:
+    """Ctrl-C at a question ended with the exit code of a no."""
+    with _at_work(_ASKING) as process:
+        assert process.stderr is not None
+        assert "Really? [y/N]:" == process.stderr.read(14)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=30)
+    assert (code, "") == (process.returncode, out.strip())
+
+
+@pytest.mark.parametrize(("typed", "answer"), [("y\n", "True"), ("n\n", "False"), ("", "False")])
+def test_the_end_of_the_input_is_a_no(typed: str, answer: str) -> None:
+    """As where nobody is there to be asked."""
+    with _at_work(_ASKING) as process:
+        out, _ = process.communicate(typed, timeout=30)
+    assert (0, answer) == (process.returncode, out.strip())

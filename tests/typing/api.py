@@ -66,6 +66,7 @@ def strategies() -> None:
     )
     loaded = Strategy.load("strategies/short-outage.json")
     assert_type(Strategy.load(Path("strategies") / "short-outage.json"), Strategy)
+    assert_type(Strategy.named("short-outage"), Strategy)
     assert_type(loaded.delay_s(1), float | None)
     assert_type(loaded.delay_s(2, lambda: 0.5), float | None)
     assert_type(list(loaded), list[float])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from linear_retry.cli.connecting import Connection, expanded
-from linear_retry.cli.ending import NO, told
+from linear_retry.cli.ending import NO, confirmed, told
 from linear_retry.cli.person import BY, whoami
 from linear_retry.control import DEFAULT_TOPIC, Command
 from linear_retry.delays import shown
@@ -142,10 +142,7 @@ def _agrees(places: Sequence[Place]) -> bool:
         f"The next attempt of {', '.join(map(str, places))} is the last: if it fails, the message "
         "goes to the dead letters, or ends the consumer. Attempt it?"
     )
-    try:
-        return typer.confirm(question, err=True)
-    except typer.Abort:
-        return False
+    return confirmed(question)
 
 
 @expanded
@@ -170,7 +167,7 @@ def give_up(
     """
     order, sending = word.command("give-up", message), word.sending(connection)
     question = f"Send {message}, held by group {shown(word.group)}, to the dead letters?"
-    if not yes and not typer.confirm(question, err=True):
+    if not yes and not confirmed(question):
         raise typer.Exit(NO)
     with told():
         raise typer.Exit(sending.write(sending.carry_out([order]), as_json=connection.as_json))
