@@ -87,13 +87,14 @@ class _Keys:
     def see(self, records: Iterable[tuple[int, Record]]) -> None:
         """Messages of the topic. Those that are planned are there too, and do not count."""
         self._database.executemany(
-            "UPDATE letter SET messages = messages + 1, newest = ?1"
-            " WHERE lane = ?2 AND key = ?3 AND first < ?4"
-            " AND NOT EXISTS (SELECT 1 FROM planned WHERE lane = ?2 AND place = ?4)",
+            "UPDATE letter SET messages = messages + 1, newest = ?"
+            " WHERE lane = ? AND key = ? AND first < ?"
+            " AND NOT EXISTS (SELECT 1 FROM planned WHERE lane = ? AND place = ?)",
             (
-                (record.offset, lane, record.key, _first_offset(record))
+                (record.offset, lane, record.key, place, lane, place)
                 for lane, record in records
                 if record.key is not None
+                for place in (_first_offset(record),)
             ),
         )
 
