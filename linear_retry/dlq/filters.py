@@ -17,9 +17,9 @@ class Filter:
     of its. `since_ms` and `until_ms` are for the time at which the letter was written, the latter
     exclusive. `keys` has None for letters without a key. `ids` are letters' ids, with or without
     `#generation`. `chosen` has the resolution keys of the letters that are meant, which may be too
-    many for a tuple; None: all are. `limit` is for who reads letters: at most so many that match.
-    `not_exceptions` and `not_origins` exclude what the same values in `exceptions` and `origins`
-    would choose.
+    many for a tuple; None: all are. `limit` is for who reads letters: at most so many that match,
+    the first that are read; a replay takes the oldest. `not_exceptions` and `not_origins` exclude
+    what the same values in `exceptions` and `origins` would choose.
     """
 
     reasons: tuple[str, ...] = ()
