@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,12 @@ _STORE_PASSWORD = "store-secret"
 
 
 class GuardedKafka(RealKafka):
-    """A real broker with SASL and TLS: `admin` may everything, `reader` what is not denied."""
+    """A real broker with SASL and TLS: `admin` may everything, `reader` what is not denied.
 
-    def __init__(self, directory: Path) -> None:
+    With `strict`, `reader` may only what is allowed.
+    """
+
+    def __init__(self, directory: Path, *, strict: bool = False) -> None:
         directory.mkdir(parents=True)
         self.certificate = directory / "broker.pem"
         store = _certified(self.certificate)
@@ -50,7 +54,7 @@ class GuardedKafka(RealKafka):
             "listener.name.plaintext.ssl.truststore.password": _STORE_PASSWORD,
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:admin;User:ANONYMOUS",  # the controller's listener has no login
-            "allow.everyone.if.no.acl.found": "true",
+            "allow.everyone.if.no.acl.found": "false" if strict else "true",
         }
         super().__init__(directory, settings)
 
@@ -76,6 +80,41 @@ class GuardedKafka(RealKafka):
     def allow(self, kind: ResourceType, name: str, operation: AclOperation) -> None:
         """From now on `reader` may, and nothing else with it that is not allowed as well."""
         self._rule(kind, name, operation, AclPermissionType.ALLOW)
+
+    def allow_only(self, rules: Iterable[tuple[ResourceType, str, AclOperation]]) -> None:
+        """From now on `reader` may this and nothing else. A name that ends in * is a prefix."""
+        admin = AdminClient(self.client_settings())
+        every = AclBindingFilter(
+            ResourceType.ANY,
+            None,  # type: ignore[arg-type]  # any; typed as a text
+            ResourcePatternType.ANY,
+            "User:reader",
+            None,  # type: ignore[arg-type]  # any; typed as a text
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        (gone,) = admin.delete_acls([every]).values()
+        gone.result(20)
+        wait_until(lambda: not admin.describe_acls(every).result(20), "no rule is left")
+        literal, prefixed = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+        wanted = [
+            AclBinding(
+                kind,
+                name.removesuffix("*"),
+                prefixed if name.endswith("*") else literal,
+                "User:reader",
+                "*",
+                operation,
+                AclPermissionType.ALLOW,
+            )
+            for kind, name, operation in rules
+        ]
+        for answer in admin.create_acls(wanted).values():
+            answer.result(20)
+        known = len(set(wanted))
+        wait_until(
+            lambda: len(admin.describe_acls(every).result(20)) == known, "the broker knows them"
+        )
 
     def lift(self, kind: ResourceType, name: str, operation: AclOperation) -> None:
         """What was denied is not any more."""

@@ -1,0 +1,107 @@
+"""Are the permissions of docs/acls.md enough?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    AclOperation,
+    ResourceType,
+)
+from typer.testing import CliRunner
+
+from linear_retry import DeadLetters, Event, Journal, LinearConsumer, events
+from linear_retry.cli import app
+from linear_retry.kafka import Message
+from tests.dlq.guarded_kafka import GuardedKafka
+from tests.markdown import code, page, table
+
+pytestmark = pytest.mark.broker
+
+_KINDS = {
+    "Topic": ResourceType.TOPIC,
+    "Group": ResourceType.GROUP,
+    "TransactionalId": ResourceType.TRANSACTIONAL_ID,
+}
+_JOURNAL, _CONTROL = "linear-retry.journal", "linear-retry.control"
+_CONSUMER = ("consumer", "dead letters", "journal", "control")
+
+
+def _rules(*parts: str) -> list[tuple[ResourceType, str, AclOperation]]:
+    """What the page says of these, each by a word of its first column."""
+    return [
+        (_KINDS[kind], code(name)[0], AclOperation[operation.upper()])
+        for what, kind, name, operations in table(page("docs/acls.md"), "for")
+        if _is_for(what, parts)
+        for operation in code(operations)
+    ]
+
+
+def _is_for(what: str, parts: tuple[str, ...]) -> bool:
+    commands = [command.removeprefix("dlq ") for command in code(what)]
+    return what in parts or any(command in parts for command in commands)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedKafka]:
+    kafka = GuardedKafka(tmp_path_factory.mktemp("strict") / "kafka", strict=True)
+    with kafka:
+        for name in ("orders", "orders.dlq", _JOURNAL, _CONTROL):
+            kafka.create_topic(name)
+        kafka.produce("orders", [(0, b"key", b"value", [])])
+        yield kafka
+
+
+def _refuse(_: Message) -> None:
+    raise ValueError("refused")
+
+
+def test_the_page_is_enough(guarded: GuardedKafka, tmp_path: Path) -> None:
+    """With these rights and no others messages are consumed and dead-lettered, either way, events
+    and commands go to and fro, and letters are listed, sent back, dealt with and deleted."""
+    for transactional in (False, True):
+        more = ("transactional=True",) if transactional else ()
+        guarded.allow_only(_rules(*_CONSUMER, *more))
+        _dead_letter(guarded, transactional=transactional)
+    keys = guarded.keys("reader")
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+    commands = {
+        "list": ["dlq", "list", "orders.dlq"],
+        "replay": ["dlq", "replay", "orders.dlq", "--yes"],
+        "resolve": ["dlq", "resolve", "orders.dlq", "--yes"],
+        "purge": ["dlq", "purge", "orders.dlq", "--yes"],
+        "circuits list": ["circuits", "list", "--group", "billing"],
+    }
+    for name, arguments in commands.items():
+        guarded.allow_only(_rules(name))
+        result = CliRunner().invoke(app, [*arguments, "--config", str(file)])
+        assert result.exit_code == 0, f"{name}: {result.output}"
+
+
+def _dead_letter(guarded: GuardedKafka, *, transactional: bool) -> None:
+    """The one message becomes a letter."""
+    buried: list[Event] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, events.DeadLettered | events.DeadLetterFailed):
+            buried.append(event)
+            consumer.stop()
+
+    journal = Journal()
+    consumer = LinearConsumer(
+        guarded.keys("reader") | {"group.id": "billing", "session.timeout.ms": 6000},
+        ["orders"],
+        strategy=[1],
+        transient=OSError,
+        dead_letters=DeadLetters("orders.dlq", transactional=transactional),
+        listeners=[hear, journal],
+        control=_CONTROL,
+    )
+    with consumer:
+        consumer.run(_refuse)
+    assert [events.DeadLettered] == [type(event) for event in buried]
+    assert 0 == journal.dropped
+    guarded.produce("orders", [(0, b"key", b"value", [])])
