@@ -18,7 +18,7 @@ CHOSEN: Names = {
     ),
     "group.Member": ("handler", "name"),
     "assembly.Assembly": ("_plan",),
-    "commands.Commands": ("_gives_up", "_member"),
+    "commands.Commands": ("_gives_up", "_has_limit", "member"),
     "parts.Parts": ("emit", "settings"),
     "client.Client": (
         *("_lives", "_make", "_settings", "_topics", "_transactional", "membership"),
