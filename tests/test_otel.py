@@ -266,7 +266,7 @@ def test_without_a_sender_there_is_no_link(headers: Any) -> None:
 
 
 def test_the_handlers_own_headers_do_no_harm(fake: FakeKafka) -> None:
-    """A handler may put anything there: its next attempt is an attempt all the same."""
+    """Whatever it puts there, the attempt has its span; the consumer refuses the change."""
     traced = Traced(fake)
     errors = [OutageError()]
 
@@ -275,8 +275,9 @@ def test_the_handlers_own_headers_do_no_harm(fake: FakeKafka) -> None:
         if errors:
             raise errors.pop()
 
-    traced.run(2, handle)
-    assert 2 == len(traced.spans)
+    with pytest.raises(UsageError, match="has changed the message"):
+        traced.run(2, handle)
+    assert 1 == len(traced.spans)
 
 
 # -- the other ways to run ------------------------------------------------------------------------

@@ -134,6 +134,7 @@ class Loop:
         finally:  # also where whoever attempts it leaves: what is done is done
             if not self._stop.forked and not self._too_slow(work.last_attempted):
                 self._note_done(work, begun_s)
+        work.check_unchanged()
 
     def _note_done(self, work: Work, begun_s: float) -> None:
         """Once for all of them: a success has no bookkeeping of its own."""
@@ -145,6 +146,7 @@ class Loop:
         if work.handled:
             self._applying.succeeded()
         if work.error is not None:
+            work.check_unchanged()
             message = reading.ahead.pop(0)
             partition = partition_of(message)
             epoch = self._parts.ownership.epoch_of(partition) or 0
@@ -185,9 +187,11 @@ class Loop:
         finally:
             if not self._stop.forked and not self._too_slow(held.message):
                 if work.error is not None:
+                    work.check_unchanged()
                     self._applying.failed(held, work.error)
                 elif work.handled:
                     self._applying.finish(held, "recovered")
+        work.check_unchanged()
 
     def _let_a_first_one_come(self, scope: Scope) -> None:
         """The held message was revoked: the first one delivered will be the probe."""

@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from operator import length_hint
 
+from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
+from linear_retry.kafka.messages import contents, is_changed
 
 
 class Work:
@@ -17,7 +19,7 @@ class Work:
     that was begun and neither is not done, and does not count as a failure.
     """
 
-    __slots__ = ("begin_by_s", "error", "handled", "messages", "number", "taken")
+    __slots__ = ("_came", "_first", "begin_by_s", "error", "handled", "messages", "number", "taken")
 
     def __init__(
         self, messages: Sequence[Message], number: int = 1, *, begin_by_s: float = math.inf
@@ -32,6 +34,9 @@ class Work:
         self.taken = 0
         self.handled = 0
         self.error: Exception | None = None
+        # The loop takes what is done out of `messages`.
+        self._first = messages[0] if messages else None
+        self._came = contents(messages[0]) if messages else ()
 
     @property
     def last_attempted(self) -> Message:
@@ -43,6 +48,21 @@ class Work:
         """Where that message is in Kafka."""
         message = self.last_attempted
         return f"{message.topic()}[{message.partition()}]@{message.offset()}"
+
+    def check_unchanged(self) -> None:
+        """Raises `UsageError` where the handler has changed a message: of these, the first.
+
+        What came is gone then, and neither another attempt nor a dead letter could have it. Looking
+        at each message would take as long as all else that is done for it; a handler that changes
+        messages changes the first of a batch too, and one that is attempted again is always first.
+        """
+        message = self._first
+        if message is not None and self.taken and is_changed(message, self._came):
+            raise UsageError(
+                f"{message.topic()}[{message.partition()}]@{message.offset()}: the handler has "
+                "changed the message (set_value, set_key, set_headers), and another attempt or a "
+                "dead letter needs it as it came; keep what you make of it in a variable"
+            )
 
     def note_taken(self, coming: Iterator[Message], *, in_hand: bool) -> None:
         """All but what is still `coming` was begun; and is done, but for one `in_hand`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from operator import length_hint, methodcaller
+from operator import is_not, length_hint, methodcaller
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
@@ -128,6 +128,22 @@ def make_safe(message: Message) -> _SafeHeaders:
     except _UNREADABLE as error:
         found, undecodable_name = _found_after(message, error)
     return _repair(message, found, undecodable_name)
+
+
+def contents(message: Message) -> tuple[object, ...]:
+    """Value, key and each header, to be compared by identity: for `is_changed`.
+
+    For a message whose headers were read before, so that they are safe to read.
+    """
+    found: object = _headers_of(message)
+    headers = found if isinstance(found, list) else [found]
+    return message.value(), message.key(), *headers
+
+
+def is_changed(message: Message, before: tuple[object, ...]) -> bool:
+    """Whether somebody has put something else into `message` since its `contents` were `before`."""
+    now = contents(message)
+    return len(now) != len(before) or any(map(is_not, now, before))
 
 
 class _SafeHeaders(list[Header]):
