@@ -14,6 +14,7 @@ from linear_retry.kafka.settings import connection
 from linear_retry.kafka.silence import SILENT
 from linear_retry.scope import Partition
 
+_OFFSETS_S = 3.0  # where the group may not be asked, all of it is waited for
 _WITHOUT_MEMBERS = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 
 
@@ -51,7 +52,7 @@ class Groups:
         """Whether it has committed an offset for one of them; None: nobody would say."""
         committed = Committed(self._config, group_id, self._consumer)
         try:
-            offsets = committed.ask(partitions, self._patience_s)
+            offsets = committed.ask(partitions, min(_OFFSETS_S, self._patience_s))
         finally:
             committed.close()
         return None if offsets is None else bool(offsets)
