@@ -16,6 +16,7 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Producer,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
@@ -720,6 +721,24 @@ class Contract:
         futures = admin.describe_configs([here, nowhere], request_timeout=10)
         assert "604800000" == futures[here].result(10)["retention.ms"].value
         assert "UNKNOWN_TOPIC_OR_PART" == code_of(lambda: futures[nowhere].result(10))
+
+    def test_admin_topics(self, world: World, topic: str) -> None:
+        """`describe_topics` answers with partitions, and with an error for a missing topic."""
+        admin = world.admin()
+        asked = TopicCollection([topic, "not-there"])
+        futures = admin.describe_topics(
+            asked, include_authorized_operations=True, request_timeout=10
+        )
+        assert 0 < len(futures[topic].result(10).partitions)
+        assert "UNKNOWN_TOPIC_OR_PART" == code_of(lambda: futures["not-there"].result(10))
+
+    def test_a_producer_sees_topics(self, world: World, topic: str) -> None:
+        """`list_topics` of a producer that may create none says that a missing one is missing."""
+        producer = world.producer({"allow.auto.create.topics": False})
+        for _ in range(2):
+            missing = producer.list_topics("nowhere", timeout=10).topics["nowhere"]
+            assert KafkaError.UNKNOWN_TOPIC_OR_PART == missing.error.code()
+        assert producer.list_topics(topic, timeout=10).topics[topic].error is None
 
 
 def _accepted(member: Member, place: TopicPartition) -> bool:

@@ -45,6 +45,17 @@ def test_the_users_keys_lie_over_ours() -> None:
     assert mine.items() <= producer_config(_settings(), mine).items()
 
 
+@pytest.mark.parametrize("ours", ["bootstrap.servers", "metadata.broker.list"])
+@pytest.mark.parametrize("theirs", ["bootstrap.servers", "metadata.broker.list"])
+def test_letters_go_to_the_brokers_that_they_name(ours: str, theirs: str) -> None:
+    """The two keys are one for librdkafka, and the last counts: the consumer's took their place."""
+    both = {"bootstrap.servers": "here:9092", "metadata.broker.list": "here:9092"}
+    for config in ({ours: "here:9092"}, both):
+        made = producer_config(consumer_settings({"group.id": "g", **config}), {theirs: "there:1"})
+        servers = {key: made[key] for key in both if key in made}
+        assert {theirs: "there:1"} == servers
+
+
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
