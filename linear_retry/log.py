@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import assert_never
@@ -104,17 +105,22 @@ def _write(
     with_traceback: bool = False,
     **fields: object,
 ) -> None:
-    """Write one line, with `event` and `fields` as attributes of the record.
-
-    Nothing that a log handler does ends a thread of ours: one that cannot reach its server raises
-    just when there is an outage. As with `logging`'s own handlers, stderr says so then.
-    """
+    """Write one line, with `event` and `fields` as attributes of the record."""
     if not to.isEnabledFor(level):
         return
     extra = {f"{FIELD_PREFIX}{name}": _plain(value) for name, value in fields.items()}
     extra[f"{FIELD_PREFIX}event"] = event
+    write_guarded(to.log, level, one_line(text), extra=extra, exc_info=with_traceback)
+
+
+def write_guarded(write: Callable[..., object], *line: object, **options: object) -> None:
+    """Call `write`, the `log` of a logger of the program's, whatever its handlers raise.
+
+    Nothing that a log handler does ends a thread of ours: one that cannot reach its server raises
+    just when there is an outage. As with `logging`'s own handlers, stderr says so then.
+    """
     try:
-        to.log(level, one_line(text), extra=extra, exc_info=with_traceback)
+        write(*line, **options)
     except Exception:  # noqa: BLE001  (handlers and filters are the program's)
         if logging.raiseExceptions and sys.stderr is not None:
             with suppress(Exception):  # a stream of the program's may be behind it, or log again

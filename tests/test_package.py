@@ -318,7 +318,7 @@ _CATCHES = {
     # What raises here would be the handler's error, and permanent: a dead letter for an outage.
     ("retry_after", "_read", "Exception"),
     # A log handler is the program's too, and may raise where its server is down.
-    ("log", "_write", "Exception"),
+    ("log", "write_guarded", "Exception"),
     # An attempt that reached nobody is taken back, and the exception goes on.
     ("consumer.owning", "next_attempt", "BaseException"),
     # What a signal handler raises goes on once the loop is whole.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from linear_retry.consumer.complaints import Complaints
-from linear_retry.log import log_librdkafka
+from linear_retry.log import log_librdkafka, write_guarded
 
 _NUMBER = re.compile(r"\d+")
 _THREAD = re.compile(r"^\[thrd:[^]]*\]: ")
@@ -38,11 +38,22 @@ class ClientLog:
             log_librdkafka(level, facility, client, said, count)
 
 
+class _UsersLog:
+    """A logger of the user's: what its handlers raise would leave the poll, and end `run`."""
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+
+    def log(self, *line: object) -> None:
+        write_guarded(self._logger.log, *line)
+
+
 def with_log(config: Mapping[str, Any], now_s: Callable[[], float] = time.monotonic) -> Any:
     """The configuration with our logger, unless the user gave one, None for stderr among them."""
-    if not isinstance(config, Mapping) or "logger" in config:
+    if not isinstance(config, Mapping) or ("logger" in config and config["logger"] is None):
         return config
-    return {**config, "logger": ClientLog(now_s)}
+    logger = config.get("logger")
+    return {**config, "logger": ClientLog(now_s) if logger is None else _UsersLog(logger)}
 
 
 def cause_of(config: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import pytest
 
@@ -45,11 +44,28 @@ def test_another_line_is_another(caplog: pytest.LogCaptureFixture) -> None:
     assert ["lost", "joined"] == [text.split("] ")[1] for _, _, text in _lines(caplog)][-2:]
 
 
-@pytest.mark.parametrize("logger", [logging.getLogger("mine"), None], ids=repr)
-def test_a_logger_of_the_users_stays(logger: Any) -> None:
-    """None among them: then librdkafka writes to stderr, as it does by itself."""
-    config = {"logger": logger}
-    assert config == with_log(config)
+def test_a_logger_of_the_users_stays(caplog: pytest.LogCaptureFixture) -> None:
+    """It gets each line as librdkafka gives it, and ours is not asked."""
+    log = with_log({"logger": logging.getLogger("mine")})["logger"]
+    log.log(logging.ERROR, _FORM, "FAIL", "c", "refused")
+    assert [("mine", logging.ERROR, "FAIL [c] refused")] == _lines(caplog)
+
+
+def test_no_logger_at_all_stays() -> None:
+    """With None librdkafka writes to stderr, as it does by itself."""
+    assert {"logger": None} == with_log({"logger": None})
+
+
+def test_a_logger_of_the_users_that_raises(capsys: pytest.CaptureFixture[str]) -> None:
+    """confluent_kafka calls it in a poll, which what it raises would leave. The bug: `run` ended
+    where the log server was down, and librdkafka had a word to say."""
+
+    class Unreachable:
+        def log(self, *_: object) -> None:
+            raise ConnectionRefusedError("no log server")
+
+    with_log({"logger": Unreachable()})["logger"].log(logging.ERROR, _FORM, "FAIL", "c", "refused")
+    assert "ConnectionRefusedError: no log server" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
