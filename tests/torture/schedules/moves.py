@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from linear_retry.consumer.requests import RequestKind
+from linear_retry.consumer.requests import LiftLimit, RequestKind, Retry
 from tests.torture.schedules.kinds import Kinds
 
 if TYPE_CHECKING:
@@ -179,6 +179,18 @@ def retry_now(world: World, member: int, beside: bool) -> None:
 @MOVES.add(weight=2, member=MEMBERS, beside=(False, True))
 def give_up(world: World, member: int, beside: bool) -> None:
     world.operators.ask_for_held(world.member(member), "give-up", beside=beside)
+
+
+@MOVES.add(member=MEMBERS)
+def retry_all(world: World, member: int) -> None:
+    """Every open circuit, with or without a message."""
+    world.operators.ask_of_all(world.member(member), Retry(None))
+
+
+@MOVES.add(member=MEMBERS, letters=(0, 1, 2))
+def lift_limit(world: World, member: int, letters: int) -> None:
+    """Whether there is one or not; 0: until a success."""
+    world.operators.ask_of_all(world.member(member), LiftLimit(letters or None, "a bad batch"))
 
 
 @MOVES.add(member=MEMBERS, partition=PARTITIONS, gives_up=(False, True))

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from linear_retry import events
-from linear_retry.consumer.requests import RequestKind
+from linear_retry.consumer.requests import RequestKind, Wish
 from linear_retry.scope import Partition
 from tests.torture.schedules.players import Player
 
@@ -28,6 +28,7 @@ class Operators:
 
     def __init__(self) -> None:
         self._asked: list[_Asked] = []
+        self._of_all: list[tuple[Player, Wish, Future[bool]]] = []
 
     def ask_for_held(self, player: Player, kind: RequestKind, *, beside: bool) -> None:
         """All that it holds, or the messages after those."""
@@ -39,6 +40,10 @@ class Operators:
     def ask(self, player: Player, kind: RequestKind, key: Partition, offset: int) -> None:
         answer = player.assembly.requests.ask(kind, key, offset)
         self._asked.append(_Asked(player, kind, (*key, offset), answer))
+
+    def ask_of_all(self, player: Player, wish: Wish) -> None:
+        """What is about no message: every open circuit, or the limit."""
+        self._of_all.append((player, wish, player.assembly.requests.wish(wish)))
 
     def cancel(self) -> None:
         if self._asked:
@@ -54,8 +59,12 @@ class Operators:
                 yield f"{wanted} was answered with True, and is not done"
             if one.player in players and not answer.done():
                 yield f"{wanted} was never answered"
+        for player, wish, answer in self._of_all:
+            if player in players and not answer.done():
+                yield f"Operators: {wish} was never answered"
+        anything = [player for player, _, _ in self._of_all]
         for player in players:
-            for kind in _KINDS:
+            for kind in _KINDS if player not in anything else ("give-up",):
                 asked = {
                     one.place for one in self._asked if (one.player, one.kind) == (player, kind)
                 }
