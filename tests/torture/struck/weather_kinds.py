@@ -139,7 +139,7 @@ def _is_halfway(scene: StruckScene) -> bool:
 def impersonated(play: Play) -> None:
     """Another comes with its `group.instance.id`: one of them ends, the other goes on."""
     scene = play.scene
-    newer = scene.heir("newer", close_timeout_s=3, config=_SAME)
+    newer = scene.heir("newer", close_timeout_s=3, start_timeout_s=5, config=_SAME)
     if play.dice.random() < 0.5:
         wait_until(
             lambda: newer.ended.done() or scene.said(events.Assigned, "newer"),
