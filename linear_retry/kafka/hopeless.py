@@ -105,7 +105,7 @@ def raise_if_hopeless(error: KafkaError, *, group: str = "", topic: str | None =
 
 def _remedy(code: int, group: str, topic: str | None) -> str:
     if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return f"give this user READ on group {group}" if group else "give this user READ on it"
+        return f"give this user READ on {f'group {group}' if group else 'the group'}"
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         where = f"topic {topic}" if topic else "the topics that it consumes"
         return f"give this user READ and DESCRIBE on {where}"
