@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
-from linear_retry.consumer.assembly import Outside
+from linear_retry.consumer.wiring import Outside
 
 Config: TypeAlias = Mapping[str, Any]
 Handler: TypeAlias = Callable[[Message], object]

@@ -6,9 +6,13 @@ import itertools
 from collections.abc import Iterator
 
 from benchmarks.topics import PARTITIONS
-from linear_retry.dead_letter import Death, Record, dead_letter
-from linear_retry.error_text import ErrorText
-from linear_retry.header_text import Header
+from linear_retry.records.dead_letter import (
+    Death,
+    Record,
+    dead_letter,
+)
+from linear_retry.records.exception_text import ErrorText
+from linear_retry.records.header_text import Header
 from tests.real_kafka import RealKafka
 
 _FIRST_MS = 1_795_253_536_810

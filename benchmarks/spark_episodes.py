@@ -24,7 +24,7 @@ from benchmarks.scale import Scale
 from linear_retry.demo.fleet import FLEET, Calendar, Service, Week
 from linear_retry.demo.fleet_lives import said
 from linear_retry.spark import JOURNAL, OUTAGES, Lake, outages
-from linear_retry.spark.entries import entries
+from linear_retry.spark.tables.entries import entries
 from tests.real_kafka import RealKafka
 
 _WEEK = Week(1_795_000_000_000, 86_400_000)

@@ -2,12 +2,11 @@
 
 import typing
 
-from linear_retry.consumer.attempts import Attempt
-from linear_retry.consumer.circuits import CircuitView
-from linear_retry.consumer.dead_letters import DeadLetters
-from linear_retry.consumer.health import Health
+from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.consumer.tally import Counts
+from linear_retry.consumer.monitoring.counters import Counts
+from linear_retry.consumer.monitoring.health import Health
+from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.errors import (
     BrokerError,
     ConfigurationError,
@@ -22,10 +21,11 @@ from linear_retry.errors import (
     UsageError,
 )
 from linear_retry.events import Event, Listener
-from linear_retry.journal import Journal
-from linear_retry.retry_after import RetryAfter
+from linear_retry.journal.journal import Journal
+from linear_retry.retry.circuits import CircuitView
+from linear_retry.retry.retry_after import RetryAfter
 from linear_retry.scope import Scope
-from linear_retry.strategy import Strategy
+from linear_retry.strategy.strategy import Strategy
 
 __all__ = [
     "Attempt",

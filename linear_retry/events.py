@@ -11,6 +11,10 @@ from linear_retry.scope import Partition, Scope
 
 CloseOutcome: TypeAlias = Literal["recovered", "dead-lettered", "skipped", "dropped"]
 
+WaitReason: TypeAlias = Literal["failed", "letter", "limit"]
+"""What an open circuit waits for: another attempt of the message, the sending of its letter, or
+either, because there were as many letters in a row as the limit allows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Assigned:

@@ -8,6 +8,19 @@ from typing import Literal, TypeAlias
 Partition: TypeAlias = tuple[str, int]
 """A topic and a partition number: the key of everything that is kept per partition."""
 
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A message's coordinates."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+
 ScopeKind: TypeAlias = Literal["consumer", "topic", "partition"]
 
 

@@ -13,8 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from confluent_kafka import Producer
 
-from linear_retry.kafka.embedded import EmbeddedKafka
-from linear_retry.kafka.plain import read_all
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.kafka.topics.plain import read_all
 
 
 class Charges:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.markdown import ROOT
+from tests.docs.markdown import ROOT
 
 _CACHE = ROOT / ".cache" / "hatchling"
 _REQUIRED = "hatchling>=1.27"

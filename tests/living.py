@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from linear_retry import LinearConsumer, Strategy
-from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 
 _END_S = 30.0
 

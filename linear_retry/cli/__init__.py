@@ -24,10 +24,23 @@ from typing import Annotated
 import typer
 
 import linear_retry
-from linear_retry.cli import circuits, dlq, simulate, spark, strategy
-from linear_retry.cli.connecting import BOOTSTRAP_NAMES, Connection, checked_address, expanded
-from linear_retry.cli.ending import MEANINGS
-from linear_retry.cli.journal_options import Span
+from linear_retry.cli import (
+    circuits,
+    dlq,
+    spark,
+)
+from linear_retry.cli.options.connection import (
+    BOOTSTRAP_NAMES,
+    Connection,
+    checked_address,
+    expanded,
+)
+from linear_retry.cli.options.journal import Span
+from linear_retry.cli.output.exit_codes import MEANINGS
+from linear_retry.cli.strategy import (
+    commands,
+    simulate,
+)
 
 app = typer.Typer(
     help="Consume a Kafka topic in order while the thing behind it is down.",
@@ -37,8 +50,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-strategy.app.command()(simulate.simulate)
-app.add_typer(strategy.app, name="strategy")
+commands.app.command()(simulate.simulate)
+app.add_typer(commands.app, name="strategy")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(circuits.app, name="circuits")
 app.add_typer(spark.app, name="spark")
@@ -143,6 +156,6 @@ def watch(
     Exit codes: 2, wrong usage; 3, no broker answers, there is no such journal, or no permission for
     it; 130, Ctrl-C; 143, SIGTERM.
     """
-    from linear_retry.cli.watch import watch as run
+    from linear_retry.cli.watch.watch import watch as run
 
     run(connection, span, group)

@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from linear_retry.cli.ending import DONE, NO, NOT_THERE, code_of_signal, fail, told
+from linear_retry.cli.output.exit_codes import (
+    DONE,
+    NO,
+    NOT_THERE,
+    code_of_signal,
+    fail,
+    told,
+)
 
 if TYPE_CHECKING:
-    from linear_retry.consumer.circuits import CircuitView
+    from linear_retry.demo.display.watching import Face
     from linear_retry.demo.evidence import Verdict
     from linear_retry.demo.record import Record
     from linear_retry.demo.run import Place
-    from linear_retry.demo.watching import Face
+    from linear_retry.retry.circuits import CircuitView
     from linear_retry.scope import Scope
 
 
@@ -52,7 +59,10 @@ def _place(bootstrap: str | None, as_json: bool) -> AbstractContextManager[Place
 def _face_of(
     as_json: bool,
 ) -> Callable[[Record, Callable[[], Mapping[Scope, CircuitView]]], Face]:
-    from linear_retry.demo.lines import JsonLines, Lines
+    from linear_retry.demo.display.lines import (
+        JsonLines,
+        Lines,
+    )
 
     def make(record: Record, circuits: Callable[[], Mapping[Scope, CircuitView]]) -> Face:
         if as_json:
@@ -61,7 +71,7 @@ def _face_of(
             return Lines(sys.stdout, record)
         from rich.console import Console
 
-        from linear_retry.demo.screen import Screen
+        from linear_retry.demo.display.screen import Screen
 
         return Screen(Console(highlight=False), record, circuits)
 
@@ -77,7 +87,7 @@ def _on_a_terminal() -> bool:
 
 def _show(verdicts: tuple[Verdict, ...], as_json: bool) -> None:
     if as_json:
-        from linear_retry.demo.telling import json_proof
+        from linear_retry.demo.display.formats import json_proof
 
         typer.echo(json_proof(verdicts))
         return

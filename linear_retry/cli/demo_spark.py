@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from linear_retry.cli.ending import DONE, NO, NOT_THERE, WRONG_USAGE, fail, told
+from linear_retry.cli.output.exit_codes import (
+    DONE,
+    NO,
+    NOT_THERE,
+    WRONG_USAGE,
+    fail,
+    told,
+)
 from linear_retry.cli.spark.needing import OF_THE_EXTRA
 
 if TYPE_CHECKING:
@@ -37,8 +44,8 @@ def demo_spark(
 
 
 def _shown(bootstrap: str, plan: Plan | None, *, as_json: bool) -> tuple[Verdict, ...]:
+    from linear_retry.demo.display.formats import json_proof
     from linear_retry.demo.fleet_run import Plan, run
-    from linear_retry.demo.telling import json_proof
     from linear_retry.spark.session import session
 
     def tell(text: str) -> None:
@@ -65,7 +72,7 @@ def _shown(bootstrap: str, plan: Plan | None, *, as_json: bool) -> tuple[Verdict
 def _show(verdicts: tuple[Verdict, ...], directory: Path) -> None:
     from rich.console import Console
 
-    from linear_retry.cli.rows import on_a_terminal
+    from linear_retry.cli.output.rows import on_a_terminal
     from linear_retry.demo.verdicts import table
 
     shown = table(verdicts, "found, beside what the model says is true")

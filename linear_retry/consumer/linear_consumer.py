@@ -8,38 +8,64 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Never, Self, overload
 
-from linear_retry.consumer.assembly import Outside, Plan
-from linear_retry.consumer.async_attempting import AsyncHandler
-from linear_retry.consumer.attempting import Handler
-from linear_retry.consumer.attempts import Attempt
-from linear_retry.consumer.checks import (
+from linear_retry.consumer.config.checks import (
     Transient,
     check_listeners,
     plan,
 )
-from linear_retry.consumer.circuits import Breaker, Circuits, CircuitView
-from linear_retry.consumer.dead_letters import DeadLetters
-from linear_retry.consumer.handlers import check_async_handler, check_handler
-from linear_retry.consumer.health import Health, Vitals
-from linear_retry.consumer.listeners import BoundListener, Listeners, breaker_listener_failed
-from linear_retry.consumer.owning import Owning
-from linear_retry.consumer.requests import (
+from linear_retry.consumer.config.topics import TopicNames
+from linear_retry.consumer.dead_letters.settings import DeadLetters
+from linear_retry.consumer.monitoring.counters import (
+    Counts,
+    Tally,
+)
+from linear_retry.consumer.monitoring.health import (
+    Health,
+    Vitals,
+)
+from linear_retry.consumer.monitoring.listeners import (
+    BoundListener,
+    Listeners,
+    breaker_listener_failed,
+)
+from linear_retry.consumer.operations.requests import (
     GiveUp,
     Retry,
     SkipUnreadable,
     checked_lift,
     checked_place,
 )
-from linear_retry.consumer.tally import Counts, Tally
-from linear_retry.consumer.topic_checks import TopicNames
-from linear_retry.decision import OnExhausted, OnPermanent
-from linear_retry.delays import Element
+from linear_retry.consumer.runners.async_handler import AsyncHandler
+from linear_retry.consumer.runners.handler_checks import (
+    check_async_handler,
+    check_handler,
+)
+from linear_retry.consumer.runners.own_loop import Attempt
+from linear_retry.consumer.runners.run_handler import Handler
+from linear_retry.consumer.session.session import Owning
+from linear_retry.consumer.wiring import (
+    Outside,
+    Plan,
+)
 from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
-from linear_retry.journal import Journal, Speaker
+from linear_retry.journal.journal import (
+    Journal,
+    Speaker,
+)
 from linear_retry.kafka import Message
+from linear_retry.retry.circuits import (
+    Breaker,
+    Circuits,
+    CircuitView,
+)
+from linear_retry.retry.decision import (
+    OnExhausted,
+    OnPermanent,
+)
 from linear_retry.scope import Partition, Scope, ScopeKind
-from linear_retry.strategy import Strategy
+from linear_retry.strategy.delays import Element
+from linear_retry.strategy.strategy import Strategy
 
 
 class LinearConsumer:

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 
 from linear_retry import events
-from linear_retry.consumer.applying import Applying
-from linear_retry.consumer.circuits import Held
-from linear_retry.consumer.commands import Commands
-from linear_retry.consumer.gate import Gate
-from linear_retry.consumer.operating import Operating
-from linear_retry.consumer.overruns import Overruns
-from linear_retry.consumer.parts import Parts
-from linear_retry.consumer.reading import partition_of
-from linear_retry.consumer.renewal import Renewal
-from linear_retry.consumer.revival import Revival
-from linear_retry.consumer.sight import Sight
-from linear_retry.consumer.startup import RetentionCheck
-from linear_retry.consumer.steering import Steering
-from linear_retry.consumer.stop import StopFlag
-from linear_retry.consumer.unreadable_batches import UnreadableBatches
-from linear_retry.consumer.work import Work
+from linear_retry.consumer.operations.operator_actions import Operating
+from linear_retry.consumer.operations.remote_commands import Commands
+from linear_retry.consumer.outcomes import Applying
+from linear_retry.consumer.partitions.delivery_filter import Gate
+from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.read_ahead import partition_of
+from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.session.startup import RetentionCheck
+from linear_retry.consumer.state import Parts
+from linear_retry.consumer.watchdogs.broker import Sight
+from linear_retry.consumer.watchdogs.client_replacement import Renewal
+from linear_retry.consumer.watchdogs.slow_handler import Overruns
+from linear_retry.consumer.watchdogs.stalled_partition import Revival
+from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.kafka import Message
-from linear_retry.kafka.messages import foreign_group, have_no_headers
+from linear_retry.kafka.consumer.messages import (
+    foreign_group,
+    have_no_headers,
+)
+from linear_retry.retry.circuits import Held
 from linear_retry.scope import Partition, Scope
 
 _SEARCHING_S = 0.01

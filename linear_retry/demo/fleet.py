@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from linear_retry.scope import ScopeKind
-from linear_retry.strategy import Strategy
+from linear_retry.strategy.strategy import Strategy
 
 DAYS = 7
 _SWING = 0.6

@@ -17,10 +17,7 @@ from random import Random
 from typing import Literal, TypeAlias
 from uuid import UUID
 
-from linear_retry.dead_letter import Death, Record, dead_letter
-from linear_retry.decision import Reason
 from linear_retry.demo.fleet import Calendar, Service, Week, dice_of
-from linear_retry.error_text import brief, describe
 from linear_retry.events import (
     Assigned,
     CircuitClosed,
@@ -31,7 +28,20 @@ from linear_retry.events import (
     ProbeFailed,
     Stopped,
 )
-from linear_retry.journal_entry import Entry, encode
+from linear_retry.journal.entry import (
+    Entry,
+    encode,
+)
+from linear_retry.records.dead_letter import (
+    Death,
+    Record,
+    dead_letter,
+)
+from linear_retry.records.exception_text import (
+    brief,
+    describe,
+)
+from linear_retry.retry.decision import Reason
 from linear_retry.scope import Scope
 
 PARTITIONS = 6

@@ -14,8 +14,8 @@ from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.demo.fleet import Calendar, Service, Week
 from linear_retry.errors import BrokerError
 from linear_retry.events import Assigned, DeadLettered, Event
-from linear_retry.journal import Journal
-from linear_retry.kafka.plain import produce
+from linear_retry.journal.journal import Journal
+from linear_retry.kafka.topics.plain import produce
 
 PARTITIONS = 2
 _HANDLER_S = 0.005

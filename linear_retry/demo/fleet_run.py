@@ -14,15 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from linear_retry.dead_letter import Record
+from linear_retry.demo.display.quiet import without_log_lines
 from linear_retry.demo.evidence import Verdict
 from linear_retry.demo.fleet import DAYS, FLEET, Calendar, Service, Week
 from linear_retry.demo.fleet_lives import PARTITIONS, Said, said
 from linear_retry.demo.fleet_members import PARTITIONS as REAL_PARTITIONS
 from linear_retry.demo.fleet_members import Lived, Member, Topics, fill, living
 from linear_retry.demo.fleet_truth import Found, Tuned, compare, tuned
-from linear_retry.demo.quiet import without_log_lines
-from linear_retry.kafka.plain import borrowed_topics, write
+from linear_retry.kafka.topics.plain import (
+    borrowed_topics,
+    write,
+)
+from linear_retry.records.dead_letter import Record
 
 Run = Callable[[Sequence[str]], None]
 """Runs `linear-retry` with these arguments, and shows what it says."""

@@ -14,8 +14,11 @@ from linear_retry.demo.evidence import Verdict
 from linear_retry.demo.fleet import Outage, Service
 from linear_retry.demo.fleet_lives import Episode, Said
 from linear_retry.demo.fleet_members import Lived
-from linear_retry.strategy import Strategy
-from linear_retry.strategy_solver import OutageLengths, cost
+from linear_retry.strategy.strategy import Strategy
+from linear_retry.tuning.solver import (
+    OutageLengths,
+    cost,
+)
 
 Row = Mapping[str, Any]
 

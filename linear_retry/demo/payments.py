@@ -10,7 +10,7 @@ import httpx
 
 from linear_retry.demo.evidence import ANSWER_OF_STATUS, Answer, Attempt
 from linear_retry.demo.orders import order_id_of
-from linear_retry.retry_after import RetryAfter
+from linear_retry.retry.retry_after import RetryAfter
 
 TRANSIENT: tuple[type[Exception], ...] = (httpx.TransportError,)
 

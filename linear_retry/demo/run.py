@@ -10,20 +10,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
 
-from linear_retry.consumer.circuits import CircuitView
 from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.demo.display.quiet import without_log_lines
+from linear_retry.demo.display.watching import (
+    Face,
+    watching,
+)
 from linear_retry.demo.evidence import Evidence, Letter, Produced, Verdict
 from linear_retry.demo.orders import PARTITIONS, REJECTED, order_id_of, orders
 from linear_retry.demo.payments import TRANSIENT, Payments
 from linear_retry.demo.proof import prove
-from linear_retry.demo.quiet import without_log_lines
 from linear_retry.demo.record import Record
 from linear_retry.demo.service import Outage, PaymentService
-from linear_retry.demo.watching import Face, watching
-from linear_retry.kafka.embedded import EmbeddedKafka
-from linear_retry.kafka.plain import PlainMessage, borrowed_topics, produce, read_all
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.kafka.topics.plain import (
+    PlainMessage,
+    borrowed_topics,
+    produce,
+    read_all,
+)
+from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
-from linear_retry.strategy import Strategy
+from linear_retry.strategy.strategy import Strategy
 
 STRATEGY = Strategy([0.5, 1, {"every": 2, "times": 30}], name="demo")
 OUTAGES = (Outage(110, "refused", 2.5), Outage(260, "unavailable", 2.5))

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from linear_retry.dead_letter import Record
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka import Producer
-from linear_retry.kafka.groupless import PATIENCE_S
-from linear_retry.kafka.groups import Groups
-from linear_retry.kafka.topics import Topics
-from linear_retry.kafka.whole_topics import WholeTopics
+from linear_retry.kafka.topics.description import Topics
+from linear_retry.kafka.topics.groups import Groups
+from linear_retry.kafka.topics.reader import WholeTopics
+from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
+from linear_retry.records.dead_letter import Record
 
 
 @dataclass(frozen=True, slots=True)

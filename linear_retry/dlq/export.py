@@ -12,11 +12,15 @@ from typing import Any
 
 import orjson
 
-from linear_retry.dead_letter import Record
-from linear_retry.dlq.letter import Letter, State, read_letter
-from linear_retry.dlq.resolutions import Resolution
+from linear_retry.dlq.letters.letter import (
+    Letter,
+    State,
+    read_letter,
+)
+from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.errors import DeadLetterError
-from linear_retry.whole_file import whole_file
+from linear_retry.files.whole import whole_file
+from linear_retry.records.dead_letter import Record
 
 _VERSION = 1
 _CHUNK_BYTES = 1024 * 1024

@@ -15,7 +15,7 @@ from linear_retry.report.errors import (
 from linear_retry.report.letters import with_share
 from linear_retry.report.section import Row, Tables, records
 from linear_retry.report.words import count, counted, duration, moment, percent, shown
-from linear_retry.tuning.proposing import outages_needed
+from linear_retry.tuning.proposal import outages_needed
 
 _FEWEST_OF_A_KEY, _LARGE_SHARE_OF_A_KEY = 10, 0.2
 _FEWEST_KNOWN, _LARGE_SHARE_OF_WAITING = 20, 0.5

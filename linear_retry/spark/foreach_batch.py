@@ -10,21 +10,24 @@ from typing import Any, NoReturn, Self
 
 from pyspark.sql import DataFrame
 
-from linear_retry.batches import assembly
-from linear_retry.batches.assembly import CLOSE_TIMEOUT_S
-from linear_retry.batches.attempting import Attempting
-from linear_retry.consumer.assembly import Outside
-from linear_retry.consumer.checks import Transient
-from linear_retry.consumer.circuits import CircuitView
-from linear_retry.consumer.clock import Clock
-from linear_retry.consumer.dead_letters import DeadLetters
-from linear_retry.consumer.handlers import check_handler
-from linear_retry.decision import OnExhausted, OnPermanent
-from linear_retry.delays import Element
+from linear_retry.consumer.config.checks import Transient
+from linear_retry.consumer.dead_letters.settings import DeadLetters
+from linear_retry.consumer.micro_batches import wiring
+from linear_retry.consumer.micro_batches.attempting import Attempting
+from linear_retry.consumer.micro_batches.wiring import CLOSE_TIMEOUT_S
+from linear_retry.consumer.runners.handler_checks import check_handler
+from linear_retry.consumer.wiring import Outside
 from linear_retry.errors import UsageError
 from linear_retry.events import Listener
+from linear_retry.retry.circuits import CircuitView
+from linear_retry.retry.clock import Clock
+from linear_retry.retry.decision import (
+    OnExhausted,
+    OnPermanent,
+)
 from linear_retry.spark.micro_batch import Handler, SparkBatch, check_columns
-from linear_retry.strategy import Strategy
+from linear_retry.strategy.delays import Element
+from linear_retry.strategy.strategy import Strategy
 
 
 def foreach_batch(
@@ -52,7 +55,7 @@ def foreach_batch(
     """
     _check_handler(handler)
     outside = Outside()
-    attempting = assembly.attempting(
+    attempting = wiring.attempting(
         config or {},
         strategy=strategy,
         transient=transient,

@@ -1,6 +1,6 @@
 """What users test their own consumers with, and we ours."""
 
-from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.testing.event_log import (
     Appended,
     Away,

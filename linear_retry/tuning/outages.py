@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linear_retry.errors import UsageError
-from linear_retry.strategy_solver import MAX_LENGTH_MS
+from linear_retry.tuning.solver import MAX_LENGTH_MS
 
 Numbers = npt.NDArray[np.float64]
 

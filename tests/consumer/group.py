@@ -7,20 +7,29 @@ from contextlib import closing
 from typing import Any, Literal
 
 from linear_retry import DeadLetters, Event, LinearConsumer, RetryAfter, Strategy
-from linear_retry.consumer.assembly import Assembly, Outside
-from linear_retry.consumer.attempting import attempt_all
-from linear_retry.consumer.checks import plan
-from linear_retry.consumer.circuits import Circuits
-from linear_retry.consumer.reading import partition_of
-from linear_retry.consumer.results import Results
-from linear_retry.consumer.stop import StopFlag
-from linear_retry.decision import OnExhausted, OnPermanent
+from linear_retry.consumer.config.checks import plan
+from linear_retry.consumer.partitions.read_ahead import partition_of
+from linear_retry.consumer.runners.results import Results
+from linear_retry.consumer.runners.run_handler import attempt_all
+from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.wiring import (
+    Assembly,
+    Outside,
+)
 from linear_retry.kafka import Message
+from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.decision import (
+    OnExhausted,
+    OnPermanent,
+)
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import EventLog, NothingLate, broken
 from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
-from tests.guarantees import others_go_on, violations
+from tests.testing.violations import (
+    others_go_on,
+    violations,
+)
 
 TOPIC = "orders"
 OTHER_TOPIC = "refunds"

@@ -8,19 +8,19 @@ from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from linear_retry.consumer.circuits import Circuits
-from linear_retry.consumer.gate import Gate
-from linear_retry.consumer.offsets import Offsets
-from linear_retry.consumer.ownership import Ownership
-from linear_retry.consumer.parts import Parts
-from linear_retry.consumer.reading import Reading
-from linear_retry.consumer.requests import Requests
-from linear_retry.consumer.steering import Steering
-from linear_retry.consumer.unreadable_batches import UnreadableBatches
+from linear_retry.consumer.operations.requests import Requests
+from linear_retry.consumer.partitions.assignment import Ownership
+from linear_retry.consumer.partitions.delivery_filter import Gate
+from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.read_ahead import Reading
+from linear_retry.consumer.state import Parts
+from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.events import Event
-from linear_retry.kafka.batch_end import BatchEnd
-from linear_retry.kafka.client import Client
-from linear_retry.kafka.settings import consumer_settings
+from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.settings import consumer_settings
+from linear_retry.kafka.topics.batch_end import BatchEnd
+from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition
 from tests.fake.clock import VirtualClock
 from tests.recording_consumer import RecordingConsumer

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import Journal, LinearConsumer
-from linear_retry.consumer.assembly import Outside
-from linear_retry.kafka import groupless
+from linear_retry.consumer.wiring import Outside
+from linear_retry.kafka.topics import standalone_consumer
 from tests.consumer.group import GROUP, LETTERS, TOPIC
 from tests.fake.cluster import FakeKafka
 from tests.kafka.login import SECURITY, logs_in
@@ -52,7 +52,7 @@ def test_every_client_logs_in_as_the_consumer_does(
     made = _Made(fake)
     fake.create_topic("linear-retry.journal")
     fake.create_topic("linear-retry.control")
-    monkeypatch.setattr(groupless, "Consumer", made.follower)
+    monkeypatch.setattr(standalone_consumer, "Consumer", made.follower)
     consumer = LinearConsumer(
         {"bootstrap.servers": "fake:9092", "group.id": GROUP} | SECURITY,
         [TOPIC],

@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import ConfigurationError, DeadLetters, Strategy, UsageError, events
-from linear_retry.consumer.applying import Choices
-from linear_retry.consumer.assembly import Outside
-from linear_retry.consumer.checks import plan
-from linear_retry.consumer.limit import LettersInARow
-from linear_retry.consumer.requests import LiftLimit
+from linear_retry.consumer.config.checks import plan
+from linear_retry.consumer.operations.requests import LiftLimit
+from linear_retry.consumer.outcomes import Choices
+from linear_retry.consumer.wiring import Outside
+from linear_retry.retry.consecutive import LettersInARow
 from linear_retry.scope import Scope
 from linear_retry.testing import Begun, Place
 from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, OutageError, consumer_on

@@ -19,7 +19,7 @@ from linear_retry import (
     Strategy,
     events,
 )
-from linear_retry.consumer.assembly import Outside
+from linear_retry.consumer.wiring import Outside
 from linear_retry.kafka import Message
 from linear_retry.testing import Begun, Place
 from tests.consumer.group import (

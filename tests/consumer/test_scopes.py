@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import ExhaustedError, Strategy, events
-from linear_retry.consumer.circuits import CircuitView
 from linear_retry.kafka import Message
+from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Partition, Scope
 from linear_retry.testing import Begun, Ended, Entry, Place, Said
 from tests.consumer.group import (

@@ -7,12 +7,21 @@ from itertools import pairwise
 import pytest
 
 from linear_retry import HandlerTooSlowError, events
-from linear_retry.consumer.attempts import Attempt
+from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.scope import Scope
 from linear_retry.testing import Begun, Ended
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, OutageError, PoisonError
-from tests.consumer.misbehaving import P0, P1, open_circuit, said, until
-from tests.consumer.own_life import OwnLife, raising
+from tests.consumer.misbehaviours.misbehaving import (
+    P0,
+    P1,
+    open_circuit,
+    said,
+    until,
+)
+from tests.consumer.runners.own_life import (
+    OwnLife,
+    raising,
+)
 from tests.fake.cluster import FakeKafka
 from tests.fake.topic import Headers
 

@@ -17,7 +17,7 @@ from linear_retry.cli import app
 from linear_retry.demo import run as demo_run
 from linear_retry.demo.evidence import Verdict
 from linear_retry.errors import BrokerError
-from linear_retry.kafka.plain import borrowed_topics
+from linear_retry.kafka.topics.plain import borrowed_topics
 from tests.real_kafka import RealKafka
 
 _COMMAND = (sys.executable, "-c", "from linear_retry.cli import main; main()", "demo")

@@ -12,14 +12,21 @@ import pytest
 from rich.console import Console, RenderableType
 
 from linear_retry import events as e
-from linear_retry.consumer.circuits import CircuitView
+from linear_retry.demo.display.formats import (
+    json_line,
+    json_proof,
+    line,
+)
+from linear_retry.demo.display.lines import (
+    JsonLines,
+    Lines,
+)
+from linear_retry.demo.display.screen import Screen
+from linear_retry.demo.display.watching import watching
 from linear_retry.demo.evidence import Attempt, Noted, Produced, Verdict
-from linear_retry.demo.lines import JsonLines, Lines
 from linear_retry.demo.record import PartitionProgress, Record
-from linear_retry.demo.screen import Screen
-from linear_retry.demo.telling import json_line, json_proof, line
 from linear_retry.demo.verdicts import table
-from linear_retry.demo.watching import watching
+from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

@@ -9,11 +9,17 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from linear_retry.dead_letter import DeadLetter, Death, Record, dead_letter, resolutions_topic
 from linear_retry.dlq import EVERYTHING, DeadLetterTopic, Filter
 from linear_retry.dlq.cluster import Cluster
-from linear_retry.header_text import Header
-from linear_retry.kafka.messages import read
+from linear_retry.kafka.consumer.messages import read
+from linear_retry.records.dead_letter import (
+    DeadLetter,
+    Death,
+    Record,
+    dead_letter,
+    resolutions_topic,
+)
+from linear_retry.records.header_text import Header
 from tests.kafka_operations import KafkaOperations
 
 FIRST_MS = 1_795_000_000_000

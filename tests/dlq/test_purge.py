@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from linear_retry.dlq import Filter
-from linear_retry.dlq.purging import purge
+from linear_retry.dlq.purge import purge
 from linear_retry.errors import BrokerError
-from linear_retry.kafka.messages import read
-from linear_retry.kafka.topics import Topics
+from linear_retry.kafka.consumer.messages import read
+from linear_retry.kafka.topics.description import Topics
 from tests.dlq.scene import NewScene, Scene
 from tests.torture.replays.points import telling
 

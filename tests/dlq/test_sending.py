@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from linear_retry.dead_letter import Record
-from linear_retry.dlq.letter import State, read_letter
-from linear_retry.dlq.pace import Pace
-from linear_retry.dlq.planning import Plan, Planner
-from linear_retry.dlq.recording import Recorder
-from linear_retry.dlq.replaying import Standing, send
-from linear_retry.dlq.resolutions import Resolution, Resolutions
-from linear_retry.kafka.batch_transactions import Addressed
-from tests.dlq.letters import our_letter
+from linear_retry.dlq.letters.letter import (
+    State,
+    read_letter,
+)
+from linear_retry.dlq.replay.plan import (
+    Plan,
+    Planner,
+)
+from linear_retry.dlq.replay.rate_limit import Pace
+from linear_retry.dlq.replay.replaying import (
+    Standing,
+    send,
+)
+from linear_retry.dlq.resolution.recording import Recorder
+from linear_retry.dlq.resolution.resolutions import (
+    Resolution,
+    Resolutions,
+)
+from linear_retry.kafka.producers.batch_transactions import Addressed
+from linear_retry.records.dead_letter import Record
+from tests.dlq.sample_letters import our_letter
 
 
 class _Recorder(Recorder):

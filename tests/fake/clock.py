@@ -27,7 +27,7 @@ class VirtualClock:
         self._actions: list[tuple[float, int, Callable[[], object]]] = []
         self._scheduled = 0
 
-    # -- what `linear_retry.consumer.clock.Clock` asks for ------------------------------------
+    # -- what `linear_retry.retry.clock.Clock` asks for ------------------------------------
 
     def now_s(self) -> float:
         return self._now_s

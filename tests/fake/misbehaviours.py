@@ -7,13 +7,13 @@ from dataclasses import dataclass
 ALWAYS = "always"
 """So it behaves, and so the fake does, without a switch."""
 
-_PAUSES = "consumer/test_misbehaving_pauses.py"
-_READS = "consumer/test_misbehaving_reads.py"
-_GROUP = "consumer/test_misbehaving_group.py"
-_COMMITS = "consumer/test_misbehaving_commits.py"
-_LETTERS = "consumer/test_misbehaving_letters.py"
-_CONTRACT = "test_kafka_contract.py"
-_TRANSACTIONS = "test_transactions_contract.py"
+_PAUSES = "consumer/misbehaviours/test_pauses.py"
+_READS = "consumer/misbehaviours/test_reads.py"
+_GROUP = "consumer/misbehaviours/test_group.py"
+_COMMITS = "consumer/misbehaviours/test_commits.py"
+_LETTERS = "consumer/misbehaviours/test_letters.py"
+_CONTRACT = "kafka/test_kafka_contract.py"
+_TRANSACTIONS = "kafka/test_transactions_contract.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +117,12 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "retention runs past the next offset",
         "delete_records",
-        "consumer/test_retention.py::test_another_fails_right_after_the_loss",
+        "consumer/partitions/test_retention.py::test_another_fails_right_after_the_loss",
     ),
     Misbehaviour(
         "begun again at a logical offset it goes back there later",
         ALWAYS,
-        "consumer/test_retention.py::test_lost_in_several_partitions",
+        "consumer/partitions/test_retention.py::test_lost_in_several_partitions",
     ),
     Misbehaviour(
         "where a partition begins, and ends, is not answered in time",
@@ -171,12 +171,12 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "its client forgets all brokers, and says nothing (librdkafka #5301)",
         "blind",
-        "consumer/test_sight.py::test_a_blind_member_comes_back_and_goes_on",
+        "consumer/watchdogs/test_broker.py::test_a_blind_member_comes_back_and_goes_on",
     ),
     Misbehaviour(
         "its client forgets to join anew, and dies of it (KIP-848)",
         "refuse",
-        "consumer/test_renewal.py::test_a_refused_member_comes_back_and_goes_on",
+        "consumer/watchdogs/test_client_replacement.py::test_a_refused_member_comes_back_and_goes_on",
     ),
     Misbehaviour(
         "a rebalance inside `consume`",
@@ -307,6 +307,6 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "a transaction that lasts too long is aborted, its producer fenced",
         ALWAYS,
-        "consumer/test_transactions.py::test_broker_that_times_a_transaction_out",
+        "consumer/dead_letters/test_transactions.py::test_broker_that_times_a_transaction_out",
     ),
 )

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer, Message, Producer, cimpl
 
-from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 
 _TOPIC, _HEADERS, _END = 1, 10, 0  # rd_kafka_vtype_t
 _PRODUCER = 0  # rd_kafka_type_t

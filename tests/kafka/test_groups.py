@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 
-from linear_retry.kafka.groups import Groups
+from linear_retry.kafka.topics.groups import Groups
 
 _STATES = {
     "waiting": ConsumerGroupState.EMPTY,

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from linear_retry import LinearConsumer, Strategy
-from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message
+from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import EventLog
 from tests.scenarios.child import Role
 from tests.scenarios.handlers import OutageError

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from linear_retry import Journal, LinearConsumer, Strategy
-from linear_retry.consumer.clock import SystemClock
-from linear_retry.health import serve
+from linear_retry.monitoring.health import serve
+from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import EventLog
 from tests.scenarios.handlers import OutageError, Script, Scripted
 from tests.scenarios.testimony import Testimony

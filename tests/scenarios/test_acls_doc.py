@@ -16,7 +16,11 @@ from linear_retry import DeadLetters, Event, Journal, LinearConsumer, events
 from linear_retry.cli import app
 from linear_retry.kafka import Message
 from tests.dlq.guarded_kafka import GuardedKafka
-from tests.markdown import code, page, table
+from tests.docs.markdown import (
+    code,
+    page,
+    table,
+)
 
 pytestmark = pytest.mark.broker
 

@@ -14,9 +14,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs e
 )
 
 from linear_retry import DeadLetters, events
-from linear_retry.dead_letter import DeadLetter
 from linear_retry.kafka import Message
-from linear_retry.oversized import REFERENCE
+from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.records.oversized import REFERENCE
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import PoisonError
 from tests.scenarios.scene import Scene

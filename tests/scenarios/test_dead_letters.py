@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from linear_retry import events
-from linear_retry.dead_letter import HEADER_NAMES
 from linear_retry.kafka import Message
-from linear_retry.kafka.messages import read
+from linear_retry.kafka.consumer.messages import read
+from linear_retry.records.dead_letter import HEADER_NAMES
 from tests.conftest import TopicFactory
 from tests.kafka_operations import Record
 from tests.scenarios.conftest import SceneFactory

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from linear_retry import DataLossError, events
-from tests.guarantees import violations
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
 from tests.scenarios.protocols import each_protocol
+from tests.testing.violations import violations
 
 pytestmark = [
     pytest.mark.broker,

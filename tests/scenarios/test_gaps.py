@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Producer
 
 from linear_retry import events
-from linear_retry.consumer.clock import SystemClock
-from linear_retry.consumer.ownership import FIRST_PATIENCE_S
+from linear_retry.consumer.partitions.assignment import FIRST_PATIENCE_S
+from linear_retry.retry.clock import SystemClock
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory

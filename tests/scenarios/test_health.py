@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from linear_retry import LinearConsumer, PermanentError, events
-from linear_retry.health import serve
 from linear_retry.kafka import Message
+from linear_retry.monitoring.health import serve
 from tests.kafka_operations import wait_until
 from tests.prometheus import free_port
 from tests.real_kafka import RealKafka

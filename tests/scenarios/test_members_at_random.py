@@ -9,15 +9,15 @@ from itertools import count
 import pytest
 
 from linear_retry import events
-from linear_retry.consumer.reading import partition_of
+from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, ScopeKind
-from tests.guarantees import done_places
 from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import Dependency, OutageError
 from tests.scenarios.protocols import COOPERATIVE, EAGER, KIP_848
 from tests.scenarios.scene import Member
 from tests.scenarios.wide_scene import WideScene, WideSceneFactory
+from tests.testing.violations import done_places
 
 pytestmark = pytest.mark.broker
 

@@ -10,14 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from linear_retry import LinearConsumer, Strategy, events
-from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message
+from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import Ended, EventLog
-from tests.guarantees import violations
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import OutageError, Scripted
 from tests.scenarios.scene import Scene
+from tests.testing.violations import violations
 
 pytestmark = pytest.mark.broker
 

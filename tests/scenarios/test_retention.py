@@ -6,12 +6,12 @@ import pytest
 
 from linear_retry import DataLossError, events
 from linear_retry.testing import Place
-from tests.guarantees import violations
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
 from tests.scenarios.protocols import PROTOCOLS, each_protocol
 from tests.scenarios.scene import Member, Scene
+from tests.testing.violations import violations
 
 pytestmark = [
     pytest.mark.broker,

@@ -18,11 +18,10 @@ import aiohttp
 import pytest
 
 from linear_retry import LinearConsumer, Strategy, events
-from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message
+from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import Begun, Ended, Entry, EventLog, Said
 from tests import dying_with_parent
-from tests.guarantees import violations
 from tests.kafka_operations import wait_until
 from tests.scenarios.child import Role
 from tests.scenarios.conftest import SceneFactory
@@ -31,6 +30,7 @@ from tests.scenarios.keep_alive_server import SILENCE_S, serving
 from tests.scenarios.process import CHECKOUT
 from tests.scenarios.scene import Scene
 from tests.scenarios.testimony import read_testimony
+from tests.testing.violations import violations
 
 pytestmark = pytest.mark.broker
 

@@ -7,13 +7,13 @@ from typing import Literal, TypeAlias, get_args
 import pytest
 
 from linear_retry import RetryAfter, events
-from linear_retry.consumer.reading import partition_of
+from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope
-from tests.guarantees import done_places
 from tests.kafka_operations import wait_until
 from tests.scenarios.protocols import COOPERATIVE, each_protocol
 from tests.scenarios.wide_scene import WideScene, WideSceneFactory
+from tests.testing.violations import done_places
 
 pytestmark = pytest.mark.broker
 

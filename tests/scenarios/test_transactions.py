@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import KafkaException
 
 from linear_retry import DeadLetters, events
-from linear_retry.consumer.assembly import Outside
-from linear_retry.consumer.clock import SystemClock
+from linear_retry.consumer.wiring import Outside
 from linear_retry.kafka import Message, Producer
+from linear_retry.retry.clock import SystemClock
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory

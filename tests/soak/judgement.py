@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from linear_retry import events
-from linear_retry.dead_letter import DeadLetter, parse
-from linear_retry.kafka.messages import read
+from linear_retry.kafka.consumer.messages import read
+from linear_retry.records.dead_letter import (
+    DeadLetter,
+    parse,
+)
 from linear_retry.testing import Committed, Ended, Entry, Place, Said, all_guarantees, broken
-from tests.guarantees import done_places
 from tests.soak.lines import Verdict, verdicts
 from tests.soak.soak import STRATEGY, Soak
+from tests.testing.violations import done_places
 
 _SHOWN_POINTS = 200
 

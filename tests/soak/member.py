@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from linear_retry import DeadLetters, LinearConsumer, Strategy
-from linear_retry.consumer.clock import SystemClock
 from linear_retry.kafka import Message
+from linear_retry.retry.clock import SystemClock
 from linear_retry.scope import ScopeKind
 from linear_retry.testing import EventLog
 from tests.scenarios.handlers import OutageError, PoisonError

@@ -20,7 +20,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry import events
-from linear_retry.consumer.clock import SystemClock
+from linear_retry.retry.clock import SystemClock
 from linear_retry.scope import ScopeKind
 from linear_retry.testing import Ended, Entry, EventLog, Said
 from tests import dying_with_parent

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from linear_retry import Strategy
 from linear_retry.spark import Lake, LakeError, groups, ingest, outages, replay, simulate, tune
 from linear_retry.spark import report as write
-from linear_retry.strategy_solver import Conditions
+from linear_retry.tuning.solver import Conditions
 from tests.spark.conftest import INTERPRETED, settings
 
 CONDITIONS = Conditions(0.95, 12, 2000)

@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.spark import DEAD_LETTERS, Lake
+from linear_retry.spark.ingest import sources
 from linear_retry.spark.session import CONNECTOR, SparkMissingError, check_java
 from tests.conftest import TopicFactory
-from tests.dlq.letters import our_record
+from tests.dlq.sample_letters import our_record
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 
@@ -95,7 +96,7 @@ def test_a_missing_topic(kafka: RealKafka, tmp_path: Path) -> None:
 
 def test_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said within seconds, and not after minutes of Spark's log."""
-    monkeypatch.setattr("linear_retry.spark.sources.Cluster", partial(Cluster, patience_s=1))
+    monkeypatch.setattr(sources, "Cluster", partial(Cluster, patience_s=1))
     code, _, said = _ran(
         *("--bootstrap", "127.0.0.1:1", "--journal", "j", "--lake", str(tmp_path / "lake"))
     )

@@ -11,9 +11,9 @@ import pandas as pd  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from linear_retry.spark import Lake, report
-from tests.markdown import ROOT
-from tests.spark import told_outages
+from tests.docs.markdown import ROOT
 from tests.spark.connected import tuned
+from tests.spark.outages import told_outages
 from tests.tuning.recorded import lengths_ms
 
 pytestmark = pytest.mark.usefixtures("interpreted")

@@ -9,7 +9,10 @@ from pyspark.sql import SparkSession
 
 from linear_retry.demo.service import Outage, PaymentService
 from tests.conftest import TopicFactory
-from tests.markdown import blocks, page
+from tests.docs.markdown import (
+    blocks,
+    page,
+)
 from tests.real_kafka import RealKafka
 
 

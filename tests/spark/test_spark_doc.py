@@ -11,11 +11,16 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.error_text import ErrorText
-from linear_retry.spark.entries import entries
-from linear_retry.spark.letters import dead_letters
-from tests.dlq.letters import our_record
-from tests.markdown import blocks, code, page, table
+from linear_retry.records.exception_text import ErrorText
+from linear_retry.spark.tables.entries import entries
+from linear_retry.spark.tables.letters import dead_letters
+from tests.dlq.sample_letters import our_record
+from tests.docs.markdown import (
+    blocks,
+    code,
+    page,
+    table,
+)
 from tests.real_kafka import RealKafka
 from tests.spark.records import frame
 

@@ -14,7 +14,7 @@ import time
 import numpy as np
 from lifelines.fitters.npmle import npmle  # type: ignore[import-untyped]
 
-from linear_retry.tuning.lengths import estimate
+from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.outages import Numbers, Outages
 from tests.tuning.recorded import lengths_ms, recorded
 

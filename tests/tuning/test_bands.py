@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from linear_retry.tuning.bands import MOST_OUTAGES, bands, ended_ms, lasting
-from linear_retry.tuning.lengths import Estimate
+from linear_retry.tuning.durations import Estimate
 from linear_retry.tuning.outages import Outages
 from tests.tuning.recorded import lengths_ms, recorded
 

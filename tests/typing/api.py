@@ -31,7 +31,7 @@ from linear_retry import (
     StrategyError,
 )
 from linear_retry.events import CircuitOpened, DeadLettered
-from linear_retry.otel import Tracing
+from linear_retry.monitoring.tracing import Tracing
 
 
 def handler(message: Message) -> None:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import typer
 
-from linear_retry.cli.circuits import commanding, looking
+from linear_retry.cli.circuits import (
+    read_commands,
+    write_commands,
+)
 
 app = typer.Typer(
     help="See which circuits of a group are open, end their waits, and lift the limit.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-app.command("list")(looking.list_)
-app.command()(commanding.retry)
-app.command("give-up")(commanding.give_up)
-app.command("lift-limit")(commanding.lift_limit)
+app.command("list")(read_commands.list_)
+app.command()(write_commands.retry)
+app.command("give-up")(write_commands.give_up)
+app.command("lift-limit")(write_commands.lift_limit)

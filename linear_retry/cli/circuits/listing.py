@@ -7,15 +7,22 @@ from typing import TypeAlias
 
 import typer
 
-from linear_retry.cli.circuits import telling
-from linear_retry.cli.ending import NO, fail
-from linear_retry.cli.journal_options import now_ms
-from linear_retry.cli.printable import one_line
-from linear_retry.cli.progress import Bar
-from linear_retry.cli.rows import Lines, on_a_terminal, write_json
-from linear_retry.group_view import OpenCircuit
-from linear_retry.journal_fold import JournalFold
-from linear_retry.journal_reading import JournalReading
+from linear_retry.cli.circuits import formats
+from linear_retry.cli.options.journal import now_ms
+from linear_retry.cli.output.exit_codes import (
+    NO,
+    fail,
+)
+from linear_retry.cli.output.printable import one_line
+from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.rows import (
+    Lines,
+    on_a_terminal,
+    write_json,
+)
+from linear_retry.journal.group_state import JournalFold
+from linear_retry.journal.group_view import OpenCircuit
+from linear_retry.journal.reader import JournalReading
 
 _Row: TypeAlias = tuple[str, OpenCircuit]
 """A group, and a circuit of it."""
@@ -29,7 +36,7 @@ def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) 
             fold.take(found)
     groups = fold.groups if group is None else (group,)
     views = [fold.view(name) for name in groups]
-    for trouble in telling.troubles(fold, views):
+    for trouble in formats.troubles(fold, views):
         typer.echo(trouble, err=True)
     if group is not None and group not in fold.groups:
         fail(unknown(group, fold, reading.topic), NO)
@@ -53,12 +60,12 @@ def unknown(group: str, fold: JournalFold, topic: str) -> str:
 def _write(rows: Sequence[_Row], *, as_json: bool) -> None:
     at_ms = now_ms()
     if as_json:
-        write_json(telling.circuit_json(*row, at_ms) for row in rows)
+        write_json(formats.circuit_json(*row, at_ms) for row in rows)
     elif not rows:
         return
     elif on_a_terminal():
-        from linear_retry.cli.circuits.drawn import draw
+        from linear_retry.cli.circuits.tables import draw
 
         draw(rows, at_ms)
     else:
-        Lines(telling.HEAD).write(telling.cells(*row, at_ms) for row in rows)
+        Lines(formats.HEAD).write(formats.cells(*row, at_ms) for row in rows)

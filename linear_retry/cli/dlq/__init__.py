@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import typer
 
-from linear_retry.cli.dlq import dealing, looking
+from linear_retry.cli.dlq import (
+    read_commands,
+    write_commands,
+)
 
 app = typer.Typer(
     help="See dead letters, search them, and deal with them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-app.command("list")(looking.list_)
-app.command()(looking.show)
-app.command()(looking.stats)
-app.command()(looking.export)
-app.command()(dealing.replay)
-app.command()(dealing.resolve)
-app.command()(dealing.reopen)
-app.command()(dealing.purge)
+app.command("list")(read_commands.list_)
+app.command()(read_commands.show)
+app.command()(read_commands.stats)
+app.command()(read_commands.export)
+app.command()(write_commands.replay)
+app.command()(write_commands.resolve)
+app.command()(write_commands.reopen)
+app.command()(write_commands.purge)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import typer
 
-from linear_retry.cli.progress import Bar
+from linear_retry.cli.output.progress import Bar
 from linear_retry.dlq import DeadLetterTopic, Filter, Stats
 
 LETTERS = "linear_retry_dlq_letters"

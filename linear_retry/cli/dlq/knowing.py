@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from linear_retry.cli.dlq import telling
-from linear_retry.cli.ending import NO, fail
-from linear_retry.cli.progress import Bar
+from linear_retry.cli.dlq import formats
+from linear_retry.cli.output.exit_codes import (
+    NO,
+    fail,
+)
+from linear_retry.cli.output.progress import Bar
 from linear_retry.dlq import DeadLetterTopic, Filter
 
 
@@ -19,4 +22,4 @@ def require_known_ids(topic: DeadLetterTopic, letter_filter: Filter) -> None:
             unknown.pop(letter.resolution_key, None)
             if not unknown:
                 return
-    fail(telling.no_such(unknown, topic.topic), NO)
+    fail(formats.no_such(unknown, topic.topic), NO)

@@ -10,10 +10,16 @@ from typing import Any, Generic, TypeVar
 
 import typer
 
-from linear_retry.cli import printable
-from linear_retry.cli.dlq import telling
-from linear_retry.cli.progress import Bar
-from linear_retry.cli.rows import Lines, json_line, on_a_terminal, write_json, write_table
+from linear_retry.cli.dlq import formats
+from linear_retry.cli.output import printable
+from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.rows import (
+    Lines,
+    json_line,
+    on_a_terminal,
+    write_json,
+    write_table,
+)
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
 from linear_retry.dlq.counting import count
 
@@ -54,7 +60,7 @@ def list_letters(
             rows, is_all = _newest_rows(found, writer.tell, newest), True
         bar.hide()
         if not rows:
-            typer.echo(telling.nothing(topic.topic, letter_filter), err=True)
+            typer.echo(formats.nothing(topic.topic, letter_filter), err=True)
             return
         writer.write(rows)
         while not is_all and (rows := list(starmap(writer.tell, islice(found, _CHUNK)))):
@@ -92,20 +98,23 @@ def _when_and_where(letter: Letter) -> tuple[int, int, int]:
 def _writer(*, payload: bool, as_json: bool) -> _Writer[Any]:
     if as_json:
         return _Writer(
-            lambda letter, state: json_line(telling.as_json(letter, state, payload=payload)),
+            lambda letter, state: json_line(formats.as_json(letter, state, payload=payload)),
             lambda lines: typer.echo(b"".join(lines), nl=False),
         )
     if on_a_terminal():
-        from linear_retry.cli.dlq.drawn import draw, drawn_row
+        from linear_retry.cli.dlq.tables import (
+            draw,
+            drawn_row,
+        )
 
         return _Writer(lambda letter, state: drawn_row(letter, state, payload=payload), draw)
     if payload:
-        both = Lines((*telling.HEAD, *telling.PAYLOAD_HEAD))
+        both = Lines((*formats.HEAD, *formats.PAYLOAD_HEAD))
         return _Writer(
-            lambda letter, state: (*telling.cells(letter, state), *telling.payload_cells(letter)),
+            lambda letter, state: (*formats.cells(letter, state), *formats.payload_cells(letter)),
             both.write,
         )
-    return _Writer(telling.cells, Lines(telling.HEAD).write)
+    return _Writer(formats.cells, Lines(formats.HEAD).write)
 
 
 def count_letters(
@@ -115,7 +124,7 @@ def count_letters(
     with Bar(f"reading {topic.topic}") as bar:
         counts = count(topic.letters(letter_filter, bar), traits)
     if not counts:
-        typer.echo(telling.nothing(topic.topic, letter_filter), err=True)
+        typer.echo(formats.nothing(topic.topic, letter_filter), err=True)
         return
     if as_json:
         write_json(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from linear_retry.cli import connecting
-from linear_retry.cli.moments import moment_ms
-from linear_retry.delays import shown
+from linear_retry.cli.options import connection
+from linear_retry.cli.options.moments import moment_ms
+from linear_retry.strategy.delays import shown
 
 if TYPE_CHECKING:
     from linear_retry.dlq import DeadLetterTopic, Filter, State
@@ -25,7 +25,7 @@ _ORIGIN = re.compile(r"(?P<topic>[^:\[\]]+)(?::(?P<partition>[0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection(connecting.Connection):
+class Connection(connection.Connection):
     """Which cluster, what lies in it, and how the answer is to be written."""
 
     def topic(self, name: str) -> DeadLetterTopic:

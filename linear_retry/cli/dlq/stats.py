@@ -7,10 +7,13 @@ from typing import Any
 
 import typer
 
-from linear_retry.cli import printable
-from linear_retry.cli.dlq import telling
-from linear_retry.cli.progress import Bar
-from linear_retry.cli.rows import write_bars, write_json
+from linear_retry.cli.dlq import formats
+from linear_retry.cli.output import printable
+from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.rows import (
+    write_bars,
+    write_json,
+)
 from linear_retry.dlq import DeadLetterTopic, Filter, State, Stats, Top
 
 _TITLES = {
@@ -30,7 +33,7 @@ def show_stats(topic: DeadLetterTopic, letter_filter: Filter, *, as_json: bool) 
     elif stats.letters:
         _say(stats)
     else:
-        typer.echo(telling.nothing(topic.topic, letter_filter), err=True)
+        typer.echo(formats.nothing(topic.topic, letter_filter), err=True)
 
 
 def _as_json(stats: Stats) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from linear_retry.delays import duration_text
 from linear_retry.spark import Simulated, Tuned
+from linear_retry.strategy.delays import duration_text
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
-from linear_retry.tuning.proposing import TooFew
+from linear_retry.tuning.proposal import TooFew
 
 _EQUAL = 0.001
 """A difference in what is covered that is not worth a word."""

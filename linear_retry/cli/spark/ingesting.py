@@ -11,12 +11,15 @@ from typing import Any
 
 import typer
 
-from linear_retry.cli.progress import Bar
-from linear_retry.cli.rows import write_json
+from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.rows import write_json
 from linear_retry.spark import Ingested
 from linear_retry.spark import ingest as run
+from linear_retry.spark.ingest.sources import (
+    found,
+    wanted,
+)
 from linear_retry.spark.session import ENDING, Handler, session
-from linear_retry.spark.sources import found, wanted
 
 
 def ingest(

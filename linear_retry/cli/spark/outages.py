@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from linear_retry.cli.rows import write_json
+from linear_retry.cli.output.rows import write_json
 from linear_retry.spark import Lake
 from linear_retry.spark import outages as run
 from linear_retry.spark.session import session

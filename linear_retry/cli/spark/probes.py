@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import ceil, exp, log
 
-from linear_retry.delays import duration_text
-from linear_retry.tuning.lengths import Estimate
+from linear_retry.strategy.delays import duration_text
+from linear_retry.tuning.durations import Estimate
 
 _NARROWEST, _WIDEST = 76, 120
 _NAME = 10

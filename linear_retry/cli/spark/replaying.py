@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from linear_retry.cli.connecting import Connection, expanded
-from linear_retry.cli.dlq.sending import Sending
-from linear_retry.cli.ending import told
+from linear_retry.cli.dlq.replay_options import Sending
+from linear_retry.cli.options.connection import (
+    Connection,
+    expanded,
+)
+from linear_retry.cli.output.exit_codes import told
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.options import LAKE, MASTER
 
 if TYPE_CHECKING:
-    from linear_retry.cli.dlq.replaying import Order
+    from linear_retry.cli.dlq.replay import Order
     from linear_retry.spark.replay import Chosen
 
 
@@ -57,7 +60,7 @@ def replay(
 def _chosen(
     lake: str, config: Mapping[str, Any], where: str, master: str | None
 ) -> Iterator[Chosen]:
-    from linear_retry.cli.progress import Bar
+    from linear_retry.cli.output.progress import Bar
     from linear_retry.spark import Lake
     from linear_retry.spark.replay import chosen
     from linear_retry.spark.session import session
@@ -70,9 +73,12 @@ def _chosen(
 
 
 def _replay(these: Chosen, lake: str, config: Mapping[str, Any], order: Order) -> None:
-    from linear_retry.cli.dlq.replaying import replay_letters, tell_end
+    from linear_retry.cli.dlq.replay import (
+        replay_letters,
+        tell_end,
+    )
     from linear_retry.dlq import DeadLetterTopic, Plan
-    from linear_retry.spark.kafka_options import librdkafka_keys
+    from linear_retry.spark.ingest.kafka_options import librdkafka_keys
 
     _tell(these, as_json=order.as_json)
     if these.topic is None:
@@ -88,8 +94,8 @@ def _replay(these: Chosen, lake: str, config: Mapping[str, Any], order: Order) -
 
 
 def _tell(these: Chosen, *, as_json: bool) -> None:
-    from linear_retry.cli.dlq.resolving import plural
-    from linear_retry.cli.rows import write_json
+    from linear_retry.cli.dlq.resolve import plural
+    from linear_retry.cli.output.rows import write_json
 
     if as_json:
         write_json([{"topic": these.topic, "chosen": these.letters, "gone": these.gone}])

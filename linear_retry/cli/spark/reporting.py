@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.ending import told
+from linear_retry.cli.output.exit_codes import told
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.options import LAKE, MASTER
 
@@ -42,10 +42,10 @@ def report(
     SIGTERM.
     """
     with told(), needing_pyspark():
-        from linear_retry.cli.rows import write_json
+        from linear_retry.cli.output.rows import write_json
         from linear_retry.spark import Lake
         from linear_retry.spark import report as run
-        from linear_retry.spark.reporting import check
+        from linear_retry.spark.report.report import check
         from linear_retry.spark.session import session
 
         check(to)  # before Spark is begun, which takes seconds

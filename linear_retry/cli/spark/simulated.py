@@ -6,18 +6,24 @@ from typing import Any
 
 import typer
 
-from linear_retry.cli.ending import NOT_KNOWN, fail
-from linear_retry.cli.printable import one_line
-from linear_retry.cli.rows import write_json
+from linear_retry.cli.output.exit_codes import (
+    NOT_KNOWN,
+    fail,
+)
+from linear_retry.cli.output.printable import one_line
+from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark import compared
 from linear_retry.cli.spark.probes import draw
 from linear_retry.cli.spark.recorded import Recorded
 from linear_retry.cli.spark.tuned import load
-from linear_retry.cli.strategy import echo_head, echo_table
+from linear_retry.cli.strategy.commands import (
+    echo_head,
+    echo_table,
+)
 from linear_retry.spark import Lake, Simulated
 from linear_retry.spark import simulate as run
 from linear_retry.spark.session import session
-from linear_retry.strategy import Strategy
+from linear_retry.strategy.strategy import Strategy
 
 _ALL = ("group", "outages", "idle after one", "attempts", "covered", "given up", "saved an outage")
 

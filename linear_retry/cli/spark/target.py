@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from linear_retry import small_file
-from linear_retry.cli.ending import NOT_THERE, WRONG_USAGE, fail
-from linear_retry.strategy_text import text
+from linear_retry.cli.output.exit_codes import (
+    NOT_THERE,
+    WRONG_USAGE,
+    fail,
+)
+from linear_retry.files import small
+from linear_retry.strategy.text import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,7 @@ class Target:
         """Before any work is done for nothing: ends the command where it could not be written."""
         if self.path is None:
             return
-        shown = small_file.named(self.path)
+        shown = small.named(self.path)
         if self.path.is_dir() or not self.path.parent.is_dir():
             fail(f"{shown}: no file can be there; give --to a file in a directory", WRONG_USAGE)
         if self.path.exists() and not self.force:
@@ -33,6 +37,6 @@ class Target:
         if self.path is None:
             return
         try:
-            small_file.write(self.path, text(delays_ms, description).encode())
+            small.write(self.path, text(delays_ms, description).encode())
         except ValueError as error:
             fail(f"{error}; check the directory and its permissions", NOT_THERE)

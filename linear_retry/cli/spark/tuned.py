@@ -7,24 +7,32 @@ from pathlib import Path
 
 import typer
 
-from linear_retry.cli import strategy
-from linear_retry.cli.ending import NO, NOT_KNOWN, WRONG_USAGE, fail
-from linear_retry.cli.printable import one_line
-from linear_retry.cli.rows import write_json
+from linear_retry.cli.output.exit_codes import (
+    NO,
+    NOT_KNOWN,
+    WRONG_USAGE,
+    fail,
+)
+from linear_retry.cli.output.printable import one_line
+from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark import compared
 from linear_retry.cli.spark.probes import draw
 from linear_retry.cli.spark.recorded import Recorded
 from linear_retry.cli.spark.target import Target
-from linear_retry.cli.strategy import echo_table
-from linear_retry.delays import duration_text
+from linear_retry.cli.strategy import commands
+from linear_retry.cli.strategy.commands import echo_table
 from linear_retry.errors import StrategyError
-from linear_retry.small_file import named
+from linear_retry.files.small import named
 from linear_retry.spark import Lake, Tuned, groups
 from linear_retry.spark import tune as run
 from linear_retry.spark.session import session
-from linear_retry.strategy import Strategy
-from linear_retry.strategy_solver import Conditions, Unreachable
-from linear_retry.tuning.proposing import TooFew
+from linear_retry.strategy.delays import duration_text
+from linear_retry.strategy.strategy import Strategy
+from linear_retry.tuning.proposal import TooFew
+from linear_retry.tuning.solver import (
+    Conditions,
+    Unreachable,
+)
 
 _ALL = ("group", "outages", "proposed", "waits", "in total", "covered", "saved an outage")
 
@@ -66,7 +74,7 @@ def tune(
 
 def load(path: Path) -> Strategy:
     """The strategy of an option; ends the command where there is none."""
-    loaded = strategy.load(path)
+    loaded = commands.load(path)
     if isinstance(loaded, StrategyError):
         fail("\n".join(loaded.problems), NO)
     return loaded

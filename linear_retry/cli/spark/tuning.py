@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.connecting import expanded
-from linear_retry.cli.ending import told
-from linear_retry.cli.outages import length_ms
+from linear_retry.cli.options.connection import expanded
+from linear_retry.cli.output.exit_codes import told
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.options import LAKE
 from linear_retry.cli.spark.recorded import Recorded
 from linear_retry.cli.spark.target import Target
+from linear_retry.cli.strategy.outages import length_ms
 from linear_retry.errors import UsageError
-from linear_retry.strategy_solver import Conditions
+from linear_retry.tuning.solver import Conditions
 
 
 @expanded

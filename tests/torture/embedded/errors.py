@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError
 
-from linear_retry.kafka.mock_cluster import RequestKind
+from linear_retry.kafka.embedded.mock_cluster import RequestKind
 
 _COORDINATOR = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 _OUT = (KafkaError.UNKNOWN_MEMBER_ID,)

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from linear_retry import events
-from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import ScopeKind
 from linear_retry.testing import Begun
 from tests.kafka_operations import KafkaOperations

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from linear_retry.kafka.embedded import EmbeddedKafka
-from linear_retry.kafka.mock_cluster import RequestKind
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.kafka.embedded.mock_cluster import RequestKind
 from tests.torture.layer import Counts
 
 

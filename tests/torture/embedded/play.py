@@ -12,17 +12,17 @@ from itertools import count
 from confluent_kafka import KafkaError, Producer
 
 from linear_retry import DeadLetters, events
-from linear_retry.consumer.assembly import Outside
-from linear_retry.consumer.clock import SystemClock
+from linear_retry.consumer.wiring import Outside
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import Message
-from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.retry.clock import SystemClock
 from linear_retry.scope import ScopeKind
 from linear_retry.testing import Said
-from tests.guarantees import done_places
 from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import OutageError, PoisonError
 from tests.scenarios.scene import Member, Scene
+from tests.testing.violations import done_places
 from tests.torture.embedded.errors import EVERYONES_ERRORS, MEMBERS_ERRORS
 from tests.torture.embedded.met import ErrorsMet
 from tests.torture.embedded.mortal import KilledError, Mortal

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import KafkaError
 
-from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from tests.torture.embedded.met import ErrorsMet
 
 _ERROR = KafkaError.NOT_ENOUGH_REPLICAS

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from linear_retry.dead_letter import DeadLetter
+from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.scope import Partition, Scope
 from linear_retry.testing import (
     Away,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal, TypeAlias
 
-from linear_retry.consumer.parts import Parts
-from linear_retry.consumer.reading import partition_of
+from linear_retry.consumer.partitions.read_ahead import partition_of
+from linear_retry.consumer.state import Parts
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import (

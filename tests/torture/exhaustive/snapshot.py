@@ -21,9 +21,12 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from linear_retry.consumer.assembly import Outside, Plan
-from linear_retry.consumer.parts import Parts
-from linear_retry.consumer.requests import Request
+from linear_retry.consumer.operations.requests import Request
+from linear_retry.consumer.state import Parts
+from linear_retry.consumer.wiring import (
+    Outside,
+    Plan,
+)
 
 _Restore: TypeAlias = Callable[[Any, Any], None]
 _Keep: TypeAlias = Callable[["_Kept", Any], Iterable[Any]]

@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 import pytest
 
-from linear_retry.consumer.circuits import Circuits
-from linear_retry.consumer.gate import Gate
-from linear_retry.consumer.steering import Steering
+from linear_retry.consumer.partitions.delivery_filter import Gate
+from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition, Scope, ScopeKind
 from tests.consumer.group import Protocol
 from tests.torture.exhaustive import layer, left_out

@@ -15,12 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
-from linear_retry.delays import MAX_DELAY_S, MAX_DELAYS
 from linear_retry.errors import StrategyError
-from linear_retry.small_file import MAX_BYTES
-from linear_retry.strategy import Strategy
-from linear_retry.strategy_file import parse, schema
-from tests.strategy_documents import documents
+from linear_retry.files.small import MAX_BYTES
+from linear_retry.strategy.delays import (
+    MAX_DELAY_S,
+    MAX_DELAYS,
+)
+from linear_retry.strategy.file import (
+    parse,
+    schema,
+)
+from linear_retry.strategy.strategy import Strategy
+from tests.strategy.strategy_documents import documents
 from tests.torture.fuzz.drawing import fuzz_one_input
 from tests.torture.fuzz.mutations import mutated
 from tests.torture.fuzz.noting import noting

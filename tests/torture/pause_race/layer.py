@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from linear_retry.kafka.embedded import EmbeddedKafka
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from tests.scenarios.protocols import PROTOCOLS
 from tests.torture.layer import Broker, Counts, Failure, Seeded, Tally
 from tests.torture.pause_race.race import Race

@@ -11,15 +11,15 @@ from typing import Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from linear_retry import LinearConsumer, Strategy, events
-from linear_retry.consumer.assembly import Outside
-from linear_retry.kafka.embedded import EmbeddedKafka
-from linear_retry.kafka.plain import produce
+from linear_retry.consumer.wiring import Outside
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.kafka.topics.plain import produce
 from linear_retry.scope import Partition, ScopeKind
 from linear_retry.testing import Alive, Begun, EventLog, Said, all_guarantees, broken
-from tests.guarantees import done_places
 from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import OutageError
 from tests.scenarios.protocols import PROTOCOLS
+from tests.testing.violations import done_places
 from tests.torture.layer import Counts
 from tests.torture.pause_race.restless import LeapingClock, Restless, visit
 from tests.torture.pause_race.story import told

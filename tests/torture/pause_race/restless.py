@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from linear_retry.consumer.clock import SystemClock
+from linear_retry.retry.clock import SystemClock
 
 _LONGEST_POLL_S = 0.02
 

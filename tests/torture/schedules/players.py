@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Generator
 from contextlib import closing
 
-from linear_retry.consumer.async_attempting import AsyncAttempting
-from linear_retry.consumer.attempting import attempt_all
-from linear_retry.consumer.attempts import Attempts
-from linear_retry.consumer.results import Results
-from linear_retry.consumer.work import Work
+from linear_retry.consumer.runners.async_handler import AsyncAttempting
+from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.own_loop import Attempts
+from linear_retry.consumer.runners.results import Results
+from linear_retry.consumer.runners.run_handler import attempt_all
 from linear_retry.kafka import Message
 from tests.consumer.group import FakeGroup, Member, Protocol
 

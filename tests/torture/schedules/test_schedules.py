@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from linear_retry.consumer.circuits import Circuits
-from linear_retry.consumer.offsets import Offsets
+from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.retry.circuits import Circuits
 from tests.real_kafka import RealKafka
 from tests.torture.layer import Failure, Tally
 from tests.torture.schedules import layer

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
-from linear_retry.consumer.assembly import Outside
-from linear_retry.consumer.clock import SystemClock
+from linear_retry.consumer.wiring import Outside
 from linear_retry.kafka import Message
+from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import EventLog
 from tests.scenarios.handlers import OutageError, Script, Scripted
 from tests.scenarios.testimony import Testimony

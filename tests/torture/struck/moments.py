@@ -14,10 +14,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from linear_retry.consumer.clock import SystemClock
-from linear_retry.consumer.offsets import Offsets
+from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.events import CircuitClosed, CircuitOpened, DeadLettered, Event
 from linear_retry.kafka import Consumer, Message, Producer
+from linear_retry.retry.clock import SystemClock
 from linear_retry.scope import Partition, Scope
 
 _LOOKS_S = 0.005

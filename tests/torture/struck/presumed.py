@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from linear_retry.dead_letter import DeadLetter
 from linear_retry.events import DataLost, DeadLettered
+from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.testing import Ended, Entry, Place, Said
 
 

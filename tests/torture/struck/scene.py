@@ -20,11 +20,11 @@ from confluent_kafka import IsolationLevel
 from linear_retry import DeadLetters
 from linear_retry.scope import Partition, ScopeKind
 from linear_retry.testing import Entry, Said
-from tests.guarantees import done_places
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.scenarios.handlers import Scripted
 from tests.scenarios.process import Process
 from tests.scenarios.scene import Member, Scene
+from tests.testing.violations import done_places
 from tests.torture.struck.member import Role
 from tests.torture.struck.moments import Blow
 from tests.torture.struck.points import Point

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from linear_retry import FencedError, events
-from linear_retry.consumer.clock import SystemClock
+from linear_retry.retry.clock import SystemClock
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.process import Process

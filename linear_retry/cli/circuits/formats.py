@@ -1,0 +1,167 @@
+"""How are a circuit and a member written: in cells of a table, and as objects of JSON?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from linear_retry.cli.output.printable import (
+    in_one_line,
+    moment,
+    one_line,
+)
+from linear_retry.journal.group_state import JournalFold
+from linear_retry.journal.group_view import GroupView, Member, OpenCircuit
+from linear_retry.records.process import Process
+from linear_retry.scope import Partition
+
+HEAD = (
+    *("group", "member", "process", "scope", "message", "state", "failures"),
+    *("since", "retry_at", "last_word", "error"),
+)
+
+
+def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
+    """What `HEAD` names, each in one line without control characters."""
+    return tuple(
+        map(
+            in_one_line,
+            (
+                group,
+                circuit.member,
+                process(circuit.process),
+                str(circuit.scope),
+                message(circuit),
+                state(circuit, now_ms),
+                failures(circuit),
+                moment(circuit.since_ms),
+                moment(circuit.retry_at_ms),
+                moment(circuit.last_word_ms),
+                one_line(circuit.error) or "-",
+            ),
+        )
+    )
+
+
+def process(found: Process | None) -> str:
+    """Where a member runs, where anybody has said."""
+    return "-" if found is None else str(found)
+
+
+def message(circuit: OpenCircuit) -> str:
+    """The held message's place."""
+    return "-" if circuit.held is None else str(circuit.held)
+
+
+def failures(circuit: OpenCircuit) -> str:
+    """How often it has failed, where anybody has said."""
+    return "-" if circuit.failures is None else str(circuit.failures)
+
+
+def state(circuit: OpenCircuit, now_ms: int) -> str:
+    """Its state, and what it waits for where that is no attempt."""
+    why = {"failed": "", "letter": ", letter", "limit": ", limit"}[circuit.why]
+    return f"{circuit.state(now_ms)}{why}"
+
+
+def span(length_ms: int) -> str:
+    """How long, in two units at most."""
+    seconds = max(length_ms, 0) // 1000
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m {seconds % 60:02}s"
+    if seconds < 86_400:
+        return f"{seconds // 3600}h {seconds // 60 % 60:02}m"
+    return f"{seconds // 86_400}d {seconds // 3600 % 24}h"
+
+
+def partitions(found: Iterable[Partition]) -> str:
+    """`orders[0-2,5]`: numbers that follow one another in short."""
+    return ", ".join(
+        f"{topic}[{','.join(_runs(number for _, number in those))}]"
+        for topic, those in groupby(sorted(found), key=lambda partition: partition[0])
+    )
+
+
+def _runs(numbers: Iterable[int]) -> Iterable[str]:
+    # In a run, what is left of a number less its position is the same.
+    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        first, *rest = (number for _, number in run)
+        yield f"{first}-{rest[-1]}" if rest else str(first)
+
+
+def troubles(fold: JournalFold, views: Iterable[GroupView]) -> Iterable[str]:
+    """What keeps the picture from being whole, in sentences."""
+    if missing := sum(view.missing for view in views):
+        yield f"{_many(missing, 'event is', 'events are')} not in the journal: dropped"
+    if fold.newer:
+        yield (
+            f"{_many(fold.newer, 'record is', 'records are')} of a later release of linear-retry "
+            f"({one_line(fold.trouble)}); read the journal with that"
+        )
+    if fold.unreadable:
+        many = _many(fold.unreadable, "record is no entry", "records are no entries")
+        yield f"{many} of a journal ({one_line(fold.trouble)})"
+
+
+def _many(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
+
+
+def circuit_json(group: str, circuit: OpenCircuit, now_ms: int) -> dict[str, Any]:
+    """All of it."""
+    held = circuit.held
+    return {
+        "group": group,
+        "member": circuit.member,
+        "instance": circuit.instance,
+        "process": None if circuit.process is None else asdict(circuit.process),
+        "scope": asdict(circuit.scope),
+        "state": circuit.state(now_ms),
+        "waits_for": circuit.why,
+        "held": None if held is None else asdict(held),
+        "failures": circuit.failures,
+        "sends": circuit.sends,
+        "error": circuit.error,
+        "since_ms": circuit.since_ms,
+        "retry_at_ms": circuit.retry_at_ms,
+        "retried_ms": circuit.asked_ms,
+        "last_word_ms": circuit.last_word_ms,
+    }
+
+
+def member_json(member: Member) -> dict[str, Any]:
+    """All of it."""
+    return {
+        "member": member.member,
+        "instance": member.instance,
+        "process": None if member.process is None else asdict(member.process),
+        "state": member.state,
+        "since_ms": member.since_ms,
+        "last_word_ms": member.last_word_ms,
+        "partitions": [_partition(one) for one in member.partitions],
+        "taken": [{**_partition(one), "by": by} for one, by in member.taken.items()],
+        "left_group": member.left_group,
+        "lives": member.lives,
+        "missing": member.missing,
+    }
+
+
+def view_json(view: GroupView, now_ms: int) -> dict[str, Any]:
+    """How a group stands."""
+    return {
+        "group": view.group,
+        "at_ms": now_ms,
+        "members": [member_json(member) for member in view.members],
+        "circuits": [circuit_json(view.group, circuit, now_ms) for circuit in view.circuits],
+        "counts": asdict(view.counts),
+        "missing": view.missing,
+    }
+
+
+def _partition(partition: Partition) -> dict[str, str | int]:
+    topic, number = partition
+    return {"topic": topic, "partition": number}

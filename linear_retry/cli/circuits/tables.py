@@ -1,0 +1,91 @@
+"""How do open circuits look on a terminal?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from linear_retry.cli.circuits import formats
+from linear_retry.cli.output.printable import (
+    in_one_line,
+    moment,
+    one_line,
+)
+from linear_retry.journal.group_view import OpenCircuit
+
+STYLES = {"open": "red", "half-open": "yellow"}
+
+
+def draw(rows: Sequence[tuple[str, OpenCircuit]], now_ms: int) -> None:
+    """Print them, group by group."""
+    console = Console(highlight=False)
+    for group in dict.fromkeys(name for name, _ in rows):
+        console.print(Text(in_one_line(group), "bold"))
+        console.print(table((one for name, one in rows if name == group), now_ms))
+
+
+def table(circuits: Iterable[OpenCircuit], now_ms: int) -> Table:
+    """For each what it is, how long still, and for what; below that, until when and why.
+
+    However narrow it is, names are folded and errors cut.
+    """
+    made = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    made.add_column(no_wrap=True, width=len("half-open"))
+    made.add_column(no_wrap=True, width=len("in 59m 59s"))
+    made.add_column(overflow="fold", ratio=1)
+    for one in circuits:
+        state = one.state(now_ms)
+        made.add_row(
+            Text(state, STYLES[state]), Text(_left(one, now_ms), "bold"), _what(one, now_ms)
+        )
+        error = Text(one_line(one.error) or "-", "dim", no_wrap=True, overflow="ellipsis")
+        made.add_row("", Text(clock(one.due_ms), "dim"), error)
+    return made
+
+
+def clock(at_ms: int) -> str:
+    """The time of day, for what is beside it says how far away that is."""
+    whole = moment(at_ms)
+    return whole[11:] if whole.endswith("Z") else whole
+
+
+def _left(circuit: OpenCircuit, now_ms: int) -> str:
+    left_ms = circuit.due_ms - now_ms
+    # A second that has begun counts: it is not yet time at "in 0s".
+    return f"in {formats.span(left_ms + 999)}" if left_ms > 0 else f"for {formats.span(-left_ms)}"
+
+
+def _what(circuit: OpenCircuit, now_ms: int) -> Text:
+    message = "no message" if circuit.held is None else in_one_line(str(circuit.held))
+    text = Text(message, "bold")
+    for fact in _facts(circuit, now_ms):
+        text.append(f", {fact}", "not bold")
+    return text
+
+
+def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
+    yield in_one_line(circuit.member)
+    if circuit.process is not None:
+        yield in_one_line(str(circuit.process))
+    if circuit.failures is not None:
+        yield "1 failure" if circuit.failures == 1 else f"{circuit.failures} failures"
+    if circuit.why == "letter":
+        yield f"letter not sent ({circuit.sends} times)"
+    if circuit.why == "limit":
+        yield "held by the limit of dead letters"
+    if (stopped := _stopped(circuit)) is not None:
+        yield f"stops {stopped}"
+    yield f"open for {formats.span(now_ms - circuit.since_ms)}"
+
+
+def _stopped(circuit: OpenCircuit) -> str | None:
+    """What it stops, where that is not all that the member has."""
+    scope, held = circuit.scope, circuit.held
+    if scope.topic is None:
+        return None
+    if held is None or (held.topic, held.partition) != (scope.topic, scope.partition):
+        return in_one_line(str(scope))
+    return "this partition"

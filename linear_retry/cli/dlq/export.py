@@ -1,0 +1,41 @@
+"""How is a dead-letter topic kept in a file? `dlq export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from linear_retry.cli.dlq import formats
+from linear_retry.cli.output.exit_codes import (
+    NOT_THERE,
+    fail,
+)
+from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.rows import write_json
+from linear_retry.dlq import DeadLetterTopic, Filter
+from linear_retry.files.small import named
+
+
+def export(
+    topic: DeadLetterTopic, to: Path, letter_filter: Filter, *, overwrite: bool, as_json: bool
+) -> None:
+    """Write the letters that the filter means to a file, which is there when it is whole."""
+    if not overwrite and to.exists():
+        raise typer.BadParameter(
+            f"{named(to)} is there already, and letters may be in it that are nowhere else; name "
+            "another, or write --overwrite",
+            param_hint="--to",
+        )
+    try:
+        with Bar(f"exporting {topic.topic}") as bar:
+            count = topic.export(to, letter_filter, bar)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        fail(f"{named(to)}: cannot be written ({reason})", NOT_THERE)
+    if as_json:
+        write_json([{"file": named(to), "letters": count, "bytes": to.stat().st_size}])
+    else:
+        typer.echo(f"{named(to)}: {count} letter{'' if count == 1 else 's'}")
+    if not count:
+        typer.echo(formats.nothing(topic.topic, letter_filter), err=True)

@@ -1,0 +1,115 @@
+"""How is a letter written: as a row of a table, and as an object of JSON?"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+from linear_retry.cli.output import printable
+from linear_retry.dlq import Filter, Letter, State
+from linear_retry.dlq.letters.letter import NONE
+
+HEAD = ("when", "id", "origin", "reason", "failures", "exception", "state")
+PAYLOAD_HEAD = ("key", "value")
+
+_HEX_BYTES = 200
+
+
+def cells(letter: Letter, state: State) -> tuple[str, ...]:
+    """What `HEAD` names, each in one line without control characters."""
+    place, why = letter.origin, letter.reason
+    row = (
+        printable.exact_moment(letter.timestamp_ms),
+        name(letter),
+        "-" if place is None else str(place),
+        why or ("no dead letter" if letter.format == NONE else "-"),
+        "-" if letter.failures is None else str(letter.failures),
+        _exception(letter),
+        state.value,
+    )
+    # One look for all: a million letters are listed at the speed of this function.
+    return row if "".join(row).isprintable() else tuple(map(printable.in_one_line, row))
+
+
+def payload_cells(letter: Letter) -> tuple[str, ...]:
+    """What `PAYLOAD_HEAD` names, cut: `--json` has all of it."""
+    return printable.one_line(shown(letter.key)), printable.one_line(shown(letter.value))
+
+
+def shown(found: bytes | None) -> str:
+    """Text where it is UTF-8; else what it is like."""
+    if found is None:
+        return "null"
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        return f"0x{found[:_HEX_BYTES].hex()}"
+
+
+def name(letter: Letter) -> str:
+    """Its id, with the generation where that is not the first."""
+    return letter.id if letter.generation == 1 else letter.resolution_key
+
+
+def _exception(letter: Letter) -> str:
+    """Type and message, at most 200 characters; what is wrong, where it is no letter."""
+    kind, message = letter.exception_type, letter.exception_message
+    if letter.problem is not None:
+        return printable.cut(letter.problem)
+    if kind is not None:
+        kind = kind.removeprefix("builtins.")
+    return printable.cut(f"{kind}: {message}" if kind and message else kind or message or "-")
+
+
+def as_json(letter: Letter, state: State, *, payload: bool) -> dict[str, Any]:
+    """All but headers and stack; key and value only with `payload`."""
+    place = letter.origin
+    said: dict[str, Any] = {
+        "id": letter.id,
+        "generation": letter.generation,
+        "state": state.value,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "timestamp_ms": letter.timestamp_ms,
+        "format": letter.format,
+        "origin": None
+        if place is None
+        else {
+            "topic": place.topic,
+            "partition": place.partition,
+            "offset": place.offset,
+            "timestamp_ms": place.timestamp_ms,
+        },
+        "group_id": letter.group_id,
+        "reason": letter.reason,
+        "failures": letter.failures,
+        "exception_type": letter.exception_type,
+        "exception_message": letter.exception_message,
+        "problem": letter.problem,
+    }
+    if payload:
+        said |= {**content("key", letter.key), **content("value", letter.value)}
+    return said
+
+
+def content(what: str, found: bytes | None) -> dict[str, str | None]:
+    """Bytes in JSON: text where they are UTF-8, else in base64, which the name then says."""
+    if found is None:
+        return {what: None}
+    try:
+        return {what: found.decode()}
+    except UnicodeDecodeError:
+        return {f"{what}_base64": base64.b64encode(found).decode()}
+
+
+def no_such(letter_ids: Iterable[str], topic: str) -> str:
+    """What to say where no letter in `topic` has one of these ids."""
+    ids = ", ".join(map(printable.one_line, letter_ids))
+    return f"no letter {ids} in {topic}; list has their ids"
+
+
+def nothing(topic: str, letter_filter: Filter) -> str:
+    """What to say where no letter is meant."""
+    return f"no letters in {topic}{'' if letter_filter == Filter() else ' that match'}"

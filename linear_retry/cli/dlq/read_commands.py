@@ -1,0 +1,187 @@
+"""Which commands of `dlq` only read?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from linear_retry.cli.dlq.options import (
+    PAYLOAD,
+    TOPIC,
+    Connection,
+    Selection,
+    chosen,
+)
+from linear_retry.cli.options.connection import expanded
+from linear_retry.cli.output.exit_codes import told
+
+_TRAITS = (
+    *("exception", "message", "origin", "partition", "reason", "group", "state", "format"),
+    *("key", "day", "hour"),
+)
+_NEWEST_AT_MOST = 10_000
+_FORMS = ("auto", "text", "json", "hex")
+
+
+@expanded
+def list_(
+    topic: TOPIC,
+    selection: Selection,
+    connection: Connection,
+    payload: PAYLOAD = False,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...", help=f"Count those that are alike instead: {', '.join(_TRAITS)}."
+        ),
+    ] = None,
+    newest: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, max=_NEWEST_AT_MOST, help="Only the last N by the time of writing."
+        ),
+    ] = None,
+) -> None:
+    """List dead letters: when, id, origin, reason, failures, exception, state.
+
+    Options that differ must all hold; of one that is repeated, any value. A record that is no dead
+    letter is listed as such. Up to 10,000 are sorted by time; more come as they are read, each
+    partition in order. Times are UTC. In a pipe there are tabs between the columns.
+
+    Example: linear-retry dlq list orders.dlq --bootstrap localhost:9092 --since 2h --state open
+
+    Exit codes: 0, listed, or there is none; 2, wrong usage; 3, no broker answers, there is no such
+    topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
+    """
+    traits = [] if group_by is None else chosen(group_by, _TRAITS, "--group-by")
+    if newest is not None and (traits or selection.limit is not None):
+        raise typer.BadParameter(
+            "the newest are neither counted nor limited; leave out --group-by and --limit",
+            param_hint="--newest",
+        )
+    with told(), connection.topic(topic) as letters:
+        letter_filter = selection.filter()
+        from linear_retry.cli.dlq.listing import count_letters, list_letters
+
+        if traits:
+            count_letters(letters, letter_filter, traits, as_json=connection.as_json)
+        else:
+            list_letters(
+                letters, letter_filter, newest=newest, payload=payload, as_json=connection.as_json
+            )
+
+
+@expanded
+def show(
+    topic: TOPIC,
+    letter_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Its id, with or without #generation.")
+    ],
+    connection: Connection,
+    payload: PAYLOAD = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="FORM",
+            help="--payload in a form: auto (text, or hex where it is none), text, json or hex.",
+        ),
+    ] = None,
+) -> None:
+    """Show all of one dead letter: headers, exception with its stack, and with --payload the rest.
+
+    Where a replayed message has died again, its letters of all generations are shown.
+
+    Example: linear-retry dlq show orders.dlq billing/orders/3/1042/1795253536810 --payload
+    --bootstrap localhost:9092
+
+    Exit codes: 0, shown; 1, there is no such letter; 2, wrong usage; 3, no broker answers, there is
+    no such topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
+    """
+    (wanted,) = chosen(form or "auto", _FORMS, "--as", at_most=1)
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.show import show as run
+
+        run(
+            letters,
+            letter_id,
+            payload=payload or form is not None,
+            form=wanted,
+            as_json=connection.as_json,
+        )
+
+
+@expanded
+def stats(
+    topics: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TOPIC...", help="The dead-letter topic; with --prometheus also several."
+        ),
+    ],
+    selection: Selection,
+    connection: Connection,
+    prometheus: Annotated[
+        bool,
+        typer.Option(
+            "--prometheus",
+            help="Metrics in Prometheus's text format: the letters by state, and since when the "
+            "oldest open one is there.",
+        ),
+    ] = False,
+) -> None:
+    """Show what a topic's letters look like: over time, by reason, exception, origin and key.
+
+    With --prometheus one or several topics as metrics, for node_exporter's textfile collector.
+
+    Example: linear-retry dlq stats orders.dlq --bootstrap localhost:9092 --since 7d
+
+    Exit codes: 0, shown, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
+    such topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
+    """
+    if (prometheus and connection.as_json) or (not prometheus and len(topics) > 1):
+        raise typer.BadParameter(
+            "several topics are for --prometheus, which does not go with --json; write one topic, "
+            "or --prometheus alone",
+            param_hint="--prometheus",
+        )
+    with told():
+        letter_filter = selection.filter()
+        if prometheus:
+            from linear_retry.cli.dlq.backlog import write_backlog
+
+            write_backlog(map(connection.topic, dict.fromkeys(topics)), letter_filter)
+            return
+        from linear_retry.cli.dlq.stats import show_stats
+
+        with connection.topic(topics[0]) as letters:
+            show_stats(letters, letter_filter, as_json=connection.as_json)
+
+
+@expanded
+def export(
+    topic: TOPIC,
+    to: Annotated[Path, typer.Option(metavar="FILE", help="Where to: a file of JSON lines.")],
+    selection: Selection,
+    connection: Connection,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the file where there is one.")
+    ] = False,
+) -> None:
+    """Write dead letters to a file, with their state: one JSON object on each line, bytes and all.
+
+    The file is there when it is whole, and only its owner may read it. Nothing is lost: in Python,
+    linear_retry.dlq.read_export reads it back.
+
+    Example: linear-retry dlq export orders.dlq --to orders.jsonl --bootstrap localhost:9092
+
+    Exit codes: 0, written, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
+    such topic, no permission for it, or the file cannot be written; 130, Ctrl-C; 143, SIGTERM.
+    """
+    with told(), connection.topic(topic) as letters:
+        letter_filter = selection.filter()
+        from linear_retry.cli.dlq.export import export as run
+
+        run(letters, to, letter_filter, overwrite=overwrite, as_json=connection.as_json)

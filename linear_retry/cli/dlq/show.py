@@ -1,0 +1,149 @@
+"""What is there to know of one dead letter? `dlq show`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from linear_retry.cli.dlq import formats
+from linear_retry.cli.output import printable
+from linear_retry.cli.output.exit_codes import (
+    NO,
+    fail,
+)
+from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.rows import write_json
+from linear_retry.dlq import DeadLetterTopic, Letter, Resolution, State
+from linear_retry.dlq.letters.foreign import binary_number
+
+FORMS = ("auto", "text", "json", "hex")
+
+_HEX_BYTES = 16
+_TOLD_ABOVE = frozenset(
+    {"retry-exception-type", "retry-exception-message", "retry-exception-stack"}
+)
+
+
+def show(
+    topic: DeadLetterTopic, letter_id: str, *, payload: bool, form: str, as_json: bool
+) -> None:
+    """Print all of the letters with this id, the oldest generation first."""
+    with Bar(f"reading {topic.topic}") as bar:
+        found = topic.get(letter_id, bar)
+    if not found:
+        fail(formats.no_such([letter_id], topic.topic), NO)
+    for number, (letter, state) in enumerate(found):
+        resolution = topic.resolution(letter)
+        if as_json:
+            write_json([_as_json(letter, state, resolution, payload=payload)])
+            continue
+        lines = [*_lines(letter, resolution), *_contents(letter, payload=payload, form=form)]
+        typer.echo("\n".join(["", *lines] if number else lines))
+
+
+def _as_json(
+    letter: Letter, state: State, resolution: Resolution | None, *, payload: bool
+) -> dict[str, Any]:
+    return {
+        **formats.as_json(letter, state, payload=payload),
+        "exception_stack": letter.exception_stack,
+        "resolution": resolution,
+        "headers": [_header_as_json(name, value) for name, value in letter.headers],
+        "escaped_headers": letter.escaped_headers,
+        "key_bytes": None if letter.key is None else len(letter.key),
+        "value_bytes": None if letter.value is None else len(letter.value),
+    }
+
+
+def _header_as_json(name: str, value: bytes | None) -> dict[str, Any]:
+    number = binary_number(name, value)
+    told = {} if number is None else {"number": number}
+    return {"name": name, **formats.content("value", value), **told}
+
+
+def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
+    origin = letter.origin
+    told = {
+        "id": letter.id,
+        "generation": str(letter.generation),
+        "state": "open" if resolution is None else _resolved(resolution),
+        "written": printable.moment(letter.timestamp_ms),
+        "lies at": f"{letter.topic}[{letter.partition}]@{letter.offset}",
+        "written by": "nobody known: no dead letter" if letter.format == "none" else letter.format,
+        "problem": letter.problem,
+        "origin": origin and f"{origin} of {printable.moment(origin.timestamp_ms)}",
+        "group": letter.group_id,
+        "reason": letter.reason,
+        "failures": None if letter.failures is None else str(letter.failures),
+        "exception": letter.exception_type,
+        "message": letter.exception_message,
+    }
+    for name, text in told.items():
+        if text is not None:
+            yield from _named(name, text)
+    if letter.exception_stack is not None:
+        yield "stack"
+        yield from (f"  {line}" for line in printable.lines(letter.exception_stack.rstrip("\n")))
+    yield "headers" if letter.headers else "headers     none"
+    for name, value in letter.headers:
+        if name not in _TOLD_ABOVE:
+            number = binary_number(name, value)
+            text = formats.shown(value) if number is None else str(number)
+            yield f"  {printable.safe(name)} = {printable.safe(text)}"
+
+
+def _named(name: str, text: str) -> Iterator[str]:
+    first, *others = printable.lines(text) or [""]
+    yield f"{name:<11} {first}".rstrip()
+    yield from (f"{'':<11} {line}" for line in others)
+
+
+def _resolved(resolution: Resolution) -> str:
+    why = f": {resolution.why}" if resolution.why else ""
+    replay = f" ({resolution.replay_id})" if resolution.replay_id else ""
+    by = f"{resolution.state} by {resolution.by}"
+    return f"{by} at {printable.moment(resolution.at_ms)}{replay}{why}"
+
+
+def _contents(letter: Letter, *, payload: bool, form: str) -> Iterator[str]:
+    for name, content in (("key", letter.key), ("value", letter.value)):
+        if content is None:
+            yield f"{name:<11} null"
+            continue
+        size = f"{name:<11} {len(content)} bytes"
+        yield size if payload or not content else f"{size}, not printed without --payload"
+        if payload:
+            yield from (f"  {line}" for line in _in_form(content, form))
+
+
+def _in_form(content: bytes, form: str) -> list[str]:
+    text = _text(content)
+    if form == "hex" or text is None:
+        return _hex(content)
+    if form == "json":
+        try:
+            return printable.lines(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+        except (ValueError, RecursionError):
+            return ["no JSON; as text:", *printable.lines(text)]
+    if form == "auto" and not all(line.isprintable() for line in text.split("\n")):
+        return _hex(content)
+    return printable.lines(text)
+
+
+def _text(content: bytes) -> str | None:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _hex(content: bytes) -> list[str]:
+    return [
+        f"{start:08x}  {row.hex(' '):<{3 * _HEX_BYTES}} "
+        + "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        for start in range(0, len(content), _HEX_BYTES)
+        for row in (content[start : start + _HEX_BYTES],)
+    ]

@@ -1,0 +1,136 @@
+"""Which commands deal with letters, and what do they take?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from linear_retry.cli.dlq.options import TOPIC, Connection, Selection
+from linear_retry.cli.dlq.replay_options import (
+    WHY,
+    YES,
+    Sending,
+)
+from linear_retry.cli.options.connection import expanded
+from linear_retry.cli.options.person import BY
+from linear_retry.cli.output.exit_codes import told
+from linear_retry.strategy.delays import shown
+
+
+@expanded
+def replay(topic: TOPIC, selection: Selection, connection: Connection, sending: Sending) -> None:
+    """Send open dead letters again, in their original order.
+
+    Each goes to the topic and partition it came from, in the order of the original offsets, each
+    once: ended at any point, run it again and it goes on. Only says what it would do unless --yes
+    is given. A newer replay, resolve, reopen or purge of the same topic ends an older one.
+
+    Example: linear-retry dlq replay orders.dlq --bootstrap localhost:9092 --exception Timeout --yes
+
+    Exit codes: 0, done, or nothing to do; 1, a dead letter cannot be sent as it is and stays open,
+    --check-newer has found something, or no letter has the --id; 2, wrong usage; 3, no broker
+    answers, no permission, or a topic is not there or cannot take a letter (nothing is sent then);
+    4, ended by a newer one; 130, Ctrl-C; 143, SIGTERM.
+    """
+    order = sending.order(as_json=connection.as_json)
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.replay import replay_letters
+
+        replay_letters(letters, _of_any_state(selection).filter(), order)
+
+
+@expanded
+def resolve(
+    topic: TOPIC,
+    selection: Selection,
+    connection: Connection,
+    yes: YES = False,
+    by: BY = None,
+    why: WHY = "",
+) -> None:
+    """Record that open dead letters are dealt with, without sending them.
+
+    Only says how many unless --yes is given; `dlq list` with the same options shows them.
+
+    Example: linear-retry dlq resolve orders.dlq --bootstrap localhost:9092 --reason permanent
+    --why "refunded by hand" --yes
+
+    Exit codes: 0, done, or nothing to do; 1, no letter has the --id; 2, wrong usage; 3, no broker
+    answers, there is no such topic, or no permission for it; 4, ended by a newer replay, resolve,
+    reopen or purge; 130, Ctrl-C; 143, SIGTERM.
+    """
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.resolve import resolve_letters
+
+        meant = _of_any_state(selection).filter()
+        resolve_letters(letters, meant, by=by, why=why, yes=yes, as_json=connection.as_json)
+
+
+@expanded
+def reopen(topic: TOPIC, selection: Selection, connection: Connection, yes: YES = False) -> None:
+    """Take back that dead letters are dealt with: replayed or resolved ones are open again.
+
+    Only says how many unless --yes is given. A replay then sends them, once more if it has before.
+
+    Example: linear-retry dlq reopen orders.dlq --bootstrap localhost:9092 --state resolved --yes
+
+    Exit codes: 0, done, or nothing to do; 1, no letter has the --id; 2, wrong usage; 3, no broker
+    answers, there is no such topic, or no permission for it; 4, ended by a newer replay, resolve,
+    reopen or purge; 130, Ctrl-C; 143, SIGTERM.
+    """
+    if selection.state and "open" in selection.state:
+        raise typer.BadParameter(
+            "an open letter cannot be opened again; write replayed or resolved",
+            param_hint="--state",
+        )
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.resolve import reopen_letters
+
+        reopen_letters(letters, selection.filter(), yes=yes, as_json=connection.as_json)
+
+
+@expanded
+def purge(
+    topic: TOPIC,
+    connection: Connection,
+    yes: YES = False,
+    all_of: Annotated[
+        str | None,
+        typer.Option(
+            "--all",
+            metavar="TOPIC",
+            help="Delete open letters too: all there is. Write the topic's name once more.",
+        ),
+    ] = None,
+) -> None:
+    """Delete dead letters that are dealt with, and what is recorded of them.
+
+    Kafka deletes from the beginning only: of each partition all before the first open letter. Only
+    says what it would delete unless --yes is given. What is deleted is gone.
+
+    Example: linear-retry dlq purge orders.dlq --bootstrap localhost:9092 --yes
+
+    Exit codes: 0, done, or nothing to do; 2, wrong usage; 3, no broker answers, there is no such
+    topic, or no permission for it; 4, ended by a newer replay, resolve, reopen or purge; 130,
+    Ctrl-C; 143, SIGTERM.
+    """
+    if all_of is not None and all_of != topic:
+        raise typer.BadParameter(
+            f"{shown(all_of)} is not {shown(topic)}; to delete all of it, write that name again",
+            param_hint="--all",
+        )
+    with told(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.purge import purge_letters
+
+        everything = all_of is not None
+        purge_letters(letters, everything=everything, yes=yes, as_json=connection.as_json)
+
+
+def _of_any_state(selection: Selection) -> Selection:
+    if selection.state and selection.state != ["open"]:
+        raise typer.BadParameter(
+            "only open letters are meant here; `dlq reopen` opens one that is dealt with",
+            param_hint="--state",
+        )
+    return selection

@@ -1,0 +1,47 @@
+"""Which journal is to be read, and from when on?"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from linear_retry.cli.options.connection import Connection
+from linear_retry.cli.options.moments import moment_ms
+from linear_retry.journal.entry import DEFAULT_TOPIC
+
+if TYPE_CHECKING:
+    from linear_retry.journal.reader import JournalReading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A journal, and how far back it matters."""
+
+    journal: Annotated[str, typer.Option(metavar="TOPIC", help="The journal's topic.")] = (
+        DEFAULT_TOPIC
+    )
+    since: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Read what was written then or later: 2026-11-21, 2026-11-21T10:00 (UTC), or 2h "
+            "for two hours ago. The default is the longest wait that a strategy may have.",
+        ),
+    ] = "7d"
+
+    def reading(self, connection: Connection) -> JournalReading:
+        """Of the journal that is meant. Raises `typer.BadParameter`."""
+        from linear_retry.journal.reader import JournalReading
+
+        if not self.journal:
+            raise typer.BadParameter("the topic's name is empty", param_hint="--journal")
+        since_ms = moment_ms(self.since, now_ms(), "--since")
+        return JournalReading(connection.keys(), self.journal, since_ms=max(since_ms, 0))
+
+
+def now_ms() -> int:
+    """The time, in milliseconds of UTC."""
+    return time.time_ns() // 1_000_000

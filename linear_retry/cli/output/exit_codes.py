@@ -1,0 +1,92 @@
+"""The exit codes of every command, and the sentence that goes with one."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Final, NoReturn
+
+import typer
+
+from linear_retry.cli.output.signals import (
+    Terminated,
+    ended_by_signals,
+)
+from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError
+
+DONE: Final = 0
+NO: Final = 1
+WRONG_USAGE: Final = 2
+NOT_THERE: Final = 3
+FENCED: Final = 4
+NOT_KNOWN: Final = 5
+PENDING: Final = 6
+HUNG_UP: Final = 129
+INTERRUPTED: Final = 130
+TERMINATED: Final = 143
+
+MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        DONE: "done, or there is nothing to do",
+        NO: "the answer is no, or whoever read the output has gone",
+        WRONG_USAGE: "wrong usage",
+        NOT_THERE: "what it needs is not there, or is refused",
+        FENCED: "ended by a newer command on the same topic",
+        NOT_KNOWN: "too little is known",
+        PENDING: "accepted, but not finished in time",
+        HUNG_UP: "the terminal has gone",
+        INTERRUPTED: "Ctrl-C",
+        TERMINATED: "SIGTERM",
+    }
+)
+"""What each code means, in every command that ends with it."""
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What is raised inside becomes one sentence on stderr and an exit code."""
+    try:
+        with ended_by_signals():
+            yield
+    except ConfigurationError as error:
+        fail(str(error), WRONG_USAGE)
+    except FencedError as error:
+        fail(str(error), FENCED)
+    except LinearRetryError as error:
+        fail(str(error), NOT_THERE)
+    except KeyboardInterrupt as error:
+        fail_interrupted(error)
+
+
+def confirmed(question: str) -> bool:
+    """Whether somebody says yes; the end of the input is a no, and a signal ends the command."""
+    with told():
+        try:
+            return typer.confirm(question, err=True)
+        except typer.Abort as error:
+            # Typer takes Ctrl-C for the end of the input, and would end with `NO`.
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            return False
+
+
+def fail_interrupted(error: KeyboardInterrupt, so_far: str = "") -> NoReturn:
+    """Say that a signal has ended it, and `so_far`, and end with the exit code of that signal."""
+    number = error.number if isinstance(error, Terminated) else signal.SIGINT
+    if number == signal.SIGHUP:
+        raise typer.Exit(HUNG_UP)  # nobody reads it
+    word = "terminated" if number == signal.SIGTERM else "interrupted"
+    fail(f"{word}{so_far}", code_of_signal(number))
+
+
+def code_of_signal(number: int) -> int:
+    """The exit code of a command that this signal has ended, as shells have it."""
+    return 128 + number
+
+
+def fail(text: str, code: int) -> NoReturn:
+    """Say it on stderr, and end with this exit code."""
+    typer.echo(text, err=True)
+    raise typer.Exit(code)

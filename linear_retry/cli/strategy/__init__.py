@@ -1,0 +1,1 @@
+"""The commands of `linear-retry strategy`."""

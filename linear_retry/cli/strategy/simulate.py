@@ -1,0 +1,226 @@
+"""How does a strategy get through these outages?"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, NoReturn, get_args
+
+import typer
+
+from linear_retry.cli.options.connection import expanded
+from linear_retry.cli.output.exit_codes import (
+    NO,
+    told,
+)
+from linear_retry.cli.spark.needing import needing_pyspark
+from linear_retry.cli.spark.recorded import Recorded
+from linear_retry.cli.strategy import simulation_report
+from linear_retry.cli.strategy.commands import (
+    FILE_HELP,
+    echo_head,
+    echo_json,
+    echo_table,
+    load,
+    summary,
+)
+from linear_retry.cli.strategy.outages import (
+    length_ms,
+    read,
+)
+from linear_retry.errors import ConfigurationError, StrategyError
+from linear_retry.retry.decision import (
+    OnExhausted,
+    Policy,
+)
+from linear_retry.strategy.delays import shown
+from linear_retry.strategy.simulation import (
+    Recovered,
+    Simulation,
+    Simulator,
+)
+from linear_retry.strategy.strategy import Strategy
+
+_NARROWEST, _WIDEST = 76, 120
+_STYLES = {
+    **dict.fromkeys(("fails", "fail", "dead-lettered", "stopped"), "red"),
+    **dict.fromkeys(("succeeds", "recovered"), "green"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The outages that the user names, and what happens in one."""
+
+    outage: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How long the dependency is down: 7m, 1h30m, or 90 for seconds. May be repeated.",
+        ),
+    ] = None
+    outages: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="More of them: one on each line, # begins a comment."),
+    ] = None
+    on_exhausted: Annotated[
+        str,
+        typer.Option(
+            metavar="CHOICE", help="When the strategy has run out: dead-letter, repeat or stop."
+        ),
+    ] = "dead-letter"
+    attempt: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long an attempt takes to fail.")
+    ] = "0s"
+
+
+@expanded
+def simulate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP)],
+    given: Given,
+    recorded: Recorded,
+    lake: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="In place of --outage: those in its table `outages`."),
+    ] = None,
+    probe_cost: Annotated[
+        str, typer.Option(metavar="TIME", help="With --lake: an attempt is as bad as such a wait.")
+    ] = "0s",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object per outage, each on a line.")
+    ] = False,
+) -> None:
+    """Take a strategy through an outage: each attempt, and how late it is back.
+
+    The outage begins with the first attempt. An attempt that starts before its end fails, the first
+    that starts later succeeds. All is told without jitter; where the strategy has some, the bounds
+    with it are added. Several outages make a table and a summary.
+
+    With --lake it is what the strategy would have cost in all outages that Spark has found, of each
+    group, beside the strategy that was used: docs/tuning.md. --group to --master, and --probe-cost,
+    are for that; --outage to --attempt are not.
+
+    Example: linear-retry strategy simulate short-outage --outage 7m
+
+    Exit codes: 0, simulated, however it ends; 1, a file is not right (its problems are on stderr);
+    2, wrong usage. With --lake also 3, there is no table of outages, or no Java or PySpark; 5,
+    of no outage anything is known; 130, Ctrl-C; 143, SIGTERM.
+    """
+    if lake is None:
+        if recorded != Recorded() or probe_cost != "0s":
+            raise typer.BadParameter(f"{_WITH_LAKE} are for recorded outages; give --lake DIR")
+        _in_given(file, given, as_json)
+    else:
+        if given != Given():
+            raise typer.BadParameter(
+                f"{_WITHOUT_LAKE} are not for recorded outages; leave them out"
+            )
+        _in_recorded(file, lake, length_ms(probe_cost, "--probe-cost"), recorded, as_json)
+
+
+_WITH_LAKE = "--group, --present, --seed, --master and --probe-cost"
+_WITHOUT_LAKE = "--outage, --outages, --on-exhausted and --attempt"
+
+
+def _in_given(file: Path, given: Given, as_json: bool) -> None:
+    outages_ms = [length_ms(text, "--outage") for text in given.outage or []]
+    attempt_ms, choice = length_ms(given.attempt, "--attempt"), _choice(given.on_exhausted)
+    if not outages_ms and given.outages is None:
+        raise typer.BadParameter("no outage is given; write --outage 7m, or --outages FILE")
+    loaded, problems = load(file), list[str]()
+    if isinstance(loaded, StrategyError):
+        problems += loaded.problems
+    outages_ms += [] if given.outages is None else read(given.outages, problems)
+    if isinstance(loaded, StrategyError) or problems:
+        _refuse(file, problems, as_json)
+    simulator = _simulator(loaded, choice, attempt_ms)
+    simulations = [simulator.through(outage_ms) for outage_ms in outages_ms]
+    if as_json:
+        head = {**summary(file, loaded), "on_exhausted": choice, "attempt_s": attempt_ms / 1000}
+        for simulation in simulations:
+            echo_json(head | simulation_report.as_json(simulation, simulator.waits_out_ms))
+    else:
+        _say(simulations, loaded, attempt_ms)
+        typer.echo(simulation_report.limit(simulator.waits_out_ms))
+
+
+def _in_recorded(
+    file: Path, lake: str, probe_cost_ms: int, recorded: Recorded, as_json: bool
+) -> None:
+    loaded = load(file)
+    if isinstance(loaded, StrategyError):
+        _refuse(file, list(loaded.problems), as_json)
+    with told(), needing_pyspark():
+        from linear_retry.cli.spark.simulated import simulate as run
+
+        head = summary(file, loaded) if as_json else None
+        run(lake, loaded, probe_cost_ms, recorded, head)
+
+
+def _choice(text: str) -> OnExhausted:
+    choices: tuple[OnExhausted, ...] = get_args(OnExhausted)
+    for choice in choices:
+        if choice == text:
+            return choice
+    known = ", ".join(choices)
+    raise typer.BadParameter(
+        f"{shown(text)} is no choice; write one of {known}", param_hint="--on-exhausted"
+    )
+
+
+def _refuse(file: Path, problems: list[str], as_json: bool) -> NoReturn:
+    if as_json:
+        echo_json({**summary(file, StrategyError(problems)), "timeline": []})
+    else:
+        typer.echo("\n".join(problems), err=True)
+    raise typer.Exit(NO)
+
+
+def _simulator(strategy: Strategy, on_exhausted: OnExhausted, attempt_ms: int) -> Simulator:
+    try:
+        return Simulator(Policy(strategy, on_exhausted), attempt_ms)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint="--on-exhausted") from error
+
+
+def _say(simulations: list[Simulation], strategy: Strategy, attempt_ms: int) -> None:
+    echo_head(strategy)
+    if attempt_ms:
+        typer.echo(f"an attempt takes {simulation_report.shown_ms(attempt_ms)} to fail")
+    if len(simulations) == 1:
+        _say_one(simulations[0], strategy.jitter > 0)
+    else:
+        echo_table(simulation_report.outages(simulations, strategy.jitter > 0), _STYLES)
+        typer.echo(simulation_report.verdict_of_all(simulations))
+
+
+def _say_one(simulation: Simulation, jitter: bool) -> None:
+    typer.echo(f"outage of {simulation_report.shown_ms(simulation.outage_ms)}")
+    if sys.stdout.isatty() and simulation.outage_ms:
+        _draw(simulation)
+    echo_table(simulation_report.attempts(simulation), _STYLES)
+    good = isinstance(simulation.ending, Recovered)
+    _echo(simulation_report.verdict(simulation), "bold green" if good else "bold red")
+    if jitter:
+        typer.echo(simulation_report.verdict_with_jitter(simulation))
+
+
+def _draw(simulation: Simulation) -> None:
+    from rich.console import Console
+
+    from linear_retry.cli.strategy.timeline import timeline
+
+    console = Console(highlight=False)
+    if console.width >= _NARROWEST and not console.options.ascii_only:
+        console.print(timeline(simulation, min(console.width, _WIDEST)))
+
+
+def _echo(text: str, style: str) -> None:
+    if not sys.stdout.isatty():
+        typer.echo(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    Console().print(Text(text, style))

@@ -1,0 +1,162 @@
+"""What is said of a strategy that went through outages?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, assert_never
+
+from linear_retry.cli.strategy.commands import (
+    duration,
+    duration_range,
+)
+from linear_retry.strategy.schedule import Failures
+from linear_retry.strategy.simulation import (
+    GivenUp,
+    Recovered,
+    Simulation,
+    Spread,
+    summary,
+)
+
+_LISTED = 3
+"""So many attempts with the same wait stand one by one; more of them are one row."""
+
+_ATTEMPTS: tuple[str, ...] = ("attempt", "starts at", "result", "then waits")
+_OUTAGES: tuple[str, ...] = ("outage", "attempts", "ends", "at", "idle", "with jitter", "too early")
+
+
+def shown_ms(moment_ms: int) -> str:
+    """As a strategy file would write it."""
+    return duration(moment_ms / 1000)
+
+
+def attempts(simulation: Simulation) -> list[tuple[str, ...]]:
+    """A header, and one row for each attempt, or for many with the same wait."""
+    rows = [_ATTEMPTS]
+    for failures in simulation.failures:
+        rows += _each(failures) if failures.times <= _LISTED else [_together(failures)]
+    ending = simulation.ending
+    if isinstance(ending, Recovered):
+        rows.append((str(ending.attempt), shown_ms(ending.at_ms), "succeeds", ""))
+    return rows
+
+
+def outages(simulations: Sequence[Simulation], jitter: bool) -> list[tuple[str, ...]]:
+    """A header, and one row for each; without the idle times with jitter where there is none."""
+    rows = [_OUTAGES, *map(_outage, simulations)]
+    return rows if jitter else [(*row[:-2], row[-1]) for row in rows]
+
+
+def verdict(simulation: Simulation) -> str:
+    """How it ends."""
+    match simulation.ending:
+        case Recovered(attempt, at_ms, idle_ms):
+            late = f"back {shown_ms(idle_ms)} after the outage"
+            return f"{late}: attempt {attempt} succeeds at {shown_ms(at_ms)}"
+        case GivenUp(attempt, at_ms, too_early_ms, outcome):
+            last = f"attempt {attempt}, the last one, came {shown_ms(too_early_ms)} too early"
+            return f"{outcome} at {shown_ms(at_ms)}: {last}"
+        case _:
+            assert_never(simulation.ending)
+
+
+def verdict_with_jitter(simulation: Simulation) -> str:
+    """How it may end, however the dice fall."""
+    spread = simulation.spread
+    if spread is None:
+        return "with jitter: the same, however the dice fall"
+    late = f"with jitter: back {_bounds(spread)} after the outage"
+    return f"{late}, or given up too" if spread.may_give_up else late
+
+
+def limit(waits_out_ms: int | None) -> str:
+    """Which outages it gets through."""
+    match waits_out_ms:
+        case None:
+            return "outages of any length are waited out"
+        case 0:
+            return "no outage is waited out"
+        case _:
+            return f"outages of up to {shown_ms(waits_out_ms)} are waited out"
+
+
+def verdict_of_all(simulations: Sequence[Simulation]) -> str:
+    """What several outages come to."""
+    total = summary(simulations)
+    gave_up = [s.ending.outcome for s in simulations if isinstance(s.ending, GivenUp)]
+    parts = [f"{total.given_up} {gave_up[0]}" if gave_up else "all waited out"]
+    if total.idle_median_ms is not None and total.idle_worst_ms is not None:
+        median, worst = shown_ms(total.idle_median_ms), shown_ms(total.idle_worst_ms)
+        parts.append(f"idle afterwards {median} (median), {worst} (worst)")
+    parts.append(f"{total.attempts} attempts in all")
+    return f"{total.outages} outages: {'; '.join(parts)}"
+
+
+def as_json(simulation: Simulation, waits_out_ms: int | None) -> dict[str, Any]:
+    """Times in seconds; None where there is no such thing."""
+    ending, spread = simulation.ending, simulation.spread
+    if isinstance(ending, Recovered):
+        outcome, idle_ms, too_early_ms = "recovered", ending.idle_ms, None
+    else:
+        outcome, idle_ms, too_early_ms = ending.outcome, None, ending.too_early_ms
+    return {
+        "outage_s": _s(simulation.outage_ms),
+        "outcome": outcome,
+        "attempts": ending.attempt,
+        "ended_s": _s(ending.at_ms),
+        "idle_s": _s(idle_ms),
+        "too_early_s": _s(too_early_ms),
+        "idle_min_s": _s(spread.idle_min_ms) if spread else None,
+        "idle_max_s": _s(spread.idle_max_ms) if spread else None,
+        "may_give_up": spread is None or spread.may_give_up,
+        "waits_out_s": _s(waits_out_ms),
+        "timeline": list(_timeline(simulation)),
+    }
+
+
+def _timeline(simulation: Simulation) -> Iterator[dict[str, Any]]:
+    for failures in simulation.failures:
+        yield {
+            "attempt": failures.attempt,
+            "times": failures.times,
+            "at_s": _s(failures.at_ms),
+            "every_s": _s(failures.every_ms if failures.times > 1 else None),
+            "wait_s": _s(failures.wait_ms),
+            "succeeds": False,
+        }
+    if isinstance(simulation.ending, Recovered):
+        attempt, at_s = simulation.ending.attempt, _s(simulation.ending.at_ms)
+        one = {"times": 1, "at_s": at_s, "every_s": None, "wait_s": None}
+        yield {"attempt": attempt, **one, "succeeds": True}
+
+
+def _s(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def _each(failures: Failures) -> Iterator[tuple[str, ...]]:
+    wait = "" if failures.wait_ms is None else shown_ms(failures.wait_ms)
+    for index in range(failures.times):
+        at_ms = failures.at_ms + index * failures.every_ms
+        yield str(failures.attempt + index), shown_ms(at_ms), "fails", wait
+
+
+def _together(failures: Failures) -> tuple[str, ...]:
+    numbers = f"{failures.attempt} to {failures.attempt + failures.times - 1}"
+    moments = f"{shown_ms(failures.at_ms)} to {shown_ms(failures.last_at_ms)}"
+    return numbers, moments, "fail", f"{shown_ms(failures.wait_ms or 0)} each"
+
+
+def _outage(simulation: Simulation) -> tuple[str, ...]:
+    ending, spread = simulation.ending, simulation.spread
+    how = (shown_ms(simulation.outage_ms), str(ending.attempt))
+    jitter = _bounds(spread) if spread else "never"
+    if spread and spread.may_give_up:
+        jitter += " or never"
+    if isinstance(ending, Recovered):
+        return *how, "recovered", shown_ms(ending.at_ms), shown_ms(ending.idle_ms), jitter, ""
+    return *how, ending.outcome, shown_ms(ending.at_ms), "", jitter, shown_ms(ending.too_early_ms)
+
+
+def _bounds(spread: Spread) -> str:
+    return duration_range(spread.idle_min_ms / 1000, spread.idle_max_ms / 1000)

@@ -1,0 +1,193 @@
+"""What does a person at a terminal see of a group that is watched?"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from linear_retry.cli.circuits import formats
+from linear_retry.cli.circuits.listing import unknown
+from linear_retry.cli.circuits.tables import STYLES as CIRCUIT_STYLES
+from linear_retry.cli.circuits.tables import clock
+from linear_retry.cli.circuits.tables import table as circuit_table
+from linear_retry.cli.options.journal import now_ms as utc_now_ms
+from linear_retry.cli.output.printable import (
+    in_one_line,
+    moment,
+)
+from linear_retry.cli.watch.lines import away
+from linear_retry.journal.entry import Entry
+from linear_retry.journal.group_state import JournalFold
+from linear_retry.journal.group_view import Counts, GroupView, Member, MemberState, OpenCircuit
+from linear_retry.log import line
+
+_EVERY_S = 1.0
+_ORDER: tuple[MemberState, ...] = ("open", "silent", "closed", "idle", "stopped")
+_STYLES = {
+    **CIRCUIT_STYLES,
+    "silent": "magenta",
+    "closed": "green",
+    "idle": "dim",
+    "stopped": "dim",
+}
+_GONE_MS = 600_000
+_NAME_CELLS = 24
+_EVENTS_AT_LEAST = 3
+
+
+class Screen:
+    """A picture that is renewed each second, and with each event; it fills the terminal.
+
+    What it showed last stays when the `with` is left.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        fold: JournalFold,
+        group: str,
+        topic: str,
+        *,
+        now_ms: Callable[[], int] = utc_now_ms,
+    ) -> None:
+        self._console, self._fold, self._group, self._topic = console, fold, group, topic
+        self._now_ms = now_ms
+        self._trouble: str | None = None
+        self._draw_at_s = 0.0
+        self._size = console.size
+        self._live = Live(console=console, auto_refresh=False, screen=True, redirect_stderr=False)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+        self._console.print(self.picture())
+
+    def show(self, news: Sequence[Entry], trouble: str | None) -> None:
+        now_s, size = time.monotonic(), self._console.size
+        if news or (trouble, size) != (self._trouble, self._size) or now_s >= self._draw_at_s:
+            self._trouble, self._size, self._draw_at_s = trouble, size, now_s + _EVERY_S
+            self._live.update(self.picture(), refresh=True)
+
+    def picture(self) -> RenderableType:
+        """How it stands now, in as many lines as the terminal has."""
+        view, now_ms, room = self._fold.view(self._group), self._now_ms(), self._console.size.height
+        top = Group(*self._head(view, now_ms), Text())
+        room -= self._lines(top)
+        members = sorted(_present(view, now_ms), key=_rank)
+        who = self._fitting(lambda n: _members(members[:n], now_ms), len(members), room // 2)
+        room -= self._lines(who)
+        all_open, limit = view.circuits, room - _EVENTS_AT_LEAST
+        what = self._fitting(lambda n: _circuits(all_open[:n], now_ms), len(all_open), limit)
+        room -= self._lines(what)
+        return Group(top, who, what, *map(_event, view.last_events[-max(room, 1) :]))
+
+    def _head(self, view: GroupView, now_ms: int) -> list[Text]:
+        first = Text(in_one_line(self._group), "bold")
+        first.append(f"  {moment(now_ms)}  {in_one_line(self._topic)}", "not bold dim")
+        states = [one.state for one in view.members]
+        counts = ", ".join(f"{states.count(one)} {one}" for one in _ORDER if one in states)
+        second = Text(f"members: {counts}; {_counted(view.counts)}")
+        if not view.members:
+            second = Text(unknown(self._group, self._fold, self._topic), "yellow")
+        amiss = [Text(one, "yellow") for one in formats.troubles(self._fold, [view])]
+        if self._trouble is not None:
+            amiss.append(Text(away(self._trouble), "bold red"))
+        return [_cut(first), second, *amiss]
+
+    def _fitting(
+        self, drawn: Callable[[int], RenderableType], count: int, room: int
+    ) -> RenderableType:
+        """As many as there is room for, at least one, how many more there are, and a free line."""
+
+        def whole(shown: int) -> RenderableType:
+            more = [Text(f"and {count - shown} more", "dim")] if shown < count else []
+            return Group(drawn(shown), *more, Text())
+
+        # One more is never fewer lines, and drawing takes long: not one by one.
+        choices = range(1, min(count, room) + 1)
+        fit = bisect_right(choices, room, key=lambda shown: self._lines(whole(shown)))
+        return whole(min(max(fit, 1), count))
+
+    def _lines(self, shown: RenderableType) -> int:
+        return len(self._console.render_lines(shown, pad=False))
+
+
+def _members(members: Sequence[Member], now_ms: int) -> RenderableType:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    table.expand = True
+    table.add_column("member", overflow="fold", ratio=2)
+    table.add_column("state", no_wrap=True)
+    table.add_column("partitions", no_wrap=True, overflow="ellipsis", ratio=3)
+    table.add_column("last word", no_wrap=True, justify="right")
+    for one in members:
+        table.add_row(
+            _named(one),
+            Text(one.state, _STYLES[one.state]),
+            Text(in_one_line(_partitions(one))),
+            f"{formats.span(now_ms - one.last_word_ms)} ago",
+        )
+    return table
+
+
+def _named(member: Member) -> Text:
+    """Its name, and below that its process."""
+    text = Text(in_one_line(member.member))
+    if member.process is not None:
+        text.append(f"\n{in_one_line(str(member.process))}", "dim")
+    return text
+
+
+def _circuits(circuits: Sequence[OpenCircuit], now_ms: int) -> RenderableType:
+    return circuit_table(circuits, now_ms) if circuits else Text("no circuit is open", "green")
+
+
+def _counted(counts: Counts) -> str:
+    skipped = f", {counts.skipped} skipped" if counts.skipped else ""
+    return f"{counts.recoveries} recovered, {counts.letters} dead letters{skipped}"
+
+
+def _present(view: GroupView, now_ms: int) -> list[Member]:
+    """Those that left long ago are no part of the group."""
+    return [
+        one for one in view.members if not one.left_group or now_ms - one.last_word_ms < _GONE_MS
+    ]
+
+
+def _rank(member: Member) -> tuple[int, int, str]:
+    """The worst first; of those that are gone, the last to go."""
+    is_gone = member.state in ("silent", "stopped")
+    return _ORDER.index(member.state), -member.last_word_ms * is_gone, member.member
+
+
+def _partitions(member: Member) -> str:
+    here = formats.partitions(member.partitions)
+    if not member.taken:
+        return here or "-"
+    to = ", ".join(sorted(set(member.taken.values())))
+    taken = f"went to {to}: {formats.partitions(member.taken)}"
+    return f"{here}; {taken}" if here else taken
+
+
+def _event(entry: Entry) -> Text:
+    _, text = line(entry.event)
+    member = in_one_line(entry.member)
+    short = member if len(member) <= _NAME_CELLS else f"{member[: _NAME_CELLS - 1]}…"
+    return _cut(
+        Text.assemble((clock(entry.at_ms), "dim"), f" {short} ", (in_one_line(text), "dim"))
+    )
+
+
+def _cut(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text

@@ -1,0 +1,71 @@
+"""How is a group watched, until Ctrl-C? `linear-retry watch`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from linear_retry.cli.options.connection import Connection
+from linear_retry.cli.options.journal import Span
+from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.output.progress import Bar
+from linear_retry.journal.entry import Entry
+from linear_retry.journal.group_state import JournalFold
+
+_READ_S = 0.2
+
+
+class Face(AbstractContextManager["Face"], Protocol):
+    """Something that shows how the group stands."""
+
+    def show(self, news: Sequence[Entry], trouble: str | None) -> None:
+        """`news` were said since the last call, in order; `trouble` is why nothing comes."""
+
+
+def watch(connection: Connection, span: Span, group: str) -> None:
+    """Show it until Ctrl-C; ends in `typer.Exit`."""
+    with told():
+        reading = span.reading(connection)
+        fold = JournalFold()
+        with Bar(f"reading {reading.topic}") as bar:
+            for found in reading.so_far(bar):
+                fold.take(found)
+        with (
+            reading.following() as coming,
+            _face(fold, group, reading.topic, as_json=connection.as_json) as face,
+        ):
+            face.show(fold.view(group).last_events, None)
+            while True:
+                news = [each for each in coming.read(_READ_S) if fold.take(each)]
+                face.show(_ours(news, group), coming.trouble)
+
+
+def _ours(news: Sequence[object], group: str) -> list[Entry]:
+    ours = [each for each in news if isinstance(each, Entry) and each.group == group]
+    return sorted(ours, key=lambda entry: (entry.at_ms, entry.instance, entry.sequence))
+
+
+def _face(fold: JournalFold, group: str, topic: str, *, as_json: bool) -> Face:
+    from linear_retry.cli.watch.lines import (
+        JsonLines,
+        Lines,
+    )
+
+    if as_json:
+        return JsonLines(fold, group)
+    if not _on_a_terminal():
+        return Lines(fold, group, topic)
+    from rich.console import Console
+
+    from linear_retry.cli.watch.screen import Screen
+
+    return Screen(Console(highlight=False), fold, group, topic)
+
+
+def _on_a_terminal() -> bool:
+    from rich.console import Console
+
+    # isatty too: FORCE_COLOR makes rich take a pipe for a terminal.
+    return sys.stdout.isatty() and not Console().is_dumb_terminal

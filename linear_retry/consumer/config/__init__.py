@@ -1,0 +1,1 @@
+"""Checks what a user asks for, before any I/O."""

@@ -1,0 +1,86 @@
+"""Refuses sources that cannot be subscribed to, or that this consumer writes to itself."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from linear_retry.errors import ConfigurationError
+from linear_retry.kafka.key_check import pattern_refusal
+from linear_retry.kafka.producers.journal_settings import is_topic_name
+
+
+class TopicNames(Protocol):
+    """A list or tuple of names, as type checkers see it, and not a `str`: `in` takes any object."""
+
+    def __contains__(self, name: object, /) -> bool: ...
+
+    def __getitem__(self, index: int, /) -> str: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __len__(self) -> int: ...
+
+
+def is_pattern(topic: str) -> bool:
+    """librdkafka takes a name that begins with ^ as a regular expression."""
+    return topic.startswith("^")
+
+
+def check_topics(topics: object) -> None:
+    """Raises `ConfigurationError` for what is no list of names and patterns, each once."""
+    if isinstance(topics, str) or not isinstance(topics, Sequence):
+        raise ConfigurationError(f"topics={topics!r}: a list of names, such as ['orders']")
+    if not topics or not all(isinstance(topic, str) and topic for topic in topics):
+        raise ConfigurationError(f"topics={topics!r}: at least one name, and each a text")
+    twice = sorted({topic for topic in topics if topics.count(topic) > 1})
+    if twice:
+        raise ConfigurationError(
+            f"topics={list(topics)!r}: {', '.join(twice)} is named twice; name each topic once"
+        )
+    for topic in topics:
+        (_check_pattern if is_pattern(topic) else _check_name)(topic)
+
+
+def _check_name(topic: str) -> None:
+    if not is_topic_name(topic):
+        raise ConfigurationError(
+            f"topics: {topic!r} cannot be the name of a topic, which has at most 249 letters, "
+            "digits, dots, underscores and hyphens; correct it, or write ^ before a pattern"
+        )
+
+
+def _check_pattern(topic: str) -> None:
+    refusal = pattern_refusal(topic)
+    if refusal is not None:
+        raise ConfigurationError(
+            f"topics: {topic!r} is no pattern that librdkafka takes ({refusal}); write a regular "
+            "expression as POSIX has them"
+        )
+
+
+def refuse_own_topics(topics: Sequence[str], own: Sequence[str]) -> None:
+    """Raises `ConfigurationError` where a source is, or matches, a topic that we write to.
+
+    librdkafka's patterns are POSIX's, so what differs from Python's is caught at assignment.
+    """
+    for source in topics:
+        for name in own:
+            if source == name or (is_pattern(source) and _matches(source, name)):
+                raise ConfigurationError(
+                    f"the source {source!r} matches {name!r}, to which this consumer writes its "
+                    "dead letters, its journal or its answers: it would consume them; choose "
+                    "another name or pattern"
+                )
+
+
+def _matches(pattern: str, name: str) -> bool:
+    with warnings.catch_warnings():
+        # POSIX's [[:digit:]], which is right here, makes Python warn of its own future.
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            return re.search(pattern, name) is not None
+        except re.error:
+            return False

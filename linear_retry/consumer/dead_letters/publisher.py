@@ -1,0 +1,191 @@
+"""How does a message become an acknowledged dead letter, while the member stays in its group?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from linear_retry.consumer.dead_letters.settings import Oversized
+from linear_retry.consumer.monitoring.failure_events import dead_lettered
+from linear_retry.consumer.state import Parts
+from linear_retry.kafka import KafkaException
+from linear_retry.kafka.consumer.messages import read
+from linear_retry.kafka.producers.plain import Outgoing
+from linear_retry.records.dead_letter import (
+    DeadLetter,
+    Death,
+    dead_letter,
+)
+from linear_retry.records.exception_text import describe
+from linear_retry.records.oversized import forms
+from linear_retry.retry.circuits import Held
+
+_RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The dead-letter topic has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """It is not there, or not surely."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Waited for no longer: the partition is not ours any more, or the consumer stops."""
+
+
+Answer: TypeAlias = Acknowledged | NotSent | Abandoned
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """It is not there: a smaller form of the letter may pass."""
+
+    error: str
+
+
+def resend_delay_s(sends: int) -> float:
+    """How long to wait after the sending has failed `sends` times: 1, 2, 5, 10, 10 ... seconds."""
+    return _RESEND_DELAYS_S[min(sends, len(_RESEND_DELAYS_S)) - 1]
+
+
+def write(held: Held, reason: str, group_id: str, strategy: str) -> DeadLetter:
+    """The letter for a message that has failed for the last time."""
+    return dead_letter(read(held.message), death(held, reason, group_id, strategy))
+
+
+def death(held: Held, reason: str, group_id: str, strategy: str) -> Death:
+    """What its letter says of why it was given up."""
+    return Death(
+        group_id=group_id,
+        reason=reason,
+        failures=held.failures,
+        first_failure_ms=held.first_failure_ms,
+        last_failure_ms=held.last_failure_ms,
+        strategy=strategy,
+        error=None if held.error is None else describe(held.error),
+    )
+
+
+def addressed(letter: DeadLetter, partitions: int) -> Outgoing:
+    """To the partition of its number where the topic has that, else by its key."""
+    partition = letter.original_partition
+    return Outgoing(
+        letter.key,
+        letter.value,
+        letter.headers(),
+        partition if partition < partitions else None,
+    )
+
+
+class Way(Protocol):
+    """How one form of a letter goes out."""
+
+    @property
+    def topic(self) -> str: ...
+
+    def prepare(self) -> None:
+        """Before the group is joined. Raises `ConfigurationError` and `BrokerError`."""
+
+    def partitions(self, timeout_s: float) -> int | None:
+        """How many the topic has where letters go; None: it is missing. Raises `KafkaException`."""
+
+    def send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
+        """Send it and wait for the answer. Raises what polling raises."""
+
+    def failed(self) -> None:
+        """No form of a letter went out: the next sending begins afresh."""
+
+    def listen(self) -> None:
+        """Hear what has piled up: errors, and late answers that nobody awaits."""
+
+    def close(self) -> bool:
+        """Forget what is not acknowledged. True: the last is, though nobody had waited for it."""
+
+
+class Letters:
+    """Sends this consumer's dead letters, one at a time."""
+
+    def __init__(self, parts: Parts, way: Way, oversized: Oversized) -> None:
+        self._parts = parts
+        self._way = way
+        self._oversized = oversized
+        self._partitions: int | None = None
+        self._unanswered: tuple[Held, DeadLetter] | None = None
+
+    @property
+    def topic(self) -> str:
+        return self._way.topic
+
+    def prepare(self) -> None:
+        """Before the group is joined. Raises `ConfigurationError` and `BrokerError`."""
+        self._way.prepare()
+
+    def partitions(self, timeout_s: float) -> int | None:
+        """How many the topic has, asked of the cluster that letters go to, as who sends them.
+
+        None: it is missing. Raises `KafkaException` where there is no answer.
+        """
+        self._partitions = self._way.partitions(timeout_s)
+        return self._partitions
+
+    def send(self, held: Held, letter: DeadLetter) -> Answer:
+        """Send and wait for the answer, whatever form of the letter is not too large.
+
+        Stays in the group meanwhile. Raises what polling raises.
+        """
+        if not self._topic_is_there():
+            return NotSent(
+                f"the topic {self.topic} does not exist, or this user may not DESCRIBE it; create "
+                "it, or give the right"
+            )
+        self._unanswered = held, letter
+        self._parts.reading.in_hand = held.partition, held.offset
+        try:
+            answer = self._some_form(held, letter)
+        finally:
+            self._parts.reading.in_hand = None
+        if not isinstance(answer, Abandoned):
+            self._unanswered = None
+        if isinstance(answer, NotSent):
+            self._partitions = None  # asked anew before the next: it may be another topic then
+            self._way.failed()
+        return answer
+
+    def listen(self) -> None:
+        """Let the producer tell what has piled up: errors, and late answers that nobody awaits."""
+        self._way.listen()
+
+    def close(self) -> None:
+        """Forget what is not acknowledged: its offset is not stored, it will be sent again.
+
+        One that was acknowledged when nobody waited for it any more is told of: it is there.
+        """
+        if self._way.close() and self._unanswered is not None:
+            self._parts.emit(dead_lettered(*self._unanswered, self.topic))
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _some_form(self, held: Held, letter: DeadLetter) -> Answer:
+        """What became of the first form that is not too large."""
+        answer = NotSent("no form of it was small enough")
+        references = self._oversized == "reference"
+        for form in forms(letter, read(held.message), references=references):
+            sent = self._way.send(held, addressed(form, self._partitions or 0))
+            if not isinstance(sent, TooLarge):
+                return sent
+            answer = NotSent(sent.error)
+        return answer
+
+    def _topic_is_there(self) -> bool:
+        """After a failure: look again, where the letters go; no topic is created."""
+        try:
+            return self._partitions is not None or self.partitions(1.0) is not None
+        except KafkaException:
+            return True  # not known; the sending itself will say what is wrong

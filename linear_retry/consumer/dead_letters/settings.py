@@ -1,0 +1,70 @@
+"""Where do messages go that the consumer gives up?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from linear_retry.errors import ConfigurationError
+from linear_retry.kafka.producers.journal_settings import check_topic_name
+from linear_retry.strategy.delays import read_delay_s
+
+Oversized: TypeAlias = Literal["hold", "reference"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Where messages go that the consumer gives up.
+
+    `config` are librdkafka keys for the producer, over the consumer's own for brokers and security.
+    `oversized` says what becomes of a letter that the topic does not take even without the
+    exception's texts: `"hold"` keeps the circuit open until someone raises the topic's
+    `max.message.bytes`, `"reference"` sends origin, size, SHA-256 and the first KiB instead.
+    `transactional` sends the letter and commits its source offset in one Kafka transaction:
+    readers with `isolation.level=read_committed` (the default) then find each letter once, over
+    crashes and rebalances too.
+    `limit`, a whole number from 1: after so many letters in a row, with no success between them,
+    the next message is held instead, and attempted again after each `hold`, until something
+    succeeds. None: no limit.
+    `hold` is seconds, or a duration such as `"5m"`, above 0 and up to 7 days. None: the strategy's
+    last delay, or 30 s where that is less.
+    """
+
+    topic: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    oversized: Oversized = "hold"
+    transactional: bool = False
+    limit: int | None = 20
+    hold: float | str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises `ConfigurationError`."""
+        check_topic_name(self.topic, "dead_letters")
+        if not isinstance(self.config, Mapping):
+            raise ConfigurationError(
+                f"DeadLetters config={self.config!r}: a mapping of librdkafka's keys, such as "
+                '{"compression.type": "zstd"}'
+            )
+        if self.oversized not in ("hold", "reference"):
+            raise ConfigurationError(f'oversized={self.oversized!r}: "hold" or "reference"')
+        if not isinstance(self.transactional, bool):
+            raise ConfigurationError(f"transactional={self.transactional!r}: True or False")
+        if self.limit is not None and (type(self.limit) is not int or self.limit < 1):
+            raise ConfigurationError(
+                f"limit={self.limit!r}: a whole number of dead letters from 1, or None for no limit"
+            )
+        self._check_hold()
+
+    @property
+    def hold_s(self) -> float | None:
+        """`hold` in seconds."""
+        return None if self.hold is None else read_delay_s(self.hold, "hold", [])
+
+    def _check_hold(self) -> None:
+        problems: list[str] = []
+        if self.hold is not None and not read_delay_s(self.hold, "hold", problems):
+            why = problems or [
+                f"hold={self.hold!r}: above 0, or it would be attempted all the time"
+            ]
+            raise ConfigurationError(why[0])

@@ -1,0 +1,299 @@
+"""How do a letter and its source offset go out in one transaction?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from linear_retry.consumer.dead_letters.ack_wait import Patience
+from linear_retry.consumer.dead_letters.plain import (
+    said,
+    unsent,
+)
+from linear_retry.consumer.dead_letters.publisher import (
+    Abandoned,
+    Acknowledged,
+    Answer,
+    NotSent,
+    TooLarge,
+)
+from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.state import Parts
+from linear_retry.errors import BrokerError
+from linear_retry.kafka import KafkaError, KafkaException
+from linear_retry.kafka.consumer.fatal_errors import raise_if_hopeless
+from linear_retry.kafka.producers.plain import Outgoing
+from linear_retry.kafka.producers.transactional import (
+    Broken,
+    Completed,
+    Refused,
+    Step,
+    TransactionalProducer,
+    Unfinished,
+)
+from linear_retry.retry.circuits import Held
+
+_ABORT_WITHIN_S = 1.0
+_LOOK_AGAIN_S = 0.01
+_MOST_LEFT_BEHIND = 10
+# A cooperative group has a new generation twice for each member that comes or goes.
+_REBALANCES = 4
+_NOT_A_MEMBER = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH})
+_OUTDATED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH})
+
+
+@dataclass(frozen=True, slots=True)
+class _Outdated:
+    """The group has moved on since we were given partitions; this one may be ours still."""
+
+    error: str
+
+
+class TransactionalWay:
+    """The letter, and the offset after its message, in one Kafka transaction: both or neither.
+
+    The offset is committed as the member that we were when partitions were given to us (KIP-447):
+    the broker refuses it from one that the group has given up meanwhile.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        producer: TransactionalProducer,
+        patience: Patience,
+        steering: Steering,
+        *,
+        transaction_timeout_s: float,
+        start_timeout_s: float,
+    ) -> None:
+        self._parts = parts
+        self._producer = producer
+        self._patience = patience
+        self._steering = steering
+        self._timeout_s = transaction_timeout_s
+        self._start_timeout_s = start_timeout_s
+
+    @property
+    def topic(self) -> str:
+        return self._producer.topic
+
+    def partitions(self, timeout_s: float) -> int | None:
+        return self._producer.partitions(timeout_s)
+
+    def prepare(self) -> None:
+        """Get the producer's id, within `start_timeout_s`. A stop ends it early.
+
+        Raises `ConfigurationError`, and `BrokerError` where no transaction can ever begin.
+        """
+        self._producer.check()
+        step = self._patience.insist(self._producer.initialise, self._start_timeout_s, grace_s=0)
+        if not isinstance(step, Completed) and not self._patience.stopping():
+            self._producer.renew()
+            raise BrokerError(
+                f"transactional dead letters to {self.topic} cannot begin: {said(step.error)}; "
+                "check that the brokers allow transactions, and this user to write with a "
+                f"transactional.id that begins with {self._parts.settings.group_id}-"
+            ) from KafkaException(step.error)
+
+    def send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
+        """Both are there, or neither. Waits as `Patience` does, and for the commit without polling.
+
+        Raises what polling raises, and `FencedError`.
+        """
+        abandoned = True
+        try:
+            answer = self._send(held, record)
+            abandoned = isinstance(answer, Abandoned)
+        finally:
+            if abandoned and self._is_sealed(held):
+                # Nobody will ask what was committed: begin anew there, whatever it is.
+                self._steering.disown([held.partition], "left in the midst of a transaction")
+        return answer
+
+    def failed(self) -> None:
+        """Nothing to do: what is not committed is aborted already."""
+
+    def listen(self) -> None:
+        self._producer.poll(0)
+
+    def close(self) -> bool:
+        """What is open is aborted, now or by the broker after the transaction's timeout."""
+        if self._producer.in_transaction:
+            self._producer.abort(_ABORT_WITHIN_S)
+        self._producer.renew()
+        return False
+
+    # -- one transaction -------------------------------------------------------------------
+
+    def _send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
+        answer = self._make_ready(held) or self._transact(held, record)
+        for _ in range(_REBALANCES):
+            if not isinstance(answer, _Outdated):
+                return answer
+            # Members came or went, and this partition stayed: nothing need have been called back.
+            # After a poll, so that it is the member's who knows of all that it has lost.
+            self._patience.read_along()
+            if not self._patience.is_ours(held):
+                return Abandoned()
+            self._parts.client.capture_membership()
+            answer = self._make_ready(held) or self._transact(held, record)
+        return NotSent(answer.error) if isinstance(answer, _Outdated) else answer
+
+    def _transact(self, held: Held, record: Outgoing) -> Answer | TooLarge | _Outdated:
+        if self._parts.client.membership is None:
+            return _Outdated("not a member of the group at the moment")
+        silent = self._unless_the_group_answers(held)
+        if silent is not None:
+            return silent
+        begun = self._producer.begin()
+        if not isinstance(begun, Completed):
+            self._abort(held)
+            return NotSent(said(begun.error))
+        sending = self._producer.send(record)
+        if not self._patience.until(lambda: sending.done, held, self._producer.poll):
+            self._abort(held)
+            return Abandoned()
+        if not sending.succeeded:
+            self._abort(held)
+            # Its number is missing from the sequence now: librdkafka 2.16 refuses the next record
+            # that this producer sends ("skipped sequence numbers"), be it a smaller form.
+            self._producer.renew()
+            return unsent(sending)
+        refused = self._quieten(held) or self._add_offset(held)
+        if refused is not None:
+            self._abort(held)
+            return refused
+        return self._commit(held)
+
+    def _unless_the_group_answers(self, held: Held) -> NotSent | None:
+        """Where it has left a producer without an answer, no other is risked before it gives one.
+
+        With its coordinator down librdkafka waits on, whatever its timeout, in five or six threads
+        for each sending (24 more in the first minute, measured).
+        """
+        left = self._producer.left_behind
+        if left >= _MOST_LEFT_BEHIND:
+            raise BrokerError(
+                f"{left} producers of dead letters to {self.topic} wait for an answer of the "
+                f"group {self._parts.settings.group_id} that librdkafka does not get (librdkafka "
+                "#5511); the letter is not sent: start the consumer anew"
+            )
+        try:
+            if left:
+                self._parts.client.committed(held.partition)
+        except KafkaException as error:
+            return NotSent(f"the group does not answer: {said(error.args[0])}")
+        return None
+
+    def _quieten(self, held: Held) -> Answer | None:
+        """No commit of this partition is under way, nor will be: it is lower than ours.
+
+        The broker keeps the one that arrives last, and would forget that the letter was sent.
+        """
+        parts, partition = self._parts, held.partition
+        if not self._patience.is_ours(held):
+            return Abandoned()
+        parts.offsets.seal(partition)
+        if not self._patience.until(
+            lambda: not parts.client.awaits_commit(partition),
+            held,
+            self._hear_commits,
+            within_s=self._timeout_s,
+        ):
+            return Abandoned()
+        if not self._patience.is_ours(held):
+            return Abandoned()
+        if parts.client.awaits_commit(partition):
+            return NotSent("a commit of its partition is under way and not answered")
+        return None
+
+    # From here until the commit is over the consumer is not polled: a rebalance in between would
+    # change what the broker has just been told is ours.
+
+    def _add_offset(self, held: Held) -> Answer | _Outdated | None:
+        step = self._patience.insist(
+            lambda within_s: self._producer.send_offset(
+                held.partition, held.offset + 1, self._parts.client.membership, within_s
+            ),
+            self._timeout_s / 2,
+        )
+        if isinstance(step, Completed):
+            return None
+        if isinstance(step, Unfinished):
+            # Arriving late, it would be the next transaction's, but for the next producer's epoch.
+            self._producer.renew()
+        if step.error.code() in _OUTDATED:
+            return _Outdated(said(step.error))
+        if step.error.code() in _NOT_A_MEMBER:
+            self._steering.disown(self._parts.ownership.partitions, "not a member any more")
+            return Abandoned()
+        if step.error.code() == KafkaError.FENCED_INSTANCE_ID:
+            raise_if_hopeless(step.error)
+        return NotSent(said(step.error))
+
+    def _commit(self, held: Held) -> Answer:
+        step = self._patience.insist(self._producer.commit, self._timeout_s / 2)
+        if isinstance(step, Completed):
+            return self._acknowledged(held)
+        # It may be committed all the same, so it stays sealed until the group has been asked.
+        if isinstance(step, Refused):
+            self._producer.abort(_ABORT_WITHIN_S)
+        else:
+            self._producer.renew()
+        return self._make_ready(held) or NotSent(said(step.error))
+
+    def _acknowledged(self, held: Held) -> Acknowledged:
+        self._parts.offsets.committed({held.partition: held.offset + 1})
+        self._parts.offsets.unseal(held.partition)
+        return Acknowledged()
+
+    def _abort(self, held: Held) -> None:
+        """Nobody has been asked to commit it, so nothing of it will ever be."""
+        self._producer.abort(_ABORT_WITHIN_S)
+        self._parts.offsets.unseal(held.partition)
+
+    # -- before a transaction --------------------------------------------------------------
+
+    def _make_ready(self, held: Held) -> Answer | None:
+        """No transaction is open any more; and if one had this letter, what became of it?"""
+        if self._producer.in_transaction:  # an exception has left it behind
+            self._producer.abort(_ABORT_WITHIN_S)
+        answer = self._initialise(held)
+        if answer is not None or not self._is_sealed(held):
+            return answer
+        self._patience.read_along()  # what the group has committed may be another's doing by now
+        return self._fate(held) if self._is_sealed(held) else Abandoned()
+
+    def _initialise(self, held: Held) -> Answer | None:
+        last: Step = Completed()
+
+        def initialise(within_s: float) -> None:
+            nonlocal last
+            last = self._producer.initialise(within_s)
+
+        def over() -> bool:
+            return self._producer.ready or isinstance(last, Refused | Broken)
+
+        if not self._patience.until(over, held, initialise) or not self._patience.is_ours(held):
+            return Abandoned()
+        if self._producer.ready or isinstance(last, Completed):
+            return None
+        self._producer.renew()
+        return NotSent(said(last.error))
+
+    def _fate(self, held: Held) -> Answer | None:
+        """What the group has committed, now that the broker has ended every transaction of ours."""
+        try:
+            committed = self._parts.client.committed(held.partition)
+        except KafkaException as error:
+            return NotSent(f"whether it is committed is not known: {said(error.args[0])}")
+        if committed is not None and committed > held.offset:
+            return self._acknowledged(held)
+        self._parts.offsets.unseal(held.partition)
+        return None
+
+    def _is_sealed(self, held: Held) -> bool:
+        return self._patience.is_ours(held) and self._parts.offsets.is_sealed(held.partition)
+
+    def _hear_commits(self, _: float) -> None:
+        self._producer.poll(_LOOK_AGAIN_S)
+        self._patience.read_along()

@@ -1,0 +1,121 @@
+"""How does a row of a micro-batch become an acknowledged dead letter?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from linear_retry.consumer.dead_letters.plain import unsent
+from linear_retry.consumer.dead_letters.publisher import (
+    Abandoned,
+    Acknowledged,
+    Answer,
+    NotSent,
+    addressed,
+)
+from linear_retry.consumer.dead_letters.settings import DeadLetters
+from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
+from linear_retry.kafka import Producer
+from linear_retry.kafka.producers.plain import (
+    DeadLetterProducer,
+    Outgoing,
+)
+from linear_retry.kafka.topics.reader import WholeTopics
+from linear_retry.records.dead_letter import (
+    DeadLetter,
+    Record,
+)
+from linear_retry.records.oversized import forms
+from linear_retry.retry.clock import Clock
+
+_LONGEST_POLL_S = 0.25  # a stop is heard between two calls into librdkafka, not inside one
+
+PartitionsOf = Callable[[str], int]
+"""How many partitions a topic has. Raises `UnknownTopicError` and `BrokerError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kafka:
+    """What sending needs of the world: tests bring a fake one."""
+
+    producer_config: Mapping[str, Any]
+    partitions_of: PartitionsOf
+    answer_within_s: float
+    producer: Callable[..., Any] = Producer
+
+
+def asking(connection: Mapping[str, Any]) -> PartitionsOf:
+    """Asks the cluster, by a handle that creates no topic."""
+    return lambda topic: len(WholeTopics(connection).partitions(topic))
+
+
+class Sender:
+    """Sends dead letters, one at a time: what comes before is acknowledged."""
+
+    def __init__(self, letters: DeadLetters, kafka: Kafka, clock: Clock) -> None:
+        self._letters = letters
+        self._kafka = kafka
+        self._clock = clock
+        self._producer = DeadLetterProducer(letters.topic, kafka.producer_config, kafka.producer)
+        self._partitions: int | None = None
+
+    @property
+    def topic(self) -> str:
+        return self._letters.topic
+
+    def prepare(self) -> None:
+        """Raises `ConfigurationError`, `UnknownTopicError` and `BrokerError`."""
+        self._producer.check()
+        self._partitions = self._kafka.partitions_of(self.topic)
+
+    def send(self, letter: DeadLetter, record: Record, is_stopping: Callable[[], bool]) -> Answer:
+        """Send and wait for the answer, whatever form of the letter is not too large.
+
+        Raises `ConfigurationError` where the record is from the dead-letter topic itself, and
+        `FencedError`.
+        """
+        self._refuse_own(record)
+        try:
+            if self._partitions is None:
+                self._partitions = self._kafka.partitions_of(self.topic)
+        except (UnknownTopicError, BrokerError) as error:
+            return NotSent(str(error))
+        answer: Answer = NotSent("no form of it was small enough")
+        for form in forms(letter, record, references=self._letters.oversized == "reference"):
+            answer, is_too_large = self._sent(addressed(form, self._partitions), is_stopping)
+            if not is_too_large:
+                break
+        if isinstance(answer, NotSent):
+            self._partitions = None  # asked anew before the next: it may be another topic then
+            self._producer.renew()
+        return answer
+
+    def listen(self) -> None:
+        """Let the producer tell what has piled up."""
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        """Forget what is not acknowledged: its batch is not done, it will be sent again."""
+        self._producer.renew()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _sent(self, outgoing: Outgoing, is_stopping: Callable[[], bool]) -> tuple[Answer, bool]:
+        """What came of it, and whether it was too large. A success is what the report says."""
+        sending = self._producer.send(outgoing)
+        give_up_at_s = self._clock.now_s() + self._kafka.answer_within_s
+        while not sending.done and self._clock.now_s() < give_up_at_s:
+            self._producer.poll(_LONGEST_POLL_S)
+            if not sending.done and is_stopping():
+                return Abandoned(), False
+        if sending.succeeded:
+            return Acknowledged(), False
+        return NotSent(unsent(sending).error), sending.too_large
+
+    def _refuse_own(self, record: Record) -> None:
+        if record.topic == self.topic:
+            raise ConfigurationError(
+                f"dead_letters={self.topic!r}: the stream reads this topic, and would be given its "
+                "own letters; choose another topic"
+            )

@@ -1,0 +1,127 @@
+"""What is a stream's waiting made of, and can what the user asks for work at all?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from linear_retry.consumer.config.checks import (
+    Transient,
+    answer_within_s,
+    as_strategy,
+    check_journals,
+    check_letters,
+    check_listeners,
+    is_transient,
+    limited,
+    policy_of,
+)
+from linear_retry.consumer.dead_letters.settings import DeadLetters
+from linear_retry.consumer.micro_batches.attempting import Attempting
+from linear_retry.consumer.micro_batches.publisher import (
+    Kafka,
+    Sender,
+    asking,
+)
+from linear_retry.consumer.monitoring.client_log import with_log
+from linear_retry.consumer.monitoring.identity import this_process
+from linear_retry.consumer.monitoring.listeners import (
+    BoundListener,
+    Listeners,
+    breaker_listener_failed,
+)
+from linear_retry.consumer.outcomes import Choices
+from linear_retry.consumer.wiring import Outside
+from linear_retry.errors import ConfigurationError
+from linear_retry.events import Listener
+from linear_retry.journal.journal import (
+    Journal,
+    Speaker,
+)
+from linear_retry.kafka.consumer.settings import (
+    ConsumerSettings,
+    consumer_settings,
+)
+from linear_retry.kafka.consumer.settings import connection as connection_of
+from linear_retry.kafka.producers.settings import producer_config
+from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.decision import (
+    OnExhausted,
+    OnPermanent,
+)
+from linear_retry.strategy.delays import Element
+from linear_retry.strategy.strategy import Strategy
+
+CLOSE_TIMEOUT_S = 10.0
+_NOBODY = {"group.id": "foreach_batch", "bootstrap.servers": "nobody asks it"}
+
+
+def attempting(
+    config: Mapping[str, Any],
+    *,
+    strategy: Strategy | Sequence[Element],
+    transient: Transient,
+    dead_letters: str | DeadLetters | None,
+    on_exhausted: OnExhausted,
+    on_permanent: OnPermanent,
+    listeners: Sequence[Listener],
+    outside: Outside,
+) -> Attempting:
+    """Everything checked and joined; without I/O. Raises `ConfigurationError`."""
+    policy = policy_of(as_strategy(strategy), on_exhausted, on_permanent)
+    letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
+    check_letters(letters, policy, ())
+    listeners = check_listeners(listeners)
+    journals = [listener for listener in listeners if isinstance(listener, Journal)]
+    check_journals(journals, letters, ())
+    choices = Choices(limited(policy, letters), is_transient(transient), "consumer", outside.dice)
+    settings = _settings(with_log(config), is_used=letters is not None or bool(journals))
+    sender = None if letters is None else _sender(letters, settings, outside)
+    _bind(listeners, settings, outside)
+    return Attempting(
+        choices,
+        Circuits(settings.group_id, breaker_listener_failed),
+        Listeners(listeners).tell,
+        outside.clock,
+        settings.group_id,
+        sender,
+        journals,
+    )
+
+
+def _settings(config: Mapping[str, Any], *, is_used: bool) -> ConsumerSettings:
+    """Without letters or a journal no broker is asked for anything."""
+    return consumer_settings(config if is_used else {**_NOBODY, **config})
+
+
+def _sender(letters: DeadLetters, settings: ConsumerSettings, outside: Outside) -> Sender:
+    if letters.transactional:
+        raise ConfigurationError(
+            "DeadLetters transactional=True: a query's progress is in its checkpoint, and cannot "
+            "be committed with a letter; leave it out, and let readers go by retry-id"
+        )
+    keys = producer_config(settings, letters.config)
+    connection = {**settings.connection, **connection_of(letters.config)}
+    kafka = Kafka(keys, asking(connection), answer_within_s(keys), outside.producer)
+    return Sender(letters, kafka, outside.clock)
+
+
+def _bind(listeners: Sequence[Listener], settings: ConsumerSettings, outside: Outside) -> None:
+    instance = str(uuid4())
+    speaker = Speaker(
+        group=settings.group_id,
+        instance=instance,
+        member=settings.static_member or instance,
+        process=this_process(settings.config),
+        connection=settings.connection,
+        close_timeout_s=CLOSE_TIMEOUT_S,
+        now_s=outside.clock.now_s,
+        utc_ms=outside.clock.utc_ms,
+        producer=outside.producer,
+    )
+    for listener in listeners:
+        if isinstance(listener, Journal):
+            listener.bind(speaker)
+        elif isinstance(listener, BoundListener):
+            listener.bind(settings.group_id)

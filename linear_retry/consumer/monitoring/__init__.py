@@ -1,0 +1,1 @@
+"""Health, counters and listeners of one consumer."""

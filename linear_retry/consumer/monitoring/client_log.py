@@ -1,0 +1,78 @@
+"""Writes librdkafka's own log to Python's, each repeated line a few times with its count."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from linear_retry.consumer.partitions.error_throttle import Complaints
+from linear_retry.log import log_librdkafka, write_guarded
+
+_NUMBER = re.compile(r"\d+")
+_THREAD = re.compile(r"^\[thrd:[^]]*\]: ")
+_SUPPRESSED = re.compile(r", \d+ identical error\(s\) suppressed")
+_FAILURE = "FAIL"
+
+
+class ClientLog:
+    """What confluent_kafka takes for a `logger`: it calls `log` in a poll. For any thread.
+
+    With a wrong address librdkafka writes a line some twenty times a second. What differs in its
+    numbers only is the same line.
+    """
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._lines = Complaints()
+        self.last_failure = ""
+        """Why a broker could not be reached, the last time that it was said."""
+
+    def log(self, level: int, _: str, facility: str, client: str, text: str) -> None:
+        said = _SUPPRESSED.sub("", _THREAD.sub("", text))
+        if facility == _FAILURE:
+            self.last_failure = said
+        count = self._lines.hear(f"{facility} {_NUMBER.sub('#', said)}", self._now_s())
+        if count is not None:
+            log_librdkafka(level, facility, client, said, count)
+
+
+class _UsersLog:
+    """A logger of the user's: what its handlers raise would leave the poll, and end `run`."""
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+
+    def log(self, *line: object) -> None:
+        write_guarded(self._logger.log, *line)
+
+
+def with_log(config: Mapping[str, Any], now_s: Callable[[], float] = time.monotonic) -> Any:
+    """The configuration with our logger, unless the user gave one, None for stderr among them."""
+    if not isinstance(config, Mapping) or ("logger" in config and config["logger"] is None):
+        return config
+    logger = config.get("logger")
+    return {**config, "logger": ClientLog(now_s) if logger is None else _UsersLog(logger)}
+
+
+def cause_of(config: Mapping[str, Any]) -> str:
+    """Why no broker is reached, and what to look at, as far as these clients have said."""
+    log = config.get("logger")
+    said = log.last_failure if isinstance(log, ClientLog) else ""
+    return f"{said}; {_remedy(said)}" if said else ""
+
+
+def _remedy(said: str) -> str:
+    remedies = {
+        "Connection refused": "nothing listens there: check the address, and that the broker runs",
+        "Failed to resolve": "there is no such host: check the address",
+        "SASL": "the login is refused: check the sasl.* keys",
+        "certificate": "the broker's certificate is not trusted: check ssl.ca.location",
+        "wrong version number": "that is no TLS listener: check security.protocol and the port",
+        "APIVERSION_QUERY": "it hangs up on this kind of client: check security.protocol, and that "
+        "this is a port of Kafka's",
+        "SSL": "TLS fails: check security.protocol and the ssl.* keys",
+    }
+    found = (remedy for part, remedy in remedies.items() if part in said)
+    return next(found, "check the address, the network and the security settings")

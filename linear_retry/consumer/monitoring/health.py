@@ -1,0 +1,255 @@
+"""Is this consumer well, and if it stands still, why, since when and until when?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Literal, TypeAlias
+
+from linear_retry import events
+from linear_retry.events import WaitReason
+from linear_retry.kafka import Message
+from linear_retry.records.exception_text import brief
+from linear_retry.records.process import Process
+from linear_retry.retry.circuits import CircuitView
+from linear_retry.scope import Partition, Scope
+
+_WHY: Mapping[WaitReason | None, str] = {
+    "letter": ", and its dead letter cannot be sent",
+    "limit": ", by the limit of dead letters in a row: mend the handler, or lift the limit",
+}
+
+HealthState: TypeAlias = Literal["starting", "consuming", "open", "stuck", "dead", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a consumer is. Times are aware, UTC.
+
+    `alive`: nothing has ended it, and it has polled within what the group allows. `ready`: it is in
+    its group, and has not been asked to stop. `state`:
+
+    - `starting`: not in its group yet, or not any more: it joins;
+    - `consuming`: all is well; or but for partitions that cannot be read, one of which `reason`
+      names, with `error` and `until`, when it is read again;
+    - `open`: well too, and a circuit waits, since `since`, until `until`, because of `error`: of
+      several that of the one that was opened first. While its attempt is made `until` is past.
+      The error is known also where its message has gone to another member;
+    - `stuck`: no poll for longer than `max.poll.interval.ms`, since `since`: a handler hangs, or
+      your own loop does not ask for the next attempt;
+    - `dead`: `error` has ended it, at `since`;
+    - `stopped`: it has ended as it was asked to, at `since`.
+
+    `reason` says the same in a sentence. `polled_s` is how long ago the last poll was; None before
+    the first. `member` is the consumer's name, as in the journal, and `process` where it runs.
+    """
+
+    state: HealthState
+    alive: bool
+    ready: bool
+    reason: str
+    since: datetime | None = None
+    until: datetime | None = None
+    error: str | None = None
+    polled_s: float | None = None
+    member: str | None = None
+    process: Process | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How the last use ended. `is_error`: by itself, and not as the program wanted."""
+
+    at: datetime
+    error: str | None = None
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What health is told by, at one moment.
+
+    `polled_s` is how long ago the last poll was, None before the first; `limit_s` is
+    `max.poll.interval.ms`; `handed_out` is the first message of what a handler has.
+    """
+
+    utc_ms: int
+    limit_s: float
+    polled_s: float | None
+    handed_out: Message | None
+    joined: bool
+    stopping: bool
+    end: End | None
+    circuits: Mapping[Scope, CircuitView]
+    errors: Mapping[Scope, str] = field(default_factory=dict)
+    """What each circuit was opened for last."""
+    unreadable: Mapping[Partition, events.PartitionUnreadable] = field(default_factory=dict)
+    """Which partitions stand still as what comes next in them cannot be read."""
+
+
+class Vitals:
+    """How the uses of one consumer begin and end, and whether the group has it.
+
+    Written by whoever uses the consumer, read by any thread: each write is one assignment. A
+    context manager around a use, which hears what ends that.
+    """
+
+    def __init__(self, utc_ms: Callable[[], int]) -> None:
+        """`utc_ms` is the time of day."""
+        self._utc_ms = utc_ms
+        self.joined = False
+        self.end: End | None = None
+        self.errors: dict[Scope, str] = {}
+        self.unreadable: Mapping[Partition, events.PartitionUnreadable] = {}
+
+    def begin(self) -> None:
+        """A use begins: what ended the last one is past."""
+        self.end = None
+
+    def finish(self) -> None:
+        """It is stopped, or closed. What had ended it before stays."""
+        if self.end is None:
+            self.end = End(_time(self._utc_ms()))
+
+    def __enter__(self) -> None:
+        """Nothing is known until it is left."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            # Ctrl-C, sys.exit and a task that is cancelled are the program's way to end it.
+            self.end = End(_time(self._utc_ms()), brief(error), isinstance(error, Exception))
+
+    def hear(self, event: events.Event) -> None:
+        """A listener."""
+        self._hear_what_cannot_be_read(event)
+        match event:
+            case events.Assigned():
+                self.joined = True
+            case events.Lost() | events.ClientRenewed():
+                self.joined = False
+            case (
+                events.CircuitOpened()
+                | events.ProbeFailed()
+                | events.DeadLetterFailed()
+                | events.LimitReached()
+            ):
+                self.errors[event.scope] = event.error
+            case events.CircuitClosed():
+                self.errors.pop(event.scope, None)
+            case events.Stopped():
+                self.finish()
+
+    def _hear_what_cannot_be_read(self, event: events.Event) -> None:
+        match event:
+            case events.PartitionUnreadable(topic, partition):
+                self.unreadable = {**self.unreadable, (topic, partition): event}
+            case events.PartitionReadable(topic, partition):
+                self._forget([(topic, partition)])
+            case events.Lost(partitions) | events.Revoked(partitions):
+                self._forget(partitions)
+
+    def _forget(self, partitions: Collection[Partition]) -> None:
+        if self.unreadable:
+            kept = [key for key in self.unreadable if key not in partitions]
+            self.unreadable = {key: self.unreadable[key] for key in kept}
+
+
+def judge(signs: Signs) -> Health:
+    """The first of these that holds, from what is worst to what is best."""
+    if signs.end is not None:
+        return _ended(signs, signs.end)
+    polled_s, ready = signs.polled_s, signs.joined and not signs.stopping
+    if polled_s is not None and polled_s > signs.limit_s:
+        return _stuck(signs, polled_s)
+    views = signs.circuits.items()
+    waiting = [(view.since, scope) for scope, view in views if view.since is not None]
+    if waiting:
+        return _open(signs, min(waiting, key=lambda pair: pair[0])[1], ready=ready)
+    if not signs.joined:
+        reason = "not in its group: it has not begun, or it joins"
+        return Health("starting", True, False, reason, polled_s=polled_s)
+    if signs.unreadable:
+        return _unreadable(signs, next(iter(signs.unreadable.values())), ready=ready)
+    reason = "it was asked to stop" if signs.stopping else "it consumes"
+    return Health("consuming", True, ready, reason, polled_s=polled_s)
+
+
+def _ended(signs: Signs, end: End) -> Health:
+    what = "stopped" if end.error is None else f"ended by {end.error}"
+    return Health(
+        "dead" if end.is_error else "stopped",
+        alive=False,
+        ready=False,
+        reason=what,
+        since=end.at,
+        error=end.error,
+        polled_s=signs.polled_s,
+    )
+
+
+def _stuck(signs: Signs, polled_s: float) -> Health:
+    if signs.handed_out is None:
+        where = "and no handler has a message: librdkafka, or a loop of your own, does not go on"
+    else:
+        where = f"a handler was given {_place(signs.handed_out)} on, and has not come back"
+    limit = f"max.poll.interval.ms allows {signs.limit_s:.3g} s"
+    return Health(
+        "stuck",
+        alive=False,
+        ready=False,
+        reason=f"no poll for {polled_s:.0f} s, {limit}: {where}",
+        since=_time(signs.utc_ms) - timedelta(seconds=polled_s),
+        polled_s=polled_s,
+    )
+
+
+def _open(signs: Signs, scope: Scope, *, ready: bool) -> Health:
+    view = signs.circuits[scope]
+    held = (
+        "the first message to come is its probe"
+        if view.offset is None
+        else f"{view.topic}[{view.partition}]@{view.offset} is held, failures: {view.failures}"
+    )
+    held += _WHY.get(view.waits_for, "")
+    when = f"until {view.retry_at:%Y-%m-%dT%H:%M:%S}Z" if view.state == "open" else "half-open"
+    away = "" if signs.joined else "; not in its group"
+    return Health(
+        "open",
+        alive=True,
+        ready=ready,
+        reason=f"a circuit is open, {when}: {held}{away}",
+        since=view.since,
+        until=view.retry_at,
+        error=view.error or signs.errors.get(scope),
+        polled_s=signs.polled_s,
+    )
+
+
+def _unreadable(signs: Signs, event: events.PartitionUnreadable, *, ready: bool) -> Health:
+    where = f"{event.topic}[{event.partition}]@{event.offset}"
+    others = len(signs.unreadable) - 1
+    more = f", and {others} other partitions" if others else ""
+    return Health(
+        "consuming",
+        alive=True,
+        ready=ready,
+        reason=f"it consumes, but {where} cannot be read{more}: skip_unreadable steps over it",
+        until=event.retry_at,
+        error=event.error,
+        polled_s=signs.polled_s,
+    )
+
+
+def _place(message: Message) -> str:
+    return f"{message.topic()}[{message.partition()}]@{message.offset()}"
+
+
+def _time(utc_ms: int) -> datetime:
+    return datetime.fromtimestamp(utc_ms / 1000, UTC)

@@ -1,0 +1,206 @@
+"""Who brings an operator's commands from the control topic, and takes the answers back?"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from linear_retry.consumer.operations.remote_commands import Commands
+from linear_retry.errors import BrokerError, LinearRetryError
+from linear_retry.kafka import KafkaException
+from linear_retry.kafka.producers.journal import Record
+from linear_retry.log import log_control_garbled, log_control_silent
+from linear_retry.records.control import (
+    LIVES_MS,
+    Answer,
+    Command,
+    Garbled,
+    encode,
+    read_control,
+)
+from linear_retry.records.dead_letter import Record as Read
+from linear_retry.retry.clock import Clock
+
+_WAIT_S = 0.25
+_RENEW_AFTER_S = 30.0
+_SAY_EVERY_S = 60.0
+_FLUSH_S = 1.0
+# What was sent before that is not for anybody any more.
+_LOOK_BACK_MS = LIVES_MS + 5_000
+_KNOWN = 10_000
+
+
+class Stream(Protocol):
+    """What comes to the topic; `trouble` says why nothing does, if that is so."""
+
+    @property
+    def trouble(self) -> str | None: ...
+
+    def read(self, wait_s: float) -> list[Read]: ...
+
+
+class Since(Protocol):
+    """The topic from a moment on. Its calls raise `LinearRetryError`."""
+
+    def so_far(self) -> Iterable[list[Read]]: ...
+
+    def following(self) -> AbstractContextManager[Stream]: ...
+
+
+class Writer(Protocol):
+    """What is handed over is written at some time, or never."""
+
+    def send(self, record: Record) -> None: ...
+
+    def flush(self, timeout_s: float) -> None: ...
+
+
+class Follower:
+    """A thread of its own, for which the consumer never waits, but shortly at its end.
+
+    Whatever is wrong with the topic is said in the log, at most once a minute, and tried again.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        group: str,
+        commands: Commands,
+        clock: Clock,
+        since: Callable[[int], Since],
+        writer: Writer,
+        *,
+        again_after_s: float = 5.0,
+    ) -> None:
+        """`since` begins to read the topic at a moment, in milliseconds of UTC.
+
+        `again_after_s`: how long it waits after trouble.
+        """
+        self._topic = topic
+        self._group = group
+        self._commands = commands
+        self._clock = clock
+        self._since = since
+        self._writer = writer
+        self._again_after_s = again_after_s
+        self._unposted: dict[str, Command] = {}
+        self._known: dict[str, None] = {}
+        self._garbled = 0
+        self._say_at_s = {"garbled": -math.inf, "silent": -math.inf}
+        self._hears = False
+        self._ending = threading.Event()
+        self._ended = threading.Event()
+
+    # -- for the owner ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        threading.Thread(target=self.follow, name="linear_retry control", daemon=True).start()
+
+    def close(self, timeout_s: float) -> None:
+        """What is answered by now is sent, if that takes no longer."""
+        self._ending.set()
+        if self._hears:  # else the thread may wait for brokers, and nobody would hear it
+            self._ended.wait(timeout_s)
+
+    # -- for the thread --------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Until the end."""
+        while not self._ending.is_set():
+            try:
+                self._live()
+            except (LinearRetryError, KafkaException) as error:
+                self._hears = False
+                if self._may_say("silent"):
+                    log_control_silent(self._topic, str(error))
+                self._ending.wait(self._again_after_s)
+        self._ended.set()
+
+    def _live(self) -> None:
+        """One reading of the topic, until the end, or trouble that lasts.
+
+        Commands of the last minute are for us still. Which of them are answered must be known
+        before any is carried out: so all is read that is there.
+        """
+        topic = self._since(self._clock.utc_ms() - _LOOK_BACK_MS)
+        self._unposted.clear()
+        for records in topic.so_far():
+            self._hear(records)
+        self._post()
+        with topic.following() as stream:
+            self._hears = True
+            well_at_s = self._clock.now_s()
+            while not self._ending.is_set():
+                self._hear(stream.read(_WAIT_S))
+                self._post()
+                self._send()
+                if stream.trouble is None:
+                    well_at_s = self._clock.now_s()
+                elif self._clock.now_s() - well_at_s > _RENEW_AFTER_S:
+                    # A client may lose sight of all brokers for good (librdkafka #5301).
+                    raise BrokerError(stream.trouble)
+            self._send()
+            self._writer.flush(_FLUSH_S)
+            self._ended.set()
+
+    def _hear(self, records: Iterable[Read]) -> None:
+        for record in records:
+            match read_control(record.value):
+                case Command() as command:
+                    if command.group == self._group and command.is_for(self._commands.member):
+                        self._unposted[command.command_id] = command
+                case Answer() as answer:
+                    if answer.is_final and self._ends(answer):
+                        self._is_new(answer.command_id)
+                case Garbled(reason):
+                    self._garbled += 1
+                    if self._may_say("garbled"):
+                        place = f"{self._topic}[{record.partition}]@{record.offset}"
+                        log_control_garbled(place, reason, self._garbled)
+
+    def _ends(self, answer: Answer) -> bool:
+        """Whether nothing is left to do for us: what several carry out each answers for itself."""
+        command = self._unposted.get(answer.command_id)
+        return (
+            command is None or command.place is not None or answer.member == self._commands.member
+        )
+
+    def _post(self) -> None:
+        for command in self._unposted.values():
+            if self._is_new(command.command_id):
+                self._commands.post(command)
+                if command.place is None:
+                    self._say_heard(command)
+        self._unposted.clear()
+
+    def _say_heard(self, command: Command) -> None:
+        """Now, and not when the handler is back: the sender learns for whom to wait."""
+        now_ms = self._clock.utc_ms()
+        heard = Answer(command.command_id, self._commands.member, "heard", now_ms, is_final=False)
+        self._write(heard)
+
+    def _write(self, answer: Answer) -> None:
+        self._writer.send(Record(answer.command_id.encode(), encode(answer), answer.at_ms))
+
+    def _is_new(self, command_id: str) -> bool:
+        """Whether it was not dealt with before. To be asked once."""
+        if command_id in self._known:
+            return False
+        self._known[command_id] = None
+        if len(self._known) > _KNOWN:
+            del self._known[next(iter(self._known))]
+        return True
+
+    def _send(self) -> None:
+        for answer in self._commands.answers():
+            self._write(answer)
+
+    def _may_say(self, what: str) -> bool:
+        now_s = self._clock.now_s()
+        if now_s < self._say_at_s[what]:
+            return False
+        self._say_at_s[what] = now_s + _SAY_EVERY_S
+        return True

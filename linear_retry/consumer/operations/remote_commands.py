@@ -1,0 +1,238 @@
+"""Carries out commands from outside the process, and answers what became of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from linear_retry import events
+from linear_retry.consumer.operations.operator_actions import Operating
+from linear_retry.consumer.operations.requests import (
+    GiveUp,
+    LiftLimit,
+    Requests,
+    Retry,
+    Wish,
+)
+from linear_retry.consumer.state import Parts
+from linear_retry.records.control import (
+    Answer,
+    AnswerName,
+    Command,
+)
+from linear_retry.records.header_text import one_line
+from linear_retry.retry.circuits import Held
+from linear_retry.scope import Partition, Place, Scope
+
+_EACH_TURN = 100
+_WAITING = 1_000
+_LONGEST_ERROR = 255
+
+_Failed = events.ProbeFailed | events.LimitReached | events.DeadLetterFailed
+
+
+@dataclass(slots=True)
+class _Work:
+    """A command that is being carried out; `left` are the circuits whose outcome is not known."""
+
+    command: Command
+    left: set[Scope] = field(default_factory=set)
+    is_answered: bool = False
+
+
+class Commands:
+    """Posted by the thread that follows the control topic; looked at and answered by the owner's.
+
+    Each is on record (`Commanded`), as a listener hears it, before its answer is there to be sent.
+    A retry is answered when its attempt begins, and with what came of it, which `hear` is told.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        requests: Requests,
+        operating: Operating,
+        member: str,
+        *,
+        gives_up: bool,
+        has_limit: bool,
+    ) -> None:
+        """`member` is what answers are signed with; `gives_up`: there is a dead-letter topic."""
+        self._parts = parts
+        self._requests = requests
+        self._operating = operating
+        self._gives_up = gives_up
+        self._has_limit = has_limit
+        self.member = member
+        # No lock, as in `Requests`: an append and a popleft are atomic. Whoever may write to the
+        # topic may write any number: neither memory nor a turn may grow with them.
+        self._arrived: deque[Command] = deque(maxlen=_WAITING)
+        self._answers: deque[Answer] = deque()
+        self._works: dict[str, _Work] = {}
+        self._watched: dict[Scope, list[tuple[_Work, Place]]] = {}
+
+    # -- for the thread that follows the topic ---------------------------------------------------
+
+    def post(self, command: Command) -> None:
+        """To be looked at in a turn soon; of more than 1000 that wait, the last ones are."""
+        self._arrived.append(command)
+
+    def answers(self) -> list[Answer]:
+        """What is to be sent. Each is given once."""
+        return [self._answers.popleft() for _ in range(len(self._answers))]
+
+    # -- for the owner ---------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Once a turn, before its requests are looked at: commands become requests, or answers."""
+        if not (self._arrived or self._works):
+            return
+        for work in tuple(self._works.values()):
+            if not work.is_answered:
+                self._answer(work, "pending", is_final=False)
+        for _ in range(min(len(self._arrived), _EACH_TURN)):
+            self._begin(self._arrived.popleft())
+
+    def hear(self, event: events.Event) -> None:
+        """What became of an attempt."""
+        match event:
+            case _ if not self._watched:
+                return
+            case events.ProbeFailed():
+                self._failed("failed", event)
+            case events.LimitReached():
+                self._failed("held-back", event)
+            case events.DeadLetterFailed():
+                self._failed("not-sent", event)
+            case events.CircuitClosed(scope, outcome):
+                self._come_out(scope, outcome)
+            case events.Revoked(partitions) | events.Lost(partitions):
+                for scope, watched in tuple(self._watched.items()):
+                    place = watched[0][1]
+                    if (place.topic, place.partition) in partitions:
+                        self._come_out(scope, "dropped")
+            case events.Stopped():
+                for scope in tuple(self._watched):
+                    self._come_out(scope, "dropped")
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _begin(self, command: Command) -> None:
+        work, place = _Work(command), command.place
+        if place is not None and (place.topic, place.partition) not in self._parts.ownership:
+            return  # whoever has it says so
+        if command.has_expired(self._parts.clock.utc_ms()):
+            self._answer(work, "expired")
+        elif command.command == "retry":
+            self._retry(work)
+        elif command.command == "give-up" and not self._gives_up:
+            self._answer(work, "no-dead-letters")
+        elif command.command == "lift-limit" and not self._has_limit:
+            self._answer(work, "no-limit")
+        elif place is not None:
+            self._ask(work, GiveUp(_of(place)), "dead-lettered", "not-held")
+        else:
+            wish = LiftLimit(command.letters or None, command.why or "")
+            self._ask(work, wish, "lifted", "dropped")
+
+    def _ask(self, work: _Work, wish: Wish, done: AnswerName, denied: AnswerName) -> None:
+        self._works[work.command.command_id] = work
+        # Requests are answered by the owner's thread, at its end too: so is the event told.
+        self._requests.wish(wish).add_done_callback(
+            lambda asked: self._answer(work, done if asked.result() else denied)
+        )
+
+    def _retry(self, work: _Work) -> None:
+        circuits, place = self._parts.circuits, work.command.place
+        found = list(circuits) if place is None else [circuits.holding(*_of(place))]
+        here = dict(each for each in found if each is not None)
+        if not here:
+            self._answer(work, "none-open" if place is None else "not-held")
+            return
+        self._works[work.command.command_id] = work
+        work.left = set(here)
+        for scope, circuit in here.items():
+            held = circuit.held
+            if held is not None and not work.command.last and self._operating.is_last(held):
+                self._end(work, scope, "last-attempt", **_told(held))
+            else:
+                wish = Retry(scope if place is None else _of(place))
+                self._requests.wish(wish).add_done_callback(partial(self._begun, work, scope))
+
+    def _begun(self, work: _Work, scope: Scope, asked: Future[bool]) -> None:
+        circuit = self._parts.circuits.get(scope)
+        if not asked.result() or circuit is None:
+            self._end(work, scope, "dropped" if work.command.place is None else "not-held")
+        elif circuit.held is None:
+            self._end(work, scope, "no-message")
+        else:
+            place = _place(circuit.held)
+            self._answer(work, "begun", place, is_final=False)
+            self._watched.setdefault(scope, []).append((work, place))
+
+    def _failed(self, answer: AnswerName, event: _Failed) -> None:
+        failures = None if isinstance(event, events.DeadLetterFailed) else event.failures
+        at_ms = round(event.retry_at.timestamp() * 1000)
+        error = one_line(event.error)[:_LONGEST_ERROR] or None
+        self._come_out(event.scope, answer, failures=failures, retry_at_ms=at_ms, error=error)
+
+    def _come_out(self, scope: Scope, answer: AnswerName, **told: Any) -> None:
+        for work, place in self._watched.pop(scope, ()):
+            self._end(work, scope, answer, place=place, **told)
+
+    def _end(
+        self,
+        work: _Work,
+        scope: Scope,
+        answer: AnswerName,
+        *,
+        place: Place | None = None,
+        **told: Any,
+    ) -> None:
+        work.left.discard(scope)
+        self._answer(work, answer, place, is_final=not work.left, **told)
+
+    def _answer(
+        self,
+        work: _Work,
+        answer: AnswerName,
+        place: Place | None = None,
+        *,
+        is_final: bool = True,
+        **told: Any,
+    ) -> None:
+        command, at = work.command, place or work.command.place
+        work.is_answered = True
+        if is_final:
+            self._works.pop(command.command_id, None)
+        topic, partition, offset = (
+            (None,) * 3 if at is None else (at.topic, at.partition, at.offset)
+        )
+        self._parts.emit(
+            events.Commanded(
+                topic,
+                partition,
+                offset,
+                command=command.command,
+                by=command.by,
+                answer=answer,
+                command_id=command.command_id,
+            )
+        )
+        now_ms, said = self._parts.clock.utc_ms(), (command.command_id, self.member, answer)
+        self._answers.append(Answer(*said, now_ms, is_final, topic, partition, offset, **told))
+
+
+def _of(place: Place) -> tuple[Partition, int]:
+    return (place.topic, place.partition), place.offset
+
+
+def _place(held: Held) -> Place:
+    return Place(*held.partition, held.offset)
+
+
+def _told(held: Held) -> dict[str, Any]:
+    return {"place": _place(held), "failures": held.failures}

@@ -1,0 +1,113 @@
+"""How much has the group still to read, whatever is paused here?"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from contextlib import suppress
+from typing import Protocol
+
+from linear_retry.consumer.partitions.assignment import Ownership
+from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.kafka import KafkaException
+from linear_retry.kafka.consumer.settings import ConsumerSettings
+from linear_retry.scope import Partition
+
+
+class Edges(Protocol):
+    """Where partitions begin and end, asked of the brokers without waiting."""
+
+    def ask_ends(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]: ...
+
+    def ask_beginnings(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]: ...
+
+    def close(self) -> None: ...
+
+
+class Starts(Protocol):
+    """What the group has committed; None: no answer in time."""
+
+    def ask(
+        self, partitions: Sequence[Partition], timeout_s: float
+    ) -> dict[Partition, int] | None: ...
+
+    def close(self) -> None: ...
+
+
+class Lag:
+    """Asks the brokers: librdkafka's own lag stands still while a partition is paused.
+
+    For any thread but the owner's, which it would keep waiting. `edges` is used by one thread at a
+    time.
+    """
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        ownership: Ownership,
+        offsets: Offsets,
+        edges: Edges,
+        starts: Starts,
+    ) -> None:
+        self._settings = settings
+        self._ownership = ownership
+        self._offsets = offsets
+        self._edges = edges
+        self._starts = starts
+        self._asking = threading.Lock()
+        self._closed = False
+
+    def ask(self, timeout_s: float) -> dict[Partition, int]:
+        """Of each partition that is ours now; without those that had no answer in time."""
+        give_up_at_s = time.monotonic() + timeout_s
+        partitions = self._ownership.partitions
+        # Before the ends: what is committed meanwhile must not make the lag negative.
+        starts = self._starts.ask(partitions, timeout_s) if partitions else None
+        if starts is None:
+            return {}
+        missing = [key for key in partitions if key not in starts]
+        starts |= self._first(missing, give_up_at_s)
+        ends = _answers(self._ask(self._edges.ask_ends, partitions), give_up_at_s)
+        return {
+            key: self._offsets.to_read(key, starts[key], end)
+            for key, end in ends.items()
+            if key in starts
+        }
+
+    def close(self) -> None:
+        """Nothing is asked any more. Does not wait for a question under way."""
+        with self._asking:
+            self._closed = True
+            self._edges.close()
+        self._starts.close()
+
+    def _first(self, partitions: Sequence[Partition], give_up_at_s: float) -> dict[Partition, int]:
+        """Where those begin of which the group has committed nothing yet."""
+        known = {key: self._offsets.where(key) for key in partitions}
+        found = {key: offset for key, offset in known.items() if offset is not None}
+        unknown = [key for key in partitions if key not in found]
+        skips = self._settings.reset == "latest"
+        edge = self._edges.ask_ends if skips else self._edges.ask_beginnings
+        return found | _answers(self._ask(edge, unknown), give_up_at_s)
+
+    def _ask(
+        self,
+        question: Callable[[Sequence[Partition]], dict[Partition, Future[int]]],
+        partitions: Sequence[Partition],
+    ) -> dict[Partition, Future[int]]:
+        with self._asking, suppress(KafkaException):  # a refusal is no answer in time either
+            return question(partitions) if partitions and not self._closed else {}
+        return {}
+
+
+def _answers(asked: Mapping[Partition, Future[int]], give_up_at_s: float) -> dict[Partition, int]:
+    """Without those that are refused, or have not come in time."""
+    done, _ = wait_for(asked.values(), max(give_up_at_s - time.monotonic(), 0.0))
+    return {
+        key: answer.result()
+        for key, answer in asked.items()
+        if answer in done and answer.exception() is None
+    }

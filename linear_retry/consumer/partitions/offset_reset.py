@@ -1,0 +1,151 @@
+"""Where does a partition go on whose place the broker does not have?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.state import Parts
+from linear_retry.errors import DataLossError
+from linear_retry.events import DataLost
+from linear_retry.kafka.consumer.client import (
+    BEGINNING,
+    END,
+)
+from linear_retry.scope import Partition
+
+_SHORTEST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """The offset that the broker has not, or None: none is committed; told at `serial`."""
+
+    offset: int | None
+    serial: int
+
+
+class Beginnings:
+    """Asks the broker where partitions begin, or end, and begins them there.
+
+    Until the broker says so, nothing of them comes. A question without an answer takes a second,
+    in which nothing is polled: so after one, all others wait, longer each time.
+    """
+
+    def __init__(self, parts: Parts, steering: Steering) -> None:
+        self._parts = parts
+        self._steering = steering
+        self._missing: dict[Partition, _Missing] = {}
+        self._pause_s = 0.0
+        self._unanswered_at_s = -math.inf
+
+    def lost(self, partition: Partition, offset: int | None) -> None:
+        """No committed offset, or one that the broker does not have any more.
+
+        librdkafka's `auto.offset.reset` is ours (`error`), so that the first is told from the
+        second, which is a loss and said to be one. What is in memory is still handled.
+
+        Raises `DataLossError` where the user chose `error` too.
+        """
+        parts = self._parts
+        missing = offset if offset is not None and offset >= 0 else None
+        if parts.offsets.is_old_news(partition, missing):
+            return
+        if parts.settings.reset == "error" and not self._is_garbage(partition, missing):
+            raise DataLossError(_no_place_to_begin(partition, missing))
+        self._missing[partition] = _Missing(missing, parts.ownership.serial)
+        if parts.clock.now_s() >= self._unanswered_at_s + _SHORTEST_PAUSE_S:
+            self._ask(partition)
+
+    def look(self) -> None:
+        """Ask again where nobody has answered. To be called before what has arrived is looked at.
+
+        What was sought or begun anew since, librdkafka speaks of once more by itself.
+        """
+        if not self._missing:
+            return
+        is_stale = self._parts.ownership.is_stale
+        self._missing = {
+            key: missing
+            for key, missing in self._missing.items()
+            if not is_stale(key, missing.serial)
+        }
+        if self._parts.clock.now_s() >= self._unanswered_at_s + self._pause_s:
+            for partition in tuple(self._missing):
+                if not self._ask(partition):
+                    return
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _ask(self, partition: Partition) -> bool:
+        """False: there is no answer."""
+        parts = self._parts
+        missing = self._missing.pop(partition)
+        if self._is_garbage(partition, missing.offset):
+            self._steering.reassign(partition)
+            return True
+        there = parts.client.edge(partition, END if self._begins_at_end else BEGINNING)
+        if there is None:
+            self._missing[partition] = missing  # the last one now: others may be answered
+            self._unanswered_at_s = parts.clock.now_s()
+            self._pause_s = min(max(2 * self._pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
+            return False
+        self._pause_s = 0.0
+        self._begin(partition, missing.offset, there)
+        return True
+
+    def _is_garbage(self, partition: Partition, missing_offset: int | None) -> bool:
+        """Whether nobody needs it: it is above what comes next, which the broker has.
+
+        librdkafka 2.16 asks for 8680820740569200761 after a batch whose checksum is wrong.
+        """
+        client, next_offset = self._parts.client, self._parts.offsets.next_offset(partition)
+        if missing_offset is None or next_offset is None or missing_offset <= next_offset:
+            return False
+        first, end = client.edge(partition, BEGINNING), client.edge(partition, END)
+        return first is not None and end is not None and first <= next_offset <= end
+
+    @property
+    def _begins_at_end(self) -> bool:
+        return self._parts.settings.reset == "latest"
+
+    def _begin(self, partition: Partition, missing_offset: int | None, there: int) -> None:
+        """At a number, and never "at the beginning" or "at the end".
+
+        Assigned so twice, as an eager assignment is while others begin, librdkafka 2.16 goes there
+        once more half a second later: a late answer to its first question starts a timer that
+        nothing stops.
+        """
+        parts = self._parts
+        is_loss = missing_offset is not None
+        if is_loss:
+            parts.emit(DataLost(*partition, offset=missing_offset or 0, next_offset=there))
+        # With `latest`, what is committed must exist, or the next owner goes to the end once more.
+        parts.offsets.reset(partition, there, anchored=is_loss and not self._begins_at_end)
+        if not self._is_anything_before(partition, missing_offset):
+            # A seek before the first message goes there, and not to what is lost once more.
+            parts.offsets.start_at(partition, there)
+        self._steering.reassign(partition, keep_ahead=True)
+
+    def _is_anything_before(self, partition: Partition, missing_offset: int | None) -> bool:
+        """Whether something before the place that was lost is in memory still."""
+        next_offset = self._parts.offsets.next_offset(partition)
+        if next_offset is None:
+            return False
+        holds = self._parts.circuits.holding(partition, next_offset) is not None
+        return holds or missing_offset != next_offset
+
+
+def _no_place_to_begin(partition: Partition, offset: int | None) -> str:
+    topic, number = partition
+    if offset is None:
+        return (
+            f"{topic}[{number}]: the group has committed no offset, and auto.offset.reset=error; "
+            "commit one, or set auto.offset.reset to earliest or latest"
+        )
+    return (
+        f"{topic}[{number}]@{offset}: the broker does not have this offset (any more), and "
+        "auto.offset.reset=error; commit one that exists, or set auto.offset.reset"
+    )

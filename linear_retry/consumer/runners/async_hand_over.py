@@ -1,0 +1,211 @@
+"""How does work get from the owner thread to the task that awaits it, and back?"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TypeAlias
+
+from linear_retry.consumer.runners.async_handler import (
+    AsyncAttempting,
+    AsyncHandler,
+)
+from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.retry.clock import NowS
+
+HandOver: TypeAlias = Callable[[Work], None]
+
+_LOOK_EVERY_S = 1.0
+
+
+class _LeftError(BaseException):
+    """Nobody is there to attempt anything: the thread leaves its turn, as for a KeyboardInterrupt.
+
+    Not confluent_kafka's AIOConsumer: a poll that is cancelled there loses its message.
+    """
+
+
+class Awaiting:
+    """One call of `run_async`: a thread that owns the consumer, and the task that awaits it.
+
+    Only one of them is at work at a time: the thread hands a piece of work over and waits, the
+    task attempts it and hands it back. Handlers run in the task itself, so its context variables,
+    its cancellation and its loop are theirs.
+    """
+
+    def __init__(self, handler: AsyncHandler, stop: StopFlag, now_s: NowS) -> None:
+        """To be made in the task that will `run` it."""
+        self._attempting = AsyncAttempting(handler, stop, now_s)
+        self._stop = stop
+        self._task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        self._arrived: deque[Work | None] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._attempted: SimpleQueue[bool] = SimpleQueue()
+        self._insisted = 0
+
+    async def run(self, own: Callable[[HandOver], None]) -> None:
+        """Call `own` in a thread, and await what it hands over. Ends when it has ended.
+
+        Raises what `own` raises; and, after `own` has ended, what a handler raises that is no
+        `Exception`, or the cancellation of this task.
+        """
+        across = _Across(self, self._attempted)
+        thread = threading.Thread(
+            target=across.live, args=(own,), name="linear_retry run_async", daemon=True
+        )
+        thread.start()
+        try:
+            self._stop.on_insisting = across.insist
+            await self._attempt_what_comes()
+        except GeneratorExit:  # thrown away with its loop: nothing can be awaited any more
+            self._leave()
+            raise
+        except BaseException as error:
+            self._leave()
+            if self._loop.is_closed() or self._stop.forked:
+                raise
+            await self._ended()
+            thread.join()
+            if not self._is_ours(error):
+                across.add_to(error)
+                raise
+        finally:
+            self._stop.on_insisting = None
+            self._forget_what_is_ours()
+        # It has said its last word, but as long as it lives it owns the consumer.
+        thread.join()
+        across.raise_error()
+
+    # -- called by the loop ------------------------------------------------------------------
+
+    def arrive(self, work: Work | None) -> None:
+        """From the thread; None: it has ended."""
+        self._arrived.append(work)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def cancel(self) -> None:
+        """A second stop: the handler in hand is not waited for."""
+        if self._attempting.in_hand and self._task is not None:
+            self._insisted += 1
+            self._task.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        """For any thread: nothing will be attempted any more."""
+        return self._loop.is_closed()
+
+    def call_soon(self, call: Callable[..., object], *arguments: object) -> bool:
+        """For any thread. False: it is over."""
+        try:
+            self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:
+            return False
+        return True
+
+    # -- in the task -------------------------------------------------------------------------
+
+    async def _attempt_what_comes(self) -> None:
+        while (work := await self._next()) is not None:
+            await self._attempting.attempt_all(work)
+            self._stop.check_process()
+            self._attempted.put(True)
+            if self._attempting.cancelled:  # and the handler has swallowed it
+                raise asyncio.CancelledError
+
+    async def _next(self) -> Work | None:
+        """No asyncio.Queue: thrown away with a closed loop, it raises RuntimeError in its get."""
+        while not self._arrived:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return self._arrived.popleft()
+
+    def _leave(self) -> None:
+        if not self._stop.asked:
+            self._stop.ask()
+        self._attempted.put(False)
+
+    async def _ended(self) -> None:
+        """Until the thread has closed the consumer, which is bounded; even if cancelled again."""
+        while True:
+            try:
+                if await self._next() is None:
+                    return
+            except asyncio.CancelledError:
+                continue
+
+    def _is_ours(self, error: BaseException) -> bool:
+        """Whether this is the end that a second stop wanted, and nobody else cancelled the task."""
+        if not isinstance(error, asyncio.CancelledError) or not self._insisted:
+            return False
+        self._forget_what_is_ours()
+        return not self._attempting.cancelled
+
+    def _forget_what_is_ours(self) -> None:
+        """So that a timeout or a TaskGroup around us does not take it for its own."""
+        while self._insisted and self._task is not None:
+            self._insisted -= 1
+            self._task.uncancel()
+
+
+class _Across:
+    """The thread's side. It holds nothing that would keep a task alive that was thrown away."""
+
+    def __init__(self, awaiting: Awaiting, attempted: SimpleQueue[bool]) -> None:
+        self._awaiting = weakref.ref(awaiting)
+        self._attempted = attempted
+        self._error: BaseException | None = None
+
+    def live(self, own: Callable[[HandOver], None]) -> None:
+        try:
+            own(self._hand_over)
+        except _LeftError:
+            pass  # the task raises what made it leave
+        except BaseException as error:  # noqa: BLE001  (raised by the task, whatever it is)
+            self._error = error
+        finally:
+            self._tell(None)
+
+    def insist(self) -> None:
+        """For any thread, and signal handlers."""
+        awaiting = self._awaiting()
+        if awaiting is not None:
+            awaiting.call_soon(awaiting.cancel)
+
+    def add_to(self, error: BaseException) -> None:
+        """What `own` raised besides is not lost."""
+        if self._error is not None:
+            error.add_note(f"and at the end: {self._error!r}")
+            self._error = None
+
+    def raise_error(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _hand_over(self, work: Work) -> None:
+        if not self._tell(work) or not self._is_attempted():
+            raise _LeftError
+
+    def _is_attempted(self) -> bool:
+        while True:
+            try:
+                return self._attempted.get(timeout=_LOOK_EVERY_S)
+            except Empty:
+                awaiting = self._awaiting()
+                if awaiting is None or awaiting.is_over:
+                    return False
+                del awaiting  # not to be held while waiting
+
+    def _tell(self, work: Work | None) -> bool:
+        awaiting = self._awaiting()
+        return awaiting is not None and awaiting.call_soon(awaiting.arrive, work)

@@ -1,0 +1,209 @@
+"""How does a loop of the user's own get its messages?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from operator import length_hint
+from threading import get_ident
+from types import TracebackType
+from typing import Literal, TypeAlias
+
+from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.errors import UsageError
+from linear_retry.kafka import Message
+from linear_retry.retry.clock import NowS
+
+_State: TypeAlias = Literal[
+    "offered", "entered", "failing", "done", "failed", "interrupted", "overtaken", "withdrawn"
+]
+_IN_HAND = ("entered", "failing")
+
+
+class Attempt:
+    """One attempt of one message: enter it, handle the message, leave it.
+
+    Leaving it without an exception is success, with an `Exception` a failure, which is swallowed:
+    the loop goes on, and applies it when it asks for the next attempt. Anything else that is raised
+    (`KeyboardInterrupt`) passes through; the message is not done then, and nothing is counted.
+    `number` is 1-based: failures of this message so far, plus one.
+    """
+
+    __slots__ = ("_error", "_message", "_state", "number")
+
+    def __init__(self, message: Message, number: int) -> None:
+        self.number = number
+        self._message = message
+        self._state: _State = "offered"
+        self._error: Exception | None = None
+
+    def __enter__(self) -> Message:
+        """Raises `UsageError` a second time, and once the consumer is closed."""
+        if self._state != "offered":
+            raise UsageError(
+                f"{self!r} cannot be entered: only once, and not after close; ask the consumer for "
+                "the next one"
+            )
+        self._state = "entered"
+        return self._message
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        state = self._state
+        if error is None:
+            if state == "entered":
+                self._state = "done"
+            elif state == "failing":
+                self._state = "failed"
+            elif state == "overtaken":
+                raise UsageError(
+                    f"{self!r}: another loop was begun inside its with statement, and its message "
+                    "came again there; begin it behind"
+                )
+            return False
+        if state not in _IN_HAND:  # closed meanwhile: nobody would hear of it
+            return False
+        if not isinstance(error, Exception):
+            self._state = "interrupted"
+            return False
+        self._state, self._error = "failed", error
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """The attempt has failed with `error`, without raising it. What is raised later counts.
+
+        Raises `UsageError` outside the `with`, and where `error` is no exception.
+        """
+        if self._state not in _IN_HAND:
+            raise UsageError(f"{self!r}: fail is for the body of its with statement")
+        if not isinstance(error, Exception):
+            raise UsageError(f"fail({error!r}): an instance of Exception, such as OSError('down')")
+        self._state, self._error = "failing", error
+
+    @property
+    def state(self) -> _State:
+        """What has become of it so far. `withdrawn`: the consumer was closed before its end.
+
+        `overtaken`: another loop was begun before that.
+        """
+        return self._state
+
+    @property
+    def error(self) -> Exception | None:
+        """What it failed with."""
+        return self._error
+
+    def __repr__(self) -> str:
+        message = self._message
+        place = f"{message.topic()}[{message.partition()}]@{message.offset()}"
+        return f"<attempt {self.number} of {place}, {self._state}>"
+
+
+class Attempts:
+    """The attempts of one consumer, one after another. Its state: the one that is out.
+
+    `ready` has the following ones of a batch, as long as that needs nothing else.
+    """
+
+    def __init__(self, turn: Callable[[], Generator[Work]], stop: StopFlag, now_s: NowS) -> None:
+        """`turn` is the loop's."""
+        self._begin_turn = turn
+        self._stop = stop
+        self._now_s = now_s
+        self._turn: Generator[Work] | None = None
+        self._work: Work | None = None
+        self._coming: Iterator[Message] = iter(())
+        self._last: Attempt | None = None
+        self.ready = self._each(Work(()))
+
+    def begin(self) -> None:
+        """Another `for`: of an attempt that was entered and not left nothing is decided.
+
+        A Ctrl-C that comes as `__exit__` begins leaves it so, before anything of ours can run.
+        """
+        if self._last is not None and self._last.state in _IN_HAND:
+            self._last._state = "overtaken"
+
+    def next(self) -> Attempt | None:
+        """Apply what the last attempt came to, then wait for the next.
+
+        None: a stop was asked for, or an interrupt waits to be raised. Raises `UsageError` where
+        the last was not entered, or not left; and what the loop raises.
+        """
+        self.check_left()
+        self._note()
+        while not self._stop.hurried and (self._turn is not None or not self._stop.asked):
+            self._advance()
+            if self._work is not None:
+                self.ready = self._each(self._work)
+                return next(self.ready)
+        return None
+
+    def take_back(self) -> None:
+        """The one just offered reached nobody."""
+        if self._last is not None and self._last.state == "offered":
+            self._last = None
+            self.ready.close()
+
+    def check_left(self) -> None:
+        """Raises `UsageError` where an attempt is out: it must never count as a success."""
+        last = self._last
+        if last is not None and last.state == "offered":
+            raise UsageError(
+                f"{last!r} was not entered before the next was asked for: nothing says whether its "
+                "message is handled; write `with attempt as message:` as the loop's only statement"
+            )
+        if last is not None and last.state in _IN_HAND:
+            raise UsageError(f"{last!r} was not left before the next was asked for")
+
+    def settle(self) -> None:
+        """Apply what the last attempt came to. One that is out still is not done.
+
+        Raises what applying it raises, as `ExhaustedError`.
+        """
+        if self._last is not None and self._last.state in ("offered", *_IN_HAND):
+            self._last._state = "withdrawn"
+        self._note()
+        turn, self._turn, self._work = self._turn, None, None
+        if turn is not None:
+            turn.close()
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _each(self, work: Work) -> Generator[Attempt]:
+        """The path of every success, where each 0.1 µs counts. Ends where the loop has its say.
+
+        A generator also because an interrupt in the midst of it ends it.
+        """
+        number, stop, now_s, owner = work.number, self._stop, self._now_s, get_ident()
+        self._coming = iter(work.messages)
+        for message in self._coming:
+            self._last = attempt = Attempt(message, number)
+            yield attempt
+            if attempt._state != "done" or now_s() >= stop.poll_by_s or get_ident() != owner:
+                return
+
+    def _note(self) -> None:
+        self.ready.close()
+        work, last = self._work, self._last
+        if work is not None and last is not None:
+            taken = len(work.messages) - length_hint(self._coming)
+            if work.messages[taken - 1] is not last._message:
+                taken -= 1  # an interrupt came before this one was offered: nobody has handled it
+            work.note(taken, in_hand=last.state != "done")
+            work.error = last.error if last.state == "failed" else None
+        self._last = None
+
+    def _advance(self) -> None:
+        """One turn of the loop, or the rest of one."""
+        turn = self._turn = self._turn or self._begin_turn()
+        self._work = None
+        try:
+            self._work = next(turn, None)
+        finally:
+            if self._work is None:
+                self._turn = None

@@ -1,0 +1,1 @@
+"""Who owns a consumer, and how it starts and ends."""

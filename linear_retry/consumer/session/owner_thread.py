@@ -1,0 +1,164 @@
+"""Whose is this consumer, and may it still be used?"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from linear_retry.consumer.runners.stop import forked_error
+from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError, UsageError
+
+
+class Tenure:
+    """The owner thread of one consumer, from its first use to its end.
+
+    `running`: the owner is inside. `joined`: the group was asked to take us in. `commits`: what is
+    done is ours to commit at the end. `closes_after`: `close` was called while the owner was
+    inside, who does it on its way out.
+    """
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._owner: threading.Thread | None = None
+        self._final: LinearRetryError | None = None
+        self._lender: int | None = None
+        self.running = False
+        self.joined = False
+        self.commits = True
+        self.closes_after = False
+        self.closing = False
+        self.closed = threading.Event()
+
+    # -- questions -------------------------------------------------------------------------
+
+    @property
+    def forked(self) -> bool:
+        return os.getpid() != self._pid
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another thread owns it, and lives."""
+        owner = self._owner
+        return owner is not None and owner is not threading.current_thread() and owner.is_alive()
+
+    @property
+    def here(self) -> bool:
+        """Whether the present thread owns it; or, in the child of a fork, nobody does."""
+        return self.forked or self._owner is threading.current_thread()
+
+    def check_open(self) -> None:
+        """Raises `UsageError` after a fork, or `close`."""
+        self.check_process()
+        if self.closing:
+            raise UsageError("this LinearConsumer is closed; make a new one")
+
+    def check_process(self) -> None:
+        """Raises `UsageError` after a fork."""
+        if self.forked:
+            raise forked_error()
+
+    # -- commands --------------------------------------------------------------------------
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """The present thread uses it, and owns it from now on. Raises `UsageError`.
+
+        What was final once is raised again.
+        """
+        self.check_process()  # first: another thread may have had the lock at the fork
+        with self._lock:
+            self._take()
+        try:
+            self.running = True  # in here, or an interrupt before it would leave it so for ever
+            with self.minding_what_is_final():
+                yield
+        finally:
+            self.running = False
+
+    @contextmanager
+    def minding_what_is_final(self) -> Iterator[None]:
+        """What no further use can mend is kept."""
+        try:
+            yield
+        except FencedError as error:
+            # Whoever took our place has the partitions: even what is done is theirs to commit.
+            self.commits = False
+            self._final = error
+            raise
+        except ConfigurationError as error:
+            # The group has given us what we must not read: no further run may read it either.
+            if self.joined:
+                self._final = error
+            raise
+
+    def cut_short(self) -> None:
+        """For a signal handler: what is in the midst of its work will be left there.
+
+        A circuit may be half opened, a partition paused for ever: nothing goes on from there, but
+        what is done is noted as done, and can be committed.
+        """
+        self._final = UsageError(
+            "this LinearConsumer was cut short in the midst of its work, by a second interrupt; "
+            "close it, and make a new one: what is not done comes again"
+        )
+        # `use` may be cut short on its way out as well, and `close` would wait for it for ever.
+        self.running = False
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """A thread of ours owns it meanwhile, which works for the present one. Raises `UsageError`.
+
+        What the present thread owned goes over to it. The present thread must not wait for that
+        one: it would wait for itself.
+        """
+        self.check_open()
+        with self._lock:
+            if self._lender is not None or self.running:
+                raise UsageError("this LinearConsumer runs already; await that, or make another")
+            self._check_here()
+            self._owner = None
+            self._lender = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._lender = None
+
+    def whose_close(self) -> Literal["ours", "another's", "later", "done"]:
+        """Who has to close it: "ours" is said once."""
+        if self._lender == threading.get_ident():
+            self.closes_after = True
+            return "later"
+        if self.elsewhere:
+            return "another's"
+        if self.running:  # the loop is in the midst of it, and librdkafka may be too
+            self.closes_after = True
+            return "later"
+        with self._lock:
+            begun, self.closing = self.closing, True
+        return "done" if begun else "ours"
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _take(self) -> None:
+        self.check_open()
+        if self._final is not None:
+            raise self._final
+        self._check_here()
+        if self.running:
+            raise UsageError(
+                "this LinearConsumer was used from within its handler, or a listener; return from "
+                "it instead"
+            )
+        self._owner = threading.current_thread()
+
+    def _check_here(self) -> None:
+        if self.elsewhere:
+            raise UsageError(
+                f"this LinearConsumer belongs to the thread {self._owner!r}; only stop, close, "
+                "retry_now, give_up, circuits, breaker, health, counts and lag are for other "
+                "threads"
+            )

@@ -1,0 +1,131 @@
+"""Looks for everything that this consumer needs, before it joins its group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TypeVar
+
+from linear_retry.consumer.config.topics import is_pattern
+from linear_retry.consumer.monitoring.client_log import cause_of
+from linear_retry.consumer.state import Parts
+from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.events import RetentionTooShort
+from linear_retry.kafka import KafkaException
+from linear_retry.kafka.consumer.fatal_errors import raise_if_hopeless
+from linear_retry.kafka.consumer.settings import (
+    Config,
+    servers_of,
+)
+from linear_retry.kafka.topics.admin import (
+    Admin,
+    Rights,
+)
+
+_Answer = TypeVar("_Answer")
+
+_ASK_FOR_S = 1.0
+_RIGHTS_WITHIN_S = 5.0
+_LOOK_AGAIN_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """Asks brokers until one answers, for `timeout_s` at most, or until `stopping`."""
+
+    parts: Parts
+    timeout_s: float
+    stopping: Callable[[], bool]
+
+    def ask(self, config: Config, question: Callable[[float], _Answer]) -> _Answer | None:
+        """The answer of the brokers in `config`; None where `stopping`.
+
+        Asked in slices of a second, for Ctrl-C's sake. Raises `BrokerError` where none answers.
+        """
+        clock = self.parts.clock
+        give_up_at_s = clock.now_s() + self.timeout_s
+        while not self.stopping():
+            try:
+                return question(_ASK_FOR_S)
+            except KafkaException as error:
+                self._hear(0)  # librdkafka tells its error callback why
+                if clock.now_s() >= give_up_at_s:
+                    why = cause_of(config) or (
+                        f"{error}; check the address, the network and the security settings"
+                    )
+                    raise BrokerError(
+                        f"no broker of {servers_of(config)} answered within {self.timeout_s:g} s: "
+                        f"{why}"
+                    ) from error
+        return None
+
+    def topics(self) -> dict[str, int]:
+        """Every topic that the consumer sees, with its number of partitions."""
+        return self.ask(self.parts.settings.config, self.parts.client.partition_counts) or {}
+
+    def rights(self, admin: Admin, topics: Sequence[str]) -> dict[str, Rights]:
+        """What `admin` may do with these topics; without those of which nothing is said in 5 s."""
+        asked = admin.ask_rights(topics) if topics else {}
+        give_up_at_s = self.parts.clock.now_s() + _RIGHTS_WITHIN_S
+        while not all(one.done() for one in asked.values()) and not self.stopping():
+            if self.parts.clock.now_s() >= give_up_at_s:
+                break
+            self._hear(_LOOK_AGAIN_S)
+        return {
+            topic: answer.result()
+            for topic, answer in asked.items()
+            if answer.done() and answer.exception() is None
+        }
+
+    def _hear(self, timeout_s: float) -> None:
+        """A refusal, such as that of the group, is said once only: the loop would not hear it."""
+        message = self.parts.client.poll(timeout_s)
+        error = None if message is None else message.error()
+        if error is not None:
+            raise_if_hopeless(error, group=self.parts.settings.group_id)
+
+
+def missing_rights(found: Mapping[str, Rights], right: str) -> list[str]:
+    """A sentence for each topic with which this user may not do that."""
+    return [
+        f"this user may not {right} topic {topic}; give it {right} and DESCRIBE on that topic"
+        for topic, rights in found.items()
+        if rights is not None and right not in rights
+    ]
+
+
+def missing_topics(counts: dict[str, int], topics: Sequence[str]) -> None:
+    """Raises `ConfigurationError` that names every topic that does not exist."""
+    missing = [topic for topic in topics if not is_pattern(topic) and not counts.get(topic)]
+    if missing:
+        raise ConfigurationError(
+            f"no such topic: {', '.join(missing)}; create it, or correct the name; if it is there, "
+            "this user may not see it: give it DESCRIBE on the topic"
+        )
+
+
+class RetentionCheck:
+    """Warns where the strategy waits longer than a source keeps its messages.
+
+    Best effort: asked at the start, looked at as the loop goes on, never waited for.
+    """
+
+    def __init__(self, parts: Parts, admin: Admin, total_s: float) -> None:
+        self._parts = parts
+        self._admin = admin
+        self._total_s = total_s
+        self._asked: dict[str, Future[int]] = {}
+
+    def ask(self, topics: Sequence[str]) -> None:
+        """Nothing that a strategy of no waits could outlive: then nothing is asked."""
+        if self._total_s > 0:
+            named = [topic for topic in topics if not is_pattern(topic)]
+            self._asked = {topic: self._admin.ask_retention_ms(topic) for topic in named}
+
+    def look(self) -> None:
+        """Emit `RetentionTooShort` for what has been answered since."""
+        for topic in [name for name, answer in self._asked.items() if answer.done()]:
+            answer = self._asked.pop(topic)
+            if answer.exception() is None and 0 <= answer.result() < self._total_s * 1000:
+                self._parts.emit(RetentionTooShort(topic, answer.result(), self._total_s))

@@ -1,0 +1,35 @@
+"""Which owners does one consumer join?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from linear_retry.consumer.monitoring.counters import Tally
+from linear_retry.consumer.partitions.assignment import Ownership
+from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.read_ahead import Reading
+from linear_retry.consumer.partitions.unreadable import Unreadable
+from linear_retry.events import Event
+from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.settings import ConsumerSettings
+from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.clock import Clock
+from linear_retry.retry.consecutive import LettersInARow
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One piece of state each, and nobody else's. They do not know one another."""
+
+    settings: ConsumerSettings
+    client: Client
+    clock: Clock
+    ownership: Ownership
+    offsets: Offsets
+    circuits: Circuits
+    reading: Reading
+    emit: Callable[[Event], None]
+    tally: Tally = field(default_factory=Tally)
+    row: LettersInARow = field(default_factory=LettersInARow)
+    unreadable: Unreadable = field(default_factory=Unreadable)

@@ -1,0 +1,54 @@
+"""Does a partition that says nothing have something to say?"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Protocol
+
+from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.state import Parts
+from linear_retry.scope import Partition
+
+
+class Ends(Protocol):
+    """Asks the broker for the end of a partition, for our isolation level, without waiting."""
+
+    def ask_end(self, partition: Partition) -> Future[int]: ...
+
+
+class Revival:
+    """The watchdog for partitions that librdkafka has left dead: no error, nothing delivered.
+
+    A partition that is at its end says so (`enable.partition.eof`), so silence is suspicious; the
+    broker's answer tells it from a broker that is down or an empty log. The cached watermarks
+    would not do: they are stale on a dead partition.
+    """
+
+    def __init__(self, parts: Parts, steering: Steering, ends: Ends) -> None:
+        self._parts = parts
+        self._steering = steering
+        self._ends = ends
+        self._asked: dict[Partition, tuple[int, Future[int]]] = {}
+
+    def look(self) -> None:
+        """Ask about what is suspiciously silent; revive what the answers show to be dead."""
+        parts = self._parts
+        now_s = parts.clock.now_s()
+        for partition in parts.ownership.suspiciously_silent(now_s):
+            if partition not in self._asked and not self._steering.stops(partition):
+                epoch = parts.ownership.epoch
+                self._asked[partition] = epoch, self._ends.ask_end(partition)
+        answered = [key for key, (_, future) in self._asked.items() if future.done()]
+        for partition in answered:
+            self._judge(partition, *self._asked.pop(partition))
+
+    def _judge(self, partition: Partition, epoch: int, answer: Future[int]) -> None:
+        parts = self._parts
+        silent = partition in parts.ownership and parts.ownership.is_silent(partition)
+        if not silent or parts.ownership.epoch != epoch or self._steering.stops(partition):
+            return
+        if answer.exception() is None and answer.result() > (
+            parts.offsets.next_offset(partition) or 0
+        ):
+            self._steering.revive(partition, "it has messages, and delivered none")
+        parts.ownership.be_patient(partition, parts.clock.now_s())

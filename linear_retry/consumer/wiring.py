@@ -1,0 +1,316 @@
+"""How is a consumer put together?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from linear_retry.consumer.config.topics import is_pattern
+from linear_retry.consumer.dead_letters.ack_wait import Patience
+from linear_retry.consumer.dead_letters.plain import PlainWay
+from linear_retry.consumer.dead_letters.publisher import (
+    Letters,
+    Way,
+)
+from linear_retry.consumer.dead_letters.settings import DeadLetters
+from linear_retry.consumer.dead_letters.transactional import TransactionalWay
+from linear_retry.consumer.loop import Loop
+from linear_retry.consumer.monitoring.counters import Tally
+from linear_retry.consumer.operations.control_topic import Follower
+from linear_retry.consumer.operations.operator_actions import Operating
+from linear_retry.consumer.operations.remote_commands import Commands
+from linear_retry.consumer.operations.requests import Requests
+from linear_retry.consumer.outcomes import (
+    Applying,
+    Choices,
+)
+from linear_retry.consumer.partitions.assignment import Ownership
+from linear_retry.consumer.partitions.delivery_filter import Gate
+from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.lag import Lag
+from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.read_ahead import Reading
+from linear_retry.consumer.partitions.rebalance import Rebalance
+from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.session.shutdown import close
+from linear_retry.consumer.session.startup import (
+    Brokers,
+    RetentionCheck,
+    missing_rights,
+    missing_topics,
+)
+from linear_retry.consumer.state import Parts
+from linear_retry.consumer.watchdogs.broker import Sight
+from linear_retry.consumer.watchdogs.client_replacement import Renewal
+from linear_retry.consumer.watchdogs.instance_id import TakenName
+from linear_retry.consumer.watchdogs.stalled_partition import Revival
+from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
+from linear_retry.errors import BrokerError
+from linear_retry.events import Event
+from linear_retry.journal.journal import Journal
+from linear_retry.kafka import AdminClient, Consumer, Producer
+from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.committed import Committed
+from linear_retry.kafka.consumer.settings import (
+    ConsumerSettings,
+    connection,
+)
+from linear_retry.kafka.producers.journal import JournalProducer
+from linear_retry.kafka.producers.journal_settings import journal_config
+from linear_retry.kafka.producers.plain import DeadLetterProducer
+from linear_retry.kafka.producers.transactional import TransactionalProducer
+from linear_retry.kafka.topics.admin import Admin
+from linear_retry.kafka.topics.batch_end import BatchEnd
+from linear_retry.kafka.topics.tail import TopicSince
+from linear_retry.log import log_start
+from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.process import Process
+from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.clock import (
+    Clock,
+    SystemClock,
+)
+
+_LAST_ANSWERS_S = 1.0
+_CONTROL_PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a consumer needs of the world: tests bring a fake Kafka, a virtual clock, fixed dice."""
+
+    consumer: Callable[..., Any] = Consumer
+    producer: Callable[..., Any] = Producer
+    admin: Callable[..., Any] = AdminClient
+    clock: Clock = field(default_factory=SystemClock)
+    dice: Callable[[], float] = random.random
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that was checked at construction."""
+
+    settings: ConsumerSettings
+    producer_config: Mapping[str, Any]
+    topics: Sequence[str]
+    choices: Choices
+    dead_letters: DeadLetters | None
+    journals: Sequence[Journal]
+    control: str | None
+    strategy_total_s: float
+    answer_within_s: float
+    start_timeout_s: float
+    close_timeout_s: float
+    outside: Outside
+    process: Process
+    instance: str = field(default_factory=lambda: str(uuid4()))
+    """One consumer's life."""
+
+    @property
+    def member(self) -> str:
+        """What journal, health and answers call it."""
+        return self.settings.static_member or self.instance
+
+
+class Assembly:
+    """The parts of one running consumer, joined. Made by the owner thread: here I/O begins."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        circuits: Circuits,
+        emit: Callable[[Event], None],
+        stop: StopFlag,
+        tally: Tally | None = None,
+    ) -> None:
+        """Raises `ConfigurationError` where librdkafka refuses a key."""
+        self._plan = plan
+        self._stop = stop
+
+        def tell(event: Event) -> None:
+            emit(event)
+            self.commands.hear(event)  # last: an answer is about what is on record
+
+        self.parts = parts = _parts(plan, circuits, tell, tally or Tally())
+        steering = Steering(parts)
+        self.requests = Requests()
+        batch_end = BatchEnd(plan.settings.config, plan.outside.consumer)
+        unreadable = UnreadableBatches(parts, steering, self.requests, batch_end)
+        gate = Gate(parts, steering, unreadable)
+        rebalance = Rebalance(parts, steering, gate, _own_topics(plan))
+        parts.client.tell(rebalance)
+        self._admin = Admin(_admin_config(plan), plan.outside.admin)
+        self.lag = _lag(plan, parts)
+        self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
+        self.letters = self._letters(steering) if plan.dead_letters else None
+        operating = Operating(parts, self.requests, plan.choices.policy)
+        self.commands = Commands(
+            parts,
+            self.requests,
+            operating,
+            plan.member,
+            gives_up=self.letters is not None,
+            has_limit=plan.choices.policy.letter_limit is not None,
+        )
+        self._follower = _follower(plan, self.commands)
+        applying = Applying(parts, plan.choices, steering, self.letters, operating)
+        revival = Revival(parts, steering, self._admin)
+        renewal = Renewal(
+            parts, gate, rebalance.drop, TakenName(parts, self._admin, plan.start_timeout_s)
+        )
+        sight = Sight(parts, self._admin, gate.report, renewal.renew, plan.topics)
+        looks = (unreadable, revival, renewal, sight, self._retention)
+        self.loop = Loop(parts, steering, gate, *looks, applying, self.commands, operating, stop)
+
+    def start(self) -> None:
+        """Look whether every topic is there, then join the group.
+
+        Raises `BrokerError` and `ConfigurationError`. Does nothing where a stop was asked for.
+        """
+        plan, parts = self._plan, self.parts
+        brokers = Brokers(parts, plan.start_timeout_s, lambda: self._stop.asked)
+        counts = brokers.topics()
+        ours = self._letter_topics(brokers)
+        if self._stop.asked:
+            return
+        missing_topics(counts | ours, [*plan.topics, *ours])
+        self._check_rights(brokers, list(ours))
+        for journal in plan.journals:
+            journal.prepare(counts)
+        log_start(plan.settings.group_id, plan.member, plan.process)
+        self._retention.ask(plan.topics)
+        parts.client.subscribe(list(plan.topics))
+        if self._follower is not None:
+            self._follower.start()
+
+    def _letter_topics(self, brokers: Brokers) -> dict[str, int]:
+        """Where letters go, with its partitions: 0 where it is not there. It may be elsewhere."""
+        letters = self.letters
+        if letters is None or self._stop.asked:
+            return {}
+        letters.prepare()
+        return {letters.topic: brokers.ask(self._plan.producer_config, letters.partitions) or 0}
+
+    def _check_rights(self, brokers: Brokers, ours: Sequence[str]) -> None:
+        """Looked at once, for what a start can know: a right may be taken away at any time."""
+        named = [topic for topic in self._plan.topics if not is_pattern(topic)]
+        reads = brokers.rights(self._admin, named)
+        writes = brokers.rights(self._letters_admin(), ours)
+        problems = [*missing_rights(reads, "READ"), *missing_rights(writes, "WRITE")]
+        if problems:
+            raise BrokerError("\n".join(problems))
+
+    def _letters_admin(self) -> Admin:
+        """Who asks as the sender of letters; as a rule that is who asks as the consumer."""
+        keys = connection(self._plan.producer_config)
+        if keys == self._plan.settings.connection:
+            return self._admin
+        return Admin(keys, self._plan.outside.admin)
+
+    def close(self, *, commit: bool, timeout_s: float) -> None:
+        """Bounded; see `closing`. The letters come first: they may have something to say yet."""
+        give_up_at_s = self.parts.clock.now_s() + timeout_s
+        self.requests.close()
+        try:
+            if self.letters is not None:
+                self.letters.close()
+        finally:
+            left_s = give_up_at_s - self.parts.clock.now_s()
+            try:
+                close(self.parts, commit=commit, timeout_s=left_s)
+            finally:
+                if self._follower is not None:
+                    left_s = give_up_at_s - self.parts.clock.now_s()
+                    self._follower.close(min(max(left_s, 0.1), _LAST_ANSWERS_S))
+                self._admin.close()
+                self.lag.close()
+
+    def _letters(self, steering: Steering) -> Letters:
+        plan = self._plan
+        if plan.dead_letters is None:
+            raise AssertionError("no dead-letter topic")
+        patience = Patience(
+            self.parts,
+            answer_within_s=plan.answer_within_s,
+            read_along=lambda: self.loop.read_along(),
+            stopping=lambda: self._stop.pressing,
+        )
+        way = self._transactional_way if plan.dead_letters.transactional else self._plain_way
+        made = way(plan.dead_letters.topic, patience, steering)
+        return Letters(self.parts, made, plan.dead_letters.oversized)
+
+    def _plain_way(self, topic: str, patience: Patience, _: Steering) -> Way:
+        plan = self._plan
+        return PlainWay(
+            DeadLetterProducer(topic, plan.producer_config, plan.outside.producer), patience
+        )
+
+    def _transactional_way(self, topic: str, patience: Patience, steering: Steering) -> Way:
+        plan = self._plan
+        # One that is shared by members would have each fence the others, for ever.
+        own_id = {"transactional.id": f"{plan.settings.group_id}-{uuid4()}"}
+        config = {**plan.producer_config, **own_id}
+        return TransactionalWay(
+            self.parts,
+            TransactionalProducer(topic, config, plan.outside.producer),
+            patience,
+            steering,
+            transaction_timeout_s=int(config["transaction.timeout.ms"]) / 1000,
+            start_timeout_s=plan.start_timeout_s,
+        )
+
+
+def _parts(plan: Plan, circuits: Circuits, emit: Callable[[Event], None], tally: Tally) -> Parts:
+    clock, settings = plan.outside.clock, plan.settings
+    transactional = plan.dead_letters is not None and plan.dead_letters.transactional
+    client = Client(settings, plan.outside.consumer, transactional=transactional)
+    ownership = Ownership()
+    reading = Reading(
+        client,
+        clock,
+        lambda: ownership.epoch,
+        max_poll_interval_s=settings.max_poll_interval_s,
+        session_timeout_s=settings.session_timeout_s,
+    )
+    return Parts(settings, client, clock, ownership, Offsets(), circuits, reading, emit, tally)
+
+
+def _own_topics(plan: Plan) -> frozenset[str]:
+    topic = plan.dead_letters.topic if plan.dead_letters else None
+    letters = {topic, resolutions_topic(topic)} if topic else set()
+    control = {plan.control} if plan.control else set()
+    return frozenset(letters | control | {journal.topic for journal in plan.journals})
+
+
+def _follower(plan: Plan, commands: Commands) -> Follower | None:
+    """Clients are made by its thread."""
+    topic, clock = plan.control, plan.outside.clock
+    if topic is None:
+        return None
+    keys = {"log_level": 0, **plan.settings.connection}
+    return Follower(
+        topic,
+        plan.settings.group_id,
+        commands,
+        clock,
+        lambda since_ms: TopicSince(keys, topic, since_ms, _CONTROL_PATIENCE_S),
+        # What it is for journals it is for answers: nobody waits for it, and it mends itself.
+        JournalProducer(topic, journal_config(keys, {}), clock.now_s, plan.outside.producer),
+    )
+
+
+def _lag(plan: Plan, parts: Parts) -> Lag:
+    """With handles of its own: its questions are asked by other threads."""
+    settings = plan.settings
+    edges = Admin(_admin_config(plan), plan.outside.admin)
+    starts = Committed(settings.connection, settings.group_id, plan.outside.consumer)
+    return Lag(settings, parts.ownership, parts.offsets, edges, starts)
+
+
+def _admin_config(plan: Plan) -> dict[str, Any]:
+    shared = dict(plan.settings.connection)
+    isolation = plan.settings.config.get("isolation.level")
+    return shared | ({} if isolation is None else {"isolation.level": isolation})

@@ -1,0 +1,1 @@
+"""Draws the demo on a terminal, or writes it as lines."""

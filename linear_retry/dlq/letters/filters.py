@@ -1,0 +1,72 @@
+"""Which letters are meant?"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from linear_retry.dlq.letters.letter import (
+    Letter,
+    State,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a letter must be. Different criteria must all hold; of several values of one, any.
+
+    But of `headers` each must be there: a name and its whole value. `exceptions` are parts of type
+    or message, upper and lower case alike. `origins` are a topic and a partition, or None for all
+    of its. `since_ms` and `until_ms` are for the time at which the letter was written, the latter
+    exclusive. `keys` has None for letters without a key. `ids` are letters' ids, with or without
+    `#generation`. `chosen` has the resolution keys of the letters that are meant, which may be too
+    many for a tuple; None: all are. `limit` is for who reads letters: at most so many that match,
+    the first that are read; a replay takes the oldest. `not_exceptions` and `not_origins` exclude
+    what the same values in `exceptions` and `origins` would choose.
+    """
+
+    reasons: tuple[str, ...] = ()
+    exceptions: tuple[str, ...] = ()
+    origins: tuple[tuple[str, int | None], ...] = ()
+    keys: tuple[bytes | None, ...] = ()
+    since_ms: int | None = None
+    until_ms: int | None = None
+    ids: tuple[str, ...] = ()
+    headers: tuple[tuple[str, bytes], ...] = ()
+    states: tuple[State, ...] = ()
+    chosen: Container[str] | None = None
+    limit: int | None = None
+    not_exceptions: tuple[str, ...] = ()
+    not_origins: tuple[tuple[str, int | None], ...] = ()
+
+    def matches(self, letter: Letter, state: State) -> bool:
+        """Whether `letter`, which is in this state, is meant."""
+        return (
+            (not self.states or state in self.states)
+            and (self.since_ms is None or letter.timestamp_ms >= self.since_ms)
+            and (self.until_ms is None or letter.timestamp_ms < self.until_ms)
+            and (not self.reasons or letter.reason in self.reasons)
+            and (not self.keys or letter.key in self.keys)
+            and (self.chosen is None or letter.resolution_key in self.chosen)
+            and (not self.ids or letter.id in self.ids or letter.resolution_key in self.ids)
+            and (not self.origins or _is_from(letter, self.origins))
+            and (not self.exceptions or _died_of(letter, self.exceptions))
+            and not (self.not_origins and _is_from(letter, self.not_origins))
+            and not (self.not_exceptions and _died_of(letter, self.not_exceptions))
+            and all(header in letter.headers for header in self.headers)
+        )
+
+
+def _is_from(letter: Letter, origins: tuple[tuple[str, int | None], ...]) -> bool:
+    origin = letter.origin
+    return origin is not None and (
+        (origin.topic, origin.partition) in origins or (origin.topic, None) in origins
+    )
+
+
+def _died_of(letter: Letter, exceptions: tuple[str, ...]) -> bool:
+    texts = [text.casefold() for text in (letter.exception_type, letter.exception_message) if text]
+    return any(part.casefold() in text for part in exceptions for text in texts)
+
+
+EVERYTHING = Filter()

@@ -1,0 +1,173 @@
+"""Which headers do other systems give their dead letters? A table: add a row, and it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from linear_retry.dlq.letters.origin import Origin
+from linear_retry.records.header_text import whole_number
+
+Contents: TypeAlias = Mapping[str, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How a number stands in a header. `decode` gives None for what is none.
+
+    `size_bytes` is that of a big-endian integer, None for digits.
+    """
+
+    rule: str
+    decode: Callable[[bytes], int | None]
+    size_bytes: int | None = None
+
+
+def _big_endian(size_bytes: int) -> Encoding:
+    def decode(content: bytes) -> int | None:
+        return int.from_bytes(content, signed=True) if len(content) == size_bytes else None
+
+    return Encoding(f"a big-endian integer of {size_bytes} bytes", decode, size_bytes)
+
+
+INT32 = _big_endian(4)
+INT64 = _big_endian(8)
+DIGITS = Encoding("a whole number in decimal digits", whole_number)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSaid:
+    """What the headers of another system say; `problems` has one text for each that is garbled."""
+
+    origin: Origin | None
+    group_id: str | None
+    reason: str | None
+    exception_type: str | None
+    exception_message: str | None
+    exception_stack: str | None
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFormat:
+    """One system's headers, whose names all begin with `prefix`: a replay leaves them out.
+
+    `marker` is in each of its letters, and in no others.
+
+    Of several names for one thing the first that is there counts. `group_id` is a name and what
+    stands before its text in the name of the consumer group.
+    """
+
+    name: str
+    prefix: str
+    marker: str
+    topic: str
+    partition: tuple[str, Encoding]
+    offset: tuple[str, Encoding]
+    timestamp_ms: tuple[str, Encoding] | None = None
+    group_id: tuple[str, str] | None = None
+    reason: tuple[str, ...] = ()
+    exception_type: tuple[str, ...] = ()
+    exception_message: tuple[str, ...] = ()
+    exception_stack: tuple[str, ...] = ()
+
+    def read(self, contents: Contents) -> ForeignSaid:
+        """What `contents`, the headers by name, say. Never raises."""
+        reader = _Reader(contents)
+        group = None if self.group_id is None else reader.text(self.group_id[0])
+        return ForeignSaid(
+            origin=self._origin(reader),
+            group_id=None if group is None or self.group_id is None else self.group_id[1] + group,
+            reason=reader.text(*self.reason),
+            exception_type=reader.text(*self.exception_type),
+            exception_message=reader.text(*self.exception_message),
+            exception_stack=reader.text(*self.exception_stack),
+            problems=tuple(reader.problems),
+        )
+
+    def _origin(self, reader: _Reader) -> Origin | None:
+        topic = reader.text(self.topic)
+        partition, offset = reader.number(*self.partition), reader.number(*self.offset)
+        at_ms = None if self.timestamp_ms is None else reader.number(*self.timestamp_ms)
+        if not topic:
+            reader.problems.append(f"{self.topic} is missing: nobody knows where it came from")
+            return None
+        return Origin(topic, partition, offset, -1 if at_ms is None else at_ms)
+
+
+FOREIGN: tuple[ForeignFormat, ...] = (
+    # Spring Kafka: KafkaHeaders.DLT_*, written by DeadLetterPublishingRecoverer. The exception is
+    # nearly always its own ListenerExecutionFailedException, so the cause (since 2.8) goes first.
+    ForeignFormat(
+        name="spring-kafka",
+        prefix="kafka_dlt-",
+        marker="kafka_dlt-original-topic",
+        topic="kafka_dlt-original-topic",
+        partition=("kafka_dlt-original-partition", INT32),
+        offset=("kafka_dlt-original-offset", INT64),
+        timestamp_ms=("kafka_dlt-original-timestamp", INT64),
+        group_id=("kafka_dlt-original-consumer-group", ""),
+        exception_type=(
+            "kafka_dlt-exception-cause-fqcn",
+            "kafka_dlt-exception-fqcn",
+            "kafka_dlt-key-exception-fqcn",
+        ),
+        exception_message=("kafka_dlt-exception-message", "kafka_dlt-key-exception-message"),
+        exception_stack=("kafka_dlt-exception-stacktrace", "kafka_dlt-key-exception-stacktrace"),
+    ),
+    # Kafka Connect (KIP-298): DeadLetterQueueReporter, with
+    # errors.deadletterqueue.context.headers.enable=true. A sink's group is connect-NAME.
+    ForeignFormat(
+        name="kafka-connect",
+        prefix="__connect.errors.",
+        marker="__connect.errors.topic",
+        topic="__connect.errors.topic",
+        partition=("__connect.errors.partition", DIGITS),
+        offset=("__connect.errors.offset", DIGITS),
+        group_id=("__connect.errors.connector.name", "connect-"),
+        reason=("__connect.errors.stage",),
+        exception_type=("__connect.errors.exception.class.name",),
+        exception_message=("__connect.errors.exception.message",),
+        exception_stack=("__connect.errors.exception.stacktrace",),
+    ),
+)
+
+
+_BINARY: Mapping[str, Encoding] = {
+    name: encoding
+    for form in FOREIGN
+    for place in (form.partition, form.offset, form.timestamp_ms)
+    if place is not None
+    for name, encoding in (place,)
+    if encoding.size_bytes is not None
+}
+
+
+def binary_number(name: str, content: bytes | None) -> int | None:
+    """The number in a header that holds one as bytes; None for any other, and for garbled bytes."""
+    encoding = _BINARY.get(name)
+    return None if encoding is None or content is None else encoding.decode(content)
+
+
+@dataclass(slots=True)
+class _Reader:
+    contents: Contents
+    problems: list[str] = field(default_factory=list)
+
+    def text(self, *names: str) -> str | None:
+        """Of the first of these names that is there. Java's `getBytes` makes UTF-8 of anything."""
+        for name in names:
+            content = self.contents.get(name)
+            if content is not None:
+                return content.decode("utf-8", "replace")
+        return None
+
+    def number(self, name: str, encoding: Encoding) -> int | None:
+        content = self.contents.get(name)
+        if content is None:
+            return None
+        number = encoding.decode(content)
+        if number is None:
+            self.problems.append(f"{name} is {content[:40]!r}, must be {encoding.rule}")
+        return number

@@ -1,0 +1,87 @@
+"""Which letters may be deleted, and are they?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+
+from linear_retry.dlq import reading
+from linear_retry.dlq.cluster import Cluster
+from linear_retry.dlq.letters.letter import State
+from linear_retry.dlq.resolution.recording import Recorder
+from linear_retry.dlq.resolution.resolutions import Resolutions
+from linear_retry.dlq.spilled_set import Names
+from linear_retry.kafka.topics.reader import Progress
+from linear_retry.records.dead_letter import resolutions_topic
+
+_BATCH = 5_000
+_NOTHING = "purge"
+
+
+@dataclass(slots=True)
+class Purge:
+    """What is deleted: of each partition all before an offset. Counts are of letters.
+
+    `forgotten` are the resolutions of letters that are not there any more.
+    """
+
+    before: dict[int, int] = field(default_factory=dict)
+    letters: int = 0
+    remaining: int = 0
+    still_open: int = 0
+    forgotten: int = 0
+
+
+def plan_purge(
+    cluster: Cluster,
+    topic: str,
+    resolutions: Resolutions,
+    remaining: Names,
+    progress: Progress | None,
+    *,
+    everything: bool = False,
+) -> Purge:
+    """What a purge would delete: the longest prefix of each partition without an open letter.
+
+    With `everything`, all that is in the topic now. `remaining` gets the resolution keys of what
+    stays: a letter may have been written twice, and what is recorded of it is for both.
+    """
+    # Asked before the letters are read: all that is before these ends is then seen.
+    bounds = cluster.reading.bounds(topic)
+    purge = Purge({number: end for number, (_, end) in bounds.items()})
+    for letter, state in reading.letters(cluster.reading, topic, resolutions, progress=progress):
+        before = purge.before[letter.partition]
+        if letter.offset < before and (everything or state is not State.OPEN):
+            purge.letters += 1
+            continue
+        purge.before[letter.partition] = min(letter.offset, before)
+        purge.remaining += 1
+        purge.still_open += state is State.OPEN
+        remaining.add(letter.resolution_key)
+    purge.before = {n: end for n, end in purge.before.items() if end > bounds[n][0]}
+    purge.forgotten = sum(key not in remaining for key in resolutions.resolution_keys())
+    return purge
+
+
+def purge(cluster: Cluster, topic: str, progress: Progress | None, *, everything: bool) -> Purge:
+    """Delete it, and once that is acknowledged, what is recorded of letters that are gone.
+
+    Ended at any point, the next one goes on. Raises `FencedError`, `BrokerError`.
+    """
+    facts = cluster.topics.facts([topic, resolutions_topic(topic)])
+    recorder = Recorder(topic, cluster.config, facts, cluster.producer)
+    recorder.take_over(cluster.topics)
+    with Resolutions() as resolutions, Names() as remaining:
+        reading.read_resolutions(cluster.reading, topic, resolutions)
+        planned = plan_purge(
+            cluster, topic, resolutions, remaining, progress, everything=everything
+        )
+        # What is deleted is not in a transaction. So this one, of nothing, asks right before
+        # whether we are still the only one: somebody may just have opened a letter again.
+        recorder.record([_NOTHING], None)
+        cluster.topics.delete_before(topic, planned.before)
+        gone = (key for key in resolutions.resolution_keys() if key not in remaining)
+        while batch := list(islice(gone, _BATCH)):
+            recorder.record(batch, None)
+    recorder.settle(cluster.topics)
+    return planned

@@ -1,0 +1,1 @@
+"""Replays dead letters in their original order, each once."""

@@ -1,0 +1,144 @@
+"""May this plan be carried out? Asked before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from linear_retry.dlq.replay.outgoing import (
+    largest_packed,
+    unpacked,
+)
+from linear_retry.dlq.replay.plan import Plan
+from linear_retry.errors import BrokerError
+from linear_retry.kafka.topics.description import TopicFacts
+from linear_retry.records.dead_letter import resolutions_topic
+
+Facts = Mapping[str, TopicFacts | None]
+
+
+class RefusedError(BrokerError):
+    """What is planned cannot be done as it is. Nothing was sent; `problems` has all of them."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(problems))
+
+
+def check(plan: Plan, facts: Facts, now_ms: int, *, compressed: bool) -> None:
+    """Raises `RefusedError` with everything that stands in the way.
+
+    `compressed`: the batches are, so that nobody knows how large they will be.
+    """
+    problems = [*_resolutions(plan, facts)]
+    for target in plan.targets:
+        if target in (plan.topic, resolutions_topic(plan.topic)):
+            problems.append(
+                f"{target}: the dead letters would be sent into their own topic; name another one "
+                "(--to), or leave them out"
+            )
+            continue
+        fact = facts[target]
+        if fact is None:
+            problems.append(_not_there(plan, target))
+            continue
+        problems += _partitions(plan, target, fact)
+        problems += _permission(target, fact)
+        if not compressed:
+            problems += _sizes(plan, target, fact)
+        if plan.keep_timestamp:
+            problems += _times(plan, target, fact, now_ms)
+    if problems:
+        raise RefusedError(problems)
+
+
+def check_resolutions(topic: str, facts: Facts) -> None:
+    """Raises `RefusedError` where it cannot be recorded what is dealt with."""
+    problems = [*_resolutions_of(topic, facts)]
+    if problems:
+        raise RefusedError(problems)
+
+
+def _resolutions(plan: Plan, facts: Facts) -> Iterator[str]:
+    return _resolutions_of(plan.topic, facts)
+
+
+def _resolutions_of(dead_letters: str, facts: Facts) -> Iterator[str]:
+    name = resolutions_topic(dead_letters)
+    fact = facts[name]
+    if fact is None:  # it is going to be made
+        return
+    yield from _permission(name, fact)
+    if fact.is_deleted or fact.is_compacted is False:
+        yield (
+            f"{name}: its cleanup.policy must be compact alone: what is removed from it for its "
+            "age would be sent again; correct the topic"
+        )
+
+
+def _not_there(plan: Plan, target: str) -> str:
+    letters = sum(lane.letters for lane in plan.lanes if lane.to_topic == target)
+    return (
+        f"{target}: there is no such topic in this cluster, where {letters} dead letters are to be "
+        "sent; a replay stays within one cluster: create the topic, name another one (--to), or "
+        "leave these letters out (--origin)"
+    )
+
+
+def _partitions(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
+    missing = [
+        lane
+        for lane in plan.lanes
+        if lane.to_topic == target
+        and lane.to_partition is not None
+        and lane.to_partition >= fact.partitions
+    ]
+    if missing:
+        letters = sum(lane.letters for lane in missing)
+        highest = max(lane.to_partition or 0 for lane in missing)
+        yield (
+            f"{target}: it has {fact.partitions} partitions, and {letters} dead letters come from "
+            f"partitions up to {highest}; add partitions, name another topic (--to), or leave "
+            "these letters out (--origin)"
+        )
+
+
+def _permission(topic: str, fact: TopicFacts) -> Iterator[str]:
+    if fact.may_write is False:
+        yield f"{topic}: no permission to write; ask for WRITE and DESCRIBE on it"
+
+
+def _sizes(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
+    limit = fact.max_message_bytes
+    if limit is None:
+        return
+    sizes = [
+        size
+        for number, lane in enumerate(plan.lanes)
+        if lane.to_topic == target and lane.longest > largest_packed(limit)
+        for content in plan.order.longer_than(largest_packed(limit), number)
+        if (size := unpacked(content).size_bytes()) > limit
+    ]
+    if sizes:
+        yield (
+            f"{target}: its max.message.bytes is {limit}, and {len(sizes)} dead letters need more, "
+            f"up to {max(sizes)} with the headers of a replay; raise it, or leave these letters out"
+        )
+
+
+def _times(plan: Plan, target: str, fact: TopicFacts, now_ms: int) -> Iterator[str]:
+    known = [
+        lane.oldest_ms
+        for lane in plan.lanes
+        if lane.to_topic == target and lane.oldest_ms is not None
+    ]
+    if fact.stamps_by_broker:
+        yield (
+            f"{target}: message.timestamp.type=LogAppendTime: the broker stamps what is sent; "
+            "leave out --keep-timestamp"
+        )
+    elif known and fact.retention_ms is not None and now_ms - min(known) >= fact.retention_ms:
+        yield (
+            f"{target}: its retention.ms is {fact.retention_ms}, and the oldest message is "
+            f"{now_ms - min(known)} ms old: it would be removed at once; leave out "
+            "--keep-timestamp, or the old letters"
+        )

@@ -1,0 +1,207 @@
+"""What is sent for a letter?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import marshal
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from linear_retry.dlq.letters.foreign import FOREIGN
+from linear_retry.dlq.letters.letter import (
+    NONE,
+    OURS,
+    Letter,
+)
+from linear_retry.records.dead_letter import (
+    GROUP_ID,
+    HEADER_NAMES,
+    REPLAY_ID,
+    Record,
+)
+from linear_retry.records.header_text import (
+    Header,
+    whole_number,
+)
+from linear_retry.records.oversized import REFERENCE
+
+_OVERSIZED = "retry-oversized"
+_ESCAPED = "retry-escaped-headers"
+_REPLAY_COUNT = "retry-replay-count"
+
+# What says who a message is, and what `parse` takes where the letter does not say it.
+_IDENTITY: tuple[tuple[str, bytes | None], ...] = (
+    ("retry-id", None),
+    ("retry-generation", b"1"),
+    ("retry-destination", None),
+    ("retry-original-partition", None),
+    ("retry-original-offset", None),
+    ("retry-original-timestamp-ms", b"-1"),
+    (GROUP_ID, None),
+)
+_OWN_PREFIXES = {each.name: each.prefix for each in FOREIGN}
+_PLACE = struct.Struct(">iq")
+_NO_REFERENCES = 2  # a version of marshal's in which nothing is shorter than it is in Kafka
+
+Fetch: TypeAlias = Callable[[str, int, int], Record | None]
+"""The record at this topic, partition and offset; None where it is gone."""
+
+
+class LeftError(Exception):
+    """This letter cannot be sent as it is: the text says why. It stays open."""
+
+
+class Outgoing(NamedTuple):
+    """Key, value and headers of a replayed message, and the time of the message's own."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+    timestamp_ms: int
+
+    def packed(self, partition: int, offset: int) -> bytes:
+        """As bytes, behind the place of the letter: `place_of` and `unpacked` read them."""
+        return _PLACE.pack(partition, offset) + marshal.dumps(tuple(self), _NO_REFERENCES)
+
+    def group_in(self, topic: str) -> str:
+        """The only group that handles it where it is sent to `topic`; "": every group does."""
+        said = dict(self.headers)
+        if said.get("retry-destination") != topic.encode():
+            return ""
+        return (said.get(GROUP_ID) or b"").decode("utf-8", "replace")
+
+    def size_bytes(self) -> int:
+        """As the only record of a batch (KIP-98), not compressed: what a topic's limit is for."""
+        headers = sum(_sized(name.encode()) + _sized(value) for name, value in self.headers)
+        body = 3 + _sized(self.key) + _sized(self.value) + _varint(len(self.headers)) + headers
+        return _BATCH_OVERHEAD_BYTES + _varint(body) + body
+
+
+_BATCH_OVERHEAD_BYTES = 61
+
+
+def largest_packed(size_bytes: int) -> int:
+    """A message whose packed form is no longer than this is no larger than `size_bytes`."""
+    return size_bytes - _BATCH_OVERHEAD_BYTES
+
+
+def _sized(content: bytes | None) -> int:
+    return 1 if content is None else _varint(len(content)) + len(content)
+
+
+def _varint(number: int) -> int:
+    """How many bytes it takes, in zigzag form."""
+    return (max(number.bit_length(), 0) + 7) // 7
+
+
+def place_of(content: bytes) -> tuple[int, int]:
+    """The letter's partition and offset."""
+    partition, offset = _PLACE.unpack_from(content)
+    return partition, offset
+
+
+def unpacked(content: bytes) -> Outgoing:
+    """The outgoing message that was `packed`."""
+    return Outgoing(*marshal.loads(memoryview(content)[_PLACE.size :]))
+
+
+def outgoing(
+    letter: Letter, replay_id: str, fetch: Fetch, for_group: str | None = None
+) -> Outgoing:
+    """The message as it was, with the headers that say that it was replayed.
+
+    The headers that the writer of the letter added are gone; ours are those that the consumer needs
+    to know its earlier life (docs/replay.md). Where the letter is but a reference, the message is
+    fetched from where it was read. Raises `LeftError` where that is no longer possible. `for_group`
+    addresses it to another group than the letter's; "": to every group.
+    """
+    contents = dict(letter.headers)
+    record = _original(letter, fetch) if _is_reference(letter, contents) else None
+    source = letter if record is None else record
+    headers = [header for header in source.headers if header[0] not in HEADER_NAMES]
+    prefix = _OWN_PREFIXES.get(letter.format)
+    if prefix is not None:
+        headers = [header for header in headers if not header[0].startswith(prefix)]
+    headers += _addressed(_identity(letter, contents), for_group)
+    if _ESCAPED in contents or source.escaped_headers:
+        headers += _escaped(letter, contents, source.escaped_headers)
+    # A letter forgets how often its message was sent before: its generation knows.
+    before = max(whole_number(contents.get(_REPLAY_COUNT) or b"0") or 0, letter.generation - 1)
+    headers += [(REPLAY_ID, replay_id.encode()), (_REPLAY_COUNT, b"%d" % (before + 1))]
+    timestamp_ms = -1 if letter.origin is None else letter.origin.timestamp_ms
+    return Outgoing(source.key, source.value, headers, timestamp_ms)
+
+
+def _identity(letter: Letter, contents: dict[str, bytes | None]) -> list[Header]:
+    if letter.format == OURS:
+        return [(name, contents.get(name) or default) for name, default in _IDENTITY]
+    origin = letter.origin
+    if origin is None or letter.format == NONE:
+        return []
+    said = (
+        *(letter.id, letter.generation, origin.topic, origin.partition, origin.offset),
+        *(origin.timestamp_ms, letter.group_id),
+    )
+    return [
+        (name, str(content).encode("utf-8", "replace"))
+        for (name, _), content in zip(_IDENTITY, said, strict=True)
+        if content is not None
+    ]
+
+
+def _addressed(identity: list[Header], for_group: str | None) -> list[Header]:
+    if for_group is None or not identity:
+        return identity
+    if for_group:
+        others = [header for header in identity if header[0] != GROUP_ID]
+        return [*others, (GROUP_ID, for_group.encode("utf-8", "replace"))]
+    # Without an id: it has the group in it, and each group that fails gives the message its own.
+    return [header for header in identity if header[0] not in (GROUP_ID, "retry-id")]
+
+
+def _escaped(
+    letter: Letter, contents: dict[str, bytes | None], now: tuple[str, ...]
+) -> list[Header]:
+    """Names that are not as they were: those that are still there, and those read now."""
+    earlier = (contents.get(_ESCAPED) or b"").decode("utf-8", "replace").split(",")
+    present = {name for name, _ in letter.headers}
+    names = dict.fromkeys((*(name for name in earlier if name in present), *now))
+    return [(_ESCAPED, ",".join(names).encode("utf-8", "replace"))] if names else []
+
+
+def _is_reference(letter: Letter, contents: dict[str, bytes | None]) -> bool:
+    content = contents.get(_OVERSIZED)
+    if letter.format != OURS or content is None:
+        return False
+    if content != REFERENCE.encode():
+        raise LeftError(f"{_OVERSIZED} is {content[:40]!r}, which this version does not know")
+    return True
+
+
+def _original(letter: Letter, fetch: Fetch) -> Record:
+    """The message that a reference stands for. It is whole, or not sent: the envelope has sums."""
+    try:
+        envelope = json.loads(letter.value or b"")
+        topic, partition, offset = (envelope[k] for k in ("topic", "partition", "offset"))
+        sums = {part: envelope[part] for part in ("key", "value")}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise LeftError("a reference whose envelope is garbled") from None
+    if not (isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int)):
+        raise LeftError("a reference whose envelope is garbled")
+    record = fetch(topic, partition, offset)
+    if record is None:
+        raise LeftError("a reference to a message that is no longer there")
+    if not (_is(record.key, sums["key"]) and _is(record.value, sums["value"])):
+        raise LeftError("a reference to a message that is another one now")
+    return record
+
+
+def _is(content: bytes | None, described: Any) -> bool:
+    if content is None or described is None:
+        return content is described
+    match described:
+        case {"bytes": int(size), "sha256": str(digest)}:
+            return len(content) == size and hashlib.sha256(content).hexdigest() == digest
+    return False

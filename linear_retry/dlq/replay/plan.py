@@ -1,0 +1,203 @@
+"""What would a replay send, in which order, and where to?"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from linear_retry.dlq.letters.letter import (
+    NONE,
+    Letter,
+)
+from linear_retry.dlq.replay.order import (
+    Entry,
+    InOrder,
+)
+from linear_retry.dlq.replay.outgoing import (
+    Fetch,
+    LeftError,
+    Outgoing,
+    outgoing,
+    unpacked,
+)
+
+NO_LETTER = "no dead letter: it is sent only where a topic for it is named"
+
+
+class Source(NamedTuple):
+    """An origin partition. `topic` and `partition` are None where the letters do not say.
+
+    `arrived_in` is the partition of the dead-letter topic where the order is that of arrival, for
+    want of original offsets; else None.
+    """
+
+    topic: str | None
+    partition: int | None
+    arrived_in: int | None = None
+
+
+@dataclass(slots=True)
+class Lane:
+    """The letters of one source: they go to one partition, in their order.
+
+    `to_partition` is None where the key decides. `first` and `last` are original offsets, None
+    where the order is that of arrival. Times are of the messages themselves, None where unknown.
+    """
+
+    source: Source
+    to_topic: str
+    to_partition: int | None
+    letters: int = 0
+    first: int | None = None
+    last: int | None = None
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
+    longest: int = 0
+    """The length of the longest packed message."""
+
+    groups: set[str] = field(default_factory=set)
+    """The consumer groups that handle them; "" where every group does."""
+
+    def saw(self, message: Outgoing, packed: int) -> None:
+        """One of its letters."""
+        self.groups.add(message.group_in(self.to_topic))
+        at_ms = message.timestamp_ms
+        if packed > self.longest:
+            self.longest = packed
+        if at_ms >= 0:
+            if self.oldest_ms is None or at_ms < self.oldest_ms:
+                self.oldest_ms = at_ms
+            if self.newest_ms is None or at_ms > self.newest_ms:
+                self.newest_ms = at_ms
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a replay is going to send. To be used in a `with`: the letters are in it.
+
+    `left` says of how many letters why they are not sent, and stay open. `for_group` is the group
+    that all are addressed to, "" for every group; None: each to the group of its letter.
+    """
+
+    topic: str
+    to: str | None = None
+    keep_timestamp: bool = False
+    for_group: str | None = None
+    replay_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    lanes: list[Lane] = field(default_factory=list)
+    left: Counter[str] = field(default_factory=Counter)
+    order: InOrder = field(default_factory=InOrder)
+
+    def __enter__(self) -> Plan:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget the letters."""
+        self.order.close()
+
+    @property
+    def letters(self) -> int:
+        """How many are to be sent."""
+        return sum(lane.letters for lane in self.lanes)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The topics that are sent to."""
+        return tuple(dict.fromkeys(lane.to_topic for lane in self.lanes))
+
+
+class _Planned(NamedTuple):
+    """A message to be sent, and its entry, whose lane is not known yet."""
+
+    source: Source
+    entry: Entry
+    message: Outgoing
+
+
+class Planner:
+    """Fills a plan with letters, as they come."""
+
+    def __init__(self, plan: Plan, fetch: Fetch, to_partitions: int = 1) -> None:
+        """`to_partitions` are those of the topic that all go to, where there is one."""
+        self._plan = plan
+        self._fetch = fetch
+        self._to_partitions = to_partitions
+        self._numbers: dict[Source, int] = {}
+
+    def take(self, letters: Iterable[Letter], limit: int | None = None) -> None:
+        """Plan to send each, or say why not; then count them, each once.
+
+        With a `limit` only the so many that were written first, over all sources; but of each
+        source a beginning of its order, so that what is sent later is not sent behind its back.
+        """
+        planned = self._planned(letters)
+        for each in planned if limit is None else _oldest(planned, limit):
+            self._add(each)
+        for number, count, first, last in self._plan.order.lanes():
+            lane = self._plan.lanes[number]
+            lane.letters = count
+            if lane.source.arrived_in is None:
+                lane.first, lane.last = first, last
+
+    def _planned(self, letters: Iterable[Letter]) -> Iterator[_Planned]:
+        for letter in letters:
+            try:
+                yield self._plan_one(letter)
+            except LeftError as why:
+                self._plan.left[str(why)] += 1
+
+    def _plan_one(self, letter: Letter) -> _Planned:
+        plan = self._plan
+        if plan.to is None and (letter.format == NONE or letter.origin is None):
+            raise LeftError(NO_LETTER)
+        message = outgoing(letter, plan.replay_id, self._fetch, plan.for_group)
+        source, place = _source(letter)
+        content = message.packed(letter.partition, letter.offset)
+        name, written_ms = letter.resolution_key, letter.timestamp_ms
+        entry = Entry(0, place, letter.generation, name, content, written_ms)
+        return _Planned(source, entry, message)
+
+    def _add(self, planned: _Planned) -> None:
+        plan, (source, entry, message) = self._plan, planned
+        number = self._numbers.get(source)
+        if number is None:
+            number = self._numbers[source] = len(plan.lanes)
+            plan.lanes.append(self._lane(source))
+        plan.lanes[number].saw(message, len(entry.content))
+        plan.order.add(entry._replace(lane=number))
+
+    def _lane(self, source: Source) -> Lane:
+        if self._plan.to is not None:
+            # All of a source into one partition, or there would be no order. Where the topic has as
+            # many partitions as the origin, it is the same one.
+            number = source.arrived_in if source.partition is None else source.partition
+            return Lane(source, self._plan.to, (number or 0) % self._to_partitions)
+        if source.topic is None:
+            raise AssertionError("a letter without an origin is not planned without a target")
+        return Lane(source, source.topic, source.partition)
+
+
+def _oldest(planned: Iterable[_Planned], limit: int) -> Iterator[_Planned]:
+    numbers: dict[Source, int] = {}
+    with InOrder() as order:
+        for source, entry, _ in planned:
+            order.add(entry._replace(lane=numbers.setdefault(source, len(numbers))))
+        sources = tuple(numbers)
+        for entry in islice(order.oldest_first(len(sources)), limit):
+            yield _Planned(sources[entry.lane], entry, unpacked(entry.content))
+
+
+def _source(letter: Letter) -> tuple[Source, int]:
+    origin = letter.origin
+    if origin is None:
+        return Source(None, None, letter.partition), letter.offset
+    if origin.partition is None or origin.offset is None:
+        return Source(origin.topic, origin.partition, letter.partition), letter.offset
+    return Source(origin.topic, origin.partition), origin.offset

@@ -1,0 +1,1 @@
+"""Records which dead letters are replayed or resolved."""

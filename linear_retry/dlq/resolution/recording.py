@@ -1,0 +1,120 @@
+"""Who may record what is dealt with, and is it recorded?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from linear_retry.dlq.replay.checks import check_resolutions
+from linear_retry.dlq.resolution.resolutions import (
+    Resolution,
+    encoded,
+)
+from linear_retry.errors import BrokerError, FencedError, UnknownTopicError
+from linear_retry.kafka import Producer
+from linear_retry.kafka.producers.batch_settings import batch_config
+from linear_retry.kafka.producers.batch_transactions import (
+    Addressed,
+    BatchTransactions,
+)
+from linear_retry.kafka.topics.description import (
+    TopicFacts,
+    Topics,
+)
+from linear_retry.records.dead_letter import resolutions_topic
+
+_ANSWER_S = 60.0
+_SETTLED_S = 3.0
+_LOOK_AGAIN_S = 0.02
+
+
+def transactional_id(dead_letter_topic: str) -> str:
+    """One for each dead-letter topic: whoever has it is the only one who records."""
+    return f"linear-retry.dlq.{dead_letter_topic}"
+
+
+class Recorder:
+    """The one who records what becomes of the letters of a topic.
+
+    From `take_over` on it is the only one: all before are fenced, and what they have committed can
+    be read. So whoever decides by what is recorded reads it *after* that, never before.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        config: Mapping[str, Any],
+        facts: Mapping[str, TopicFacts | None],
+        producer: Callable[..., Any] = Producer,
+    ) -> None:
+        """`facts` of all topics that are written to, the dead-letter topic and its resolutions."""
+        self._topic = topic
+        self._name = resolutions_topic(topic)
+        self._facts = facts
+        limits = [fact.max_message_bytes for fact in facts.values() if fact is not None]
+        smallest = min((limit for limit in limits if limit is not None), default=None)
+        self._transactions = BatchTransactions(
+            batch_config(config, transactional_id(topic), smallest), producer
+        )
+
+    def take_over(self, topics: Topics) -> None:
+        """Be the only one. Raises `BrokerError`, and `RefusedError` before anything is changed."""
+        check_resolutions(self._topic, self._facts)
+        letters = self._facts[self._topic]
+        if letters is None:
+            raise UnknownTopicError(f"there is no topic {self._topic!r}; check its name")
+        if self._facts[self._name] is None:
+            topics.create_compacted(self._name, letters.partitions, letters.replication)
+        with self._only_one():
+            self._transactions.initialise(_ANSWER_S)
+
+    def resolution(self, key: str, value: bytes | None) -> Addressed:
+        """The record for the letter with this `resolution_key`. None opens it again."""
+        return Addressed(self._name, key.encode("utf-8", "replace"), value)
+
+    def commit(self, records: Sequence[Addressed]) -> None:
+        """All of them, or none. Raises `FencedError`, `BrokerError`."""
+        try:
+            with self._only_one():
+                self._transactions.commit(records, _ANSWER_S)
+        except BrokerError as error:
+            raise BrokerError(
+                f"{self._topic}: {error}; nothing is half-done: run this again to go on"
+            ) from error
+
+    def record(self, keys: Iterable[str], resolution: Resolution | None) -> None:
+        """The same for all of them, in one transaction."""
+        value = None if resolution is None else encoded(resolution)
+        self.commit([self.resolution(key, value) for key in keys])
+
+    def settle(self, topics: Topics) -> None:
+        """Wait until all that was committed can be read, or for a few seconds.
+
+        A commit is answered once it is certain, and seen once each partition has heard of it.
+        """
+        counts = {name: fact.partitions for name, fact in self._facts.items() if fact is not None}
+        # It has as many, if it was made here.
+        counts.setdefault(self._name, counts.pop(self._topic))
+        left = [(name, number) for name, count in counts.items() for number in range(count)]
+        ends = topics.ends(left, committed=False)
+        until_s = time.monotonic() + _SETTLED_S
+        while True:
+            seen = topics.ends(left, committed=True)
+            left = [each for each in left if seen[each] < ends[each]]
+            # Somebody else's transaction may be open there for long: that is not waited for.
+            if not left or time.monotonic() > until_s:
+                return
+            time.sleep(_LOOK_AGAIN_S)
+
+    @contextmanager
+    def _only_one(self) -> Iterator[None]:
+        try:
+            yield
+        except FencedError as error:
+            raise FencedError(
+                f"{self._topic}: a newer replay, resolve, reopen or purge has taken over (or this "
+                "one stood still for too long), so this one has ended; nothing is half-done: when "
+                "the other has ended, run this again to go on"
+            ) from error

@@ -1,0 +1,1 @@
+"""Reads small files of the user's, and writes whole files or none."""

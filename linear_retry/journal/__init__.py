@@ -1,0 +1,1 @@
+"""The record of events on a topic: written by consumers, read by operators."""

@@ -1,0 +1,132 @@
+"""What do entries of a journal, read in any order of their partitions, add up to?"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from linear_retry import events as e
+from linear_retry.journal.entry import (
+    Entry,
+    Unreadable,
+)
+from linear_retry.journal.group_view import Counts, GroupView
+from linear_retry.journal.instance_state import (
+    Latest,
+    Life,
+)
+from linear_retry.scope import Partition
+
+EVENTS_KEPT = 100
+
+
+class JournalFold:
+    """Takes entries in and tells how each group stands. It has no clock.
+
+    Entries that are there twice count once. Those of one key must come in their order, as they do
+    from one partition; otherwise any order gives the same view. `unreadable` counts the records
+    that are no entries, `newer` those that a later release has written, `trouble` is the last
+    reason of either.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+        self.unreadable = 0
+        self.newer = 0
+        self.trouble = ""
+
+    def take(self, found: Entry | Unreadable) -> bool:
+        """Whether it is an entry that was not there yet."""
+        if isinstance(found, Unreadable):
+            self.newer += found.is_newer
+            self.unreadable += not found.is_newer
+            self.trouble = found.reason
+            return False
+        return self._groups.setdefault(found.group, _Group(found.group)).take(found)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that have said something, by name."""
+        return tuple(sorted(self._groups))
+
+    def view(self, group: str) -> GroupView:
+        """How it stands; empty where it has said nothing."""
+        return self._groups.get(group, _Group(group)).view()
+
+
+class _Group:
+    """What is known of one group."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lives: dict[str, Life] = {}
+        self._last: list[Entry] = []
+        self._counts: Counter[str] = Counter()
+
+    def take(self, entry: Entry) -> bool:
+        life = self._lives.get(entry.instance)
+        if life is None:
+            life = self._lives[entry.instance] = Life(entry.member, entry.instance, entry.at_ms)
+        if not life.take(entry):
+            return False
+        self._last.append(entry)
+        if len(self._last) >= 2 * EVENTS_KEPT:
+            self._last = self._sorted()
+        self._counts["entries"] += 1
+        if (name := _counted(entry.event)) is not None:
+            self._counts[name] += 1
+        return True
+
+    def view(self) -> GroupView:
+        latest = self._latest()
+        members, circuits = [], []
+        for life, count in self._newest():
+            taken = life.taken(latest)
+            open_ones = [] if life.stopped is not None else list(life.open_circuits(taken))
+            members.append(life.member_view(taken, count, is_open=bool(open_ones)))
+            circuits += open_ones
+        return GroupView(
+            self._name,
+            tuple(sorted(members, key=lambda one: (one.member, one.instance))),
+            tuple(sorted(circuits, key=lambda one: (one.since_ms, one.member, str(one.scope)))),
+            tuple(self._sorted()),
+            Counts(**self._counts),
+            sum(life.missing for life in self._lives.values()),
+        )
+
+    def _sorted(self) -> list[Entry]:
+        order = sorted(self._last, key=lambda one: (one.at_ms, one.instance, one.sequence))
+        return order[-EVENTS_KEPT:]
+
+    def _newest(self) -> list[tuple[Life, int]]:
+        """Of each member its newest life, and how many there were: a static one takes over."""
+        newest: dict[str, Life] = {}
+        counts: Counter[str] = Counter()
+        for life in self._lives.values():
+            counts[life.member] += 1
+            other = newest.get(life.member)
+            if other is None or (other.first_ms, other.instance) < (life.first_ms, life.instance):
+                newest[life.member] = life
+        return [(life, counts[life.member]) for life in newest.values()]
+
+    def _latest(self) -> Latest:
+        """Of each partition the two lives that were assigned it last: one, and another."""
+        found: dict[Partition, list[tuple[int, str, str]]] = {}
+        for life in self._lives.values():
+            for partition, ownership in life.ownerships.items():
+                assigned = ownership.assigned_ms, life.member, life.instance
+                found.setdefault(partition, []).append(assigned)
+        return {partition: sorted(those)[-2:] for partition, those in found.items()}
+
+
+def _counted(event: e.Event) -> str | None:
+    match event:
+        case e.DeadLettered():
+            return "letters"
+        case e.DeadLetterFailed():
+            return "letter_failures"
+        case e.Skipped():
+            return "skipped"
+        case e.CircuitClosed(outcome="recovered"):
+            return "recoveries"
+        case _:
+            return None

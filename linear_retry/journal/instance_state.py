@@ -1,0 +1,228 @@
+"""What has one life of a member said, read in any order of the journal's partitions?"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import TypeAlias
+
+from linear_retry import events as e
+from linear_retry.events import WaitReason
+from linear_retry.journal.entry import Entry
+from linear_retry.journal.group_view import Member, MemberState, OpenCircuit
+from linear_retry.records.process import Process
+from linear_retry.scope import Partition, Place, Scope
+
+Latest: TypeAlias = Mapping[Partition, list[tuple[int, str, str]]]
+"""Of a partition who was assigned it last: when, which member, which instance."""
+
+_Held: TypeAlias = (
+    e.CircuitOpened | e.ProbeFailed | e.DeadLetterFailed | e.LimitReached | e.RetriedNow
+)
+_HELD = (e.CircuitOpened, e.ProbeFailed, e.DeadLetterFailed, e.LimitReached, e.RetriedNow)
+_LONGEST_S = 1e9
+
+
+class Numbers:
+    """Which numbers of a life were seen: runs of them, for there are few gaps."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+
+    def add(self, number: int) -> bool:
+        """Whether it is new."""
+        at = bisect_right(self._firsts, number)
+        if at and number <= self._lasts[at - 1]:
+            return False
+        follows = at > 0 and self._lasts[at - 1] == number - 1
+        precedes = at < len(self._firsts) and self._firsts[at] == number + 1
+        if follows:
+            self._lasts[at - 1] = self._lasts.pop(at) if precedes else number
+            if precedes:
+                del self._firsts[at]
+        elif precedes:
+            self._firsts[at] = number
+        else:
+            self._firsts.insert(at, number)
+            self._lasts.insert(at, number)
+        return True
+
+    @property
+    def missing(self) -> int:
+        """How many are between the first and the last, and were not seen."""
+        return sum(
+            first - last - 1 for last, first in zip(self._lasts[:-1], self._firsts[1:], strict=True)
+        )
+
+
+@dataclass(slots=True)
+class Ownership:
+    """When a life last said that a partition is its, and that it is not: by number, and by time."""
+
+    claimed: int = 0
+    claimed_ms: int = -1
+    assigned_ms: int = -1
+    gone: int = 0
+
+    @property
+    def is_there(self) -> bool:
+        return self.claimed > self.gone
+
+
+@dataclass(slots=True)
+class Life:
+    """What one instance has said."""
+
+    member: str
+    instance: str
+    first_ms: int
+    last_ms: int = -1
+    process: Process | None = None
+    stopped: e.Stopped | None = None
+    ownerships: dict[Partition, Ownership] = field(default_factory=dict)
+    _circuits: dict[Scope, tuple[int, OpenCircuit | None]] = field(default_factory=dict)
+    _numbers: Numbers = field(default_factory=Numbers)
+
+    def take(self, entry: Entry) -> bool:
+        if not self._numbers.add(entry.sequence):
+            return False
+        self.first_ms = min(self.first_ms, entry.at_ms)
+        self.last_ms = max(self.last_ms, entry.at_ms)
+        self.process = self.process or entry.process
+        match entry.event:
+            case e.Assigned(partitions):
+                for partition in partitions:
+                    self._claim(partition, entry, is_assigned=True)
+            case e.Revoked(partitions) | e.Lost(partitions):
+                for partition in partitions:
+                    ownership = self._ownership(partition)
+                    ownership.gone = max(ownership.gone, entry.sequence)
+            case e.CircuitClosed(scope):
+                self._put(scope, entry.sequence, None)
+            case e.WaitEnded(scope):
+                self._end_wait(scope, entry)
+            case e.Stopped() as stopped:
+                self.stopped = stopped
+            case event if isinstance(event, _HELD):
+                self._claim((event.topic, event.partition), entry, is_assigned=False)
+                self._put(event.scope, entry.sequence, self._opened(entry, event))
+        return True
+
+    @property
+    def missing(self) -> int:
+        return self._numbers.missing
+
+    def taken(self, latest: Latest) -> dict[Partition, str]:
+        """Its partitions that others were assigned since its last word about them."""
+        return {
+            partition: member
+            for partition, own in self.ownerships.items()
+            if own.is_there
+            for assigned_ms, member, instance in latest[partition]
+            if instance != self.instance and assigned_ms > own.claimed_ms
+        }
+
+    def open_circuits(self, taken: Mapping[Partition, str]) -> Iterator[OpenCircuit]:
+        """Those over a partition that it has."""
+        here = [p for p, one in self.ownerships.items() if one.is_there and p not in taken]
+        for scope, (number, circuit) in self._circuits.items():
+            if circuit is None or not any(map(scope.covers, here)):
+                continue
+            held = circuit.held
+            place = ("", -1) if held is None else (held.topic, held.partition)
+            is_held = place in here and self.ownerships[place].gone < number
+            held = held if is_held else None
+            yield replace(circuit, held=held, process=self.process)
+
+    def member_view(self, taken: dict[Partition, str], lives: int, *, is_open: bool) -> Member:
+        own = [partition for partition, one in self.ownerships.items() if one.is_there]
+        here = tuple(sorted(partition for partition in own if partition not in taken))
+        return Member(
+            self.member,
+            self.instance,
+            self._state(here, taken, is_open=is_open),
+            self.first_ms,
+            self.last_ms,
+            here,
+            MappingProxyType(dict(sorted(taken.items()))),
+            None if self.stopped is None else self.stopped.left_group,
+            lives,
+            self.missing,
+            self.process,
+        )
+
+    def _state(
+        self, here: tuple[Partition, ...], taken: Mapping[Partition, str], *, is_open: bool
+    ) -> MemberState:
+        if self.stopped is not None:
+            return "stopped"
+        if is_open:
+            return "open"
+        if here:
+            return "closed"
+        return "silent" if taken else "idle"
+
+    def _ownership(self, partition: Partition) -> Ownership:
+        return self.ownerships.setdefault(partition, Ownership())
+
+    def _claim(self, partition: Partition, entry: Entry, *, is_assigned: bool) -> None:
+        ownership = self._ownership(partition)
+        ownership.claimed = max(ownership.claimed, entry.sequence)
+        ownership.claimed_ms = max(ownership.claimed_ms, entry.at_ms)
+        if is_assigned:
+            ownership.assigned_ms = max(ownership.assigned_ms, entry.at_ms)
+
+    def _put(self, scope: Scope, number: int, circuit: OpenCircuit | None) -> None:
+        last, _ = self._circuits.get(scope, (0, None))
+        if number > last:
+            self._circuits[scope] = number, circuit
+
+    def _end_wait(self, scope: Scope, entry: Entry) -> None:
+        _, known = self._circuits.get(scope, (0, None))
+        if known is not None:
+            ended = replace(known, asked_ms=entry.at_ms, last_word_ms=entry.at_ms)
+            self._put(scope, entry.sequence, ended)
+
+    def _opened(self, entry: Entry, event: _Held) -> OpenCircuit:
+        """The circuit as it is after this word about it."""
+        _, before = self._circuits.get(event.scope, (0, None))
+        known = before or OpenCircuit(
+            member=self.member,
+            instance=self.instance,
+            scope=event.scope,
+            held=None,
+            why="failed",
+            error="",
+            failures=None,
+            sends=0,
+            since_ms=entry.at_ms,
+            retry_at_ms=entry.at_ms,
+            asked_ms=None,
+            last_word_ms=entry.at_ms,
+        )
+        held = Place(event.topic, event.partition, event.offset)
+        return _after(replace(known, held=held, last_word_ms=entry.at_ms), event)
+
+
+def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:
+    """What the event says, and what was known of the rest."""
+    match event:
+        case e.RetriedNow(failures=failures):
+            now_ms = before.last_word_ms
+            # Whatever a garbled entry says: infinity cannot be rounded.
+            at_ms = now_ms + round(min(event.early_s, _LONGEST_S) * 1000)
+            return replace(before, failures=failures, asked_ms=now_ms, retry_at_ms=at_ms)
+        case e.DeadLetterFailed(sends=sends):
+            known = replace(before, why="letter", sends=sends)
+        case _:
+            why: WaitReason = "limit" if isinstance(event, e.LimitReached) else "failed"
+            known = replace(before, why=why, failures=event.failures, sends=0)
+    return replace(known, error=event.error, asked_ms=None, retry_at_ms=_ms(event.retry_at))
+
+
+def _ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

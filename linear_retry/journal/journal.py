@@ -1,0 +1,164 @@
+"""How do the events get to a topic, without ever holding up the consumer?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from linear_retry.errors import ConfigurationError, UsageError
+from linear_retry.events import Event, Stopped
+from linear_retry.journal.entry import (
+    DEFAULT_TOPIC,
+    Entry,
+    encode,
+)
+from linear_retry.kafka.producers.journal import (
+    JournalProducer,
+    Record,
+)
+from linear_retry.kafka.producers.journal_settings import (
+    check_overlay,
+    check_topic_name,
+    journal_config,
+)
+from linear_retry.log import log_journal_losses, log_journal_topic_missing
+from linear_retry.records.process import Process
+
+_SAY_EVERY_S = 60.0
+_FLUSH_S = 2.0
+_OTHER_CLUSTER = {"bootstrap.servers", "metadata.broker.list"}
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """The consumer whose events are written, and what it lends for that."""
+
+    group: str
+    instance: str
+    member: str
+    process: Process
+    connection: Mapping[str, Any]
+    close_timeout_s: float
+    now_s: Callable[[], float]
+    utc_ms: Callable[[], int]
+    producer: Callable[..., Any]
+
+
+class Journal:
+    """A listener that writes every event to a topic, as JSON: `listeners=[Journal()]`.
+
+    For one consumer, from which it takes group, member, brokers and security when that is made.
+    `linear_retry.journal.entry.read_entry` reads an entry back; docs/journal.md has every field.
+
+    It never waits and never stops the consumer. Where the topic is missing or out of reach, up to
+    1000 entries wait for a minute; what is beyond that is dropped, counted (`dropped`) and said in
+    the log once a minute. With the consumer's end it waits for what is on its way: 2 s, or a
+    quarter of `close_timeout_s` where that is less. A success is no event, and costs nothing.
+    """
+
+    def __init__(self, topic: str = DEFAULT_TOPIC, config: Mapping[str, Any] | None = None) -> None:
+        """`config` are librdkafka's keys for the producer, over the consumer's own.
+
+        Raises `ConfigurationError` for what can be no topic, or a key that cannot work.
+        """
+        check_topic_name(topic)
+        check_overlay(config or {})
+        self.topic = topic
+        self._config = dict(config or {})
+        self._writing: _Writing | None = None
+
+    @property
+    def dropped(self) -> int:
+        """How many events are not in the topic, as far as is known. For any thread."""
+        return 0 if self._writing is None else self._writing.dropped
+
+    @property
+    def member(self) -> str:
+        """Whom its entries name: the consumer's `group.instance.id`, else the instance."""
+        return self._bound().member
+
+    def bind(self, speaker: Speaker) -> None:
+        """Called by the consumer that has it among its listeners, as that is made.
+
+        Raises `ConfigurationError` where it is another's.
+        """
+        if self._writing is not None:
+            raise ConfigurationError(
+                "listeners: this Journal is in use already; make one for each consumer"
+            )
+        self._writing = _Writing(self.topic, self._config, speaker)
+
+    def prepare(self, topics: Collection[str]) -> None:
+        """Called by the consumer before it joins, with the topics that are there.
+
+        A missing one is said; it may come. Raises `ConfigurationError` where librdkafka refuses a
+        key.
+        """
+        self._bound().producer.check()
+        if self.topic not in topics and not _OTHER_CLUSTER & self._config.keys():
+            log_journal_topic_missing(self.topic)
+
+    def __call__(self, event: Event) -> None:
+        """Hand the event over. After `Stopped` nothing is written any more."""
+        self._bound().write(event)
+
+    def _bound(self) -> _Writing:
+        if self._writing is None:
+            raise UsageError(
+                "this Journal is told of events, and belongs to no consumer: put it itself among "
+                "the listeners of one, not in a function"
+            )
+        return self._writing
+
+
+class _Writing:
+    """What one consumer's events become."""
+
+    def __init__(self, topic: str, config: Mapping[str, Any], speaker: Speaker) -> None:
+        keys = journal_config(speaker.connection, config)
+        self.producer = JournalProducer(topic, keys, speaker.now_s, speaker.producer)
+        self._topic = topic
+        self._speaker = speaker
+        self.member = speaker.member
+        self._sequence = 0
+        self._said = 0
+        self._say_at_s = speaker.now_s()
+        self._late = 0
+        self._ended = False
+
+    @property
+    def dropped(self) -> int:
+        return self.producer.dropped + self._late
+
+    def write(self, event: Event) -> None:
+        if self._ended:
+            self._late += 1
+            return
+        self.producer.send(self._record(event))
+        if isinstance(event, Stopped):
+            self._ended = True
+            self.producer.flush(min(_FLUSH_S, self._speaker.close_timeout_s / 4))
+            self._say()
+        elif self._speaker.now_s() >= self._say_at_s:
+            self._say()
+
+    def _record(self, event: Event) -> Record:
+        speaker = self._speaker
+        self._sequence += 1
+        entry = Entry(
+            instance=speaker.instance,
+            sequence=self._sequence,
+            at_ms=speaker.utc_ms(),
+            group=speaker.group,
+            member=self.member,
+            event=event,
+            process=speaker.process,
+        )
+        return Record(entry.key, encode(entry), entry.at_ms)
+
+    def _say(self) -> None:
+        if self.dropped > self._said:
+            self._said = self.dropped
+            self._say_at_s = self._speaker.now_s() + _SAY_EVERY_S
+            log_journal_losses(self._topic, self.dropped, self.producer.trouble)

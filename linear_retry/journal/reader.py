@@ -1,0 +1,76 @@
+"""What does a journal's topic tell, from a moment on?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from linear_retry.journal.entry import (
+    DEFAULT_TOPIC,
+    Entry,
+    Unreadable,
+    read_entry,
+)
+from linear_retry.kafka.topics.reader import Progress
+from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
+from linear_retry.kafka.topics.tail import (
+    Following,
+    TopicSince,
+)
+from linear_retry.records.dead_letter import Record
+
+
+class JournalReading:
+    """One reading of a journal: first what is there, then what comes.
+
+    `config` are librdkafka's keys. It is in no group and commits nothing: permission to read the
+    topic is enough.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        topic: str = DEFAULT_TOPIC,
+        *,
+        since_ms: int = 0,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """`since_ms`: what is older is passed over; UTC."""
+        self.topic = topic
+        self._records = TopicSince(config, topic, since_ms, patience_s)
+
+    def so_far(self, progress: Progress | None = None) -> Iterator[Entry | Unreadable]:
+        """What is there when this is called, each partition in order.
+
+        Raises `UnknownTopicError`, and `BrokerError` where no broker answers or one refuses.
+        """
+        for records in self._records.so_far(progress):
+            yield from _read(records)
+
+    @contextmanager
+    def following(self) -> Iterator[Coming]:
+        """What comes after it."""
+        with self._records.following() as records:
+            yield Coming(records)
+
+
+class Coming:
+    """What is written to a journal now."""
+
+    def __init__(self, records: Following) -> None:
+        self._records = records
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can come at the moment; it goes on by itself."""
+        return self._records.trouble
+
+    def read(self, wait_s: float) -> list[Entry | Unreadable]:
+        """What has come, waiting `wait_s` for the first. Raises `BrokerError` where it is refused
+        for good."""
+        return list(_read(self._records.read(wait_s)))
+
+
+def _read(records: Iterable[Record]) -> Iterator[Entry | Unreadable]:
+    return (read_entry(record.value) for record in records)

@@ -1,0 +1,1 @@
+"""The consumer's client: settings, errors, messages, membership, committed offsets."""

@@ -1,0 +1,1 @@
+"""A broker inside the process, on librdkafka's mock cluster."""

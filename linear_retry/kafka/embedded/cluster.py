@@ -1,0 +1,275 @@
+"""Where does a demo or a test get a broker from, without installing one, and its troubles?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from linear_retry.errors import UsageError
+from linear_retry.kafka.embedded.mock_cluster import (
+    API_KEYS,
+    MockCluster,
+    RequestKind,
+)
+from linear_retry.kafka.topics import contents
+from linear_retry.scope import Partition
+
+_ALL = -1
+_MANY_ERRORS = 10_000
+_NO_ERROR = 0
+_OFFSET_FOR_LEADER_EPOCH, _NO_VERSION = 23, -1
+_NAMES = {number: name for name, number in API_KEYS.items()}
+
+
+class EmbeddedKafka:
+    """librdkafka's mock cluster, in this process, from entering the `with` to leaving it.
+
+    Clients of any process of this machine reach it at `bootstrap`. A topic that a producer or an
+    admin client asks for comes into being with four partitions. Brokers are numbered from 1.
+
+    Its faults are methods. What lasts is a context manager (`with kafka.down(2):`), what happens at
+    once is a plain call (`kafka.move_leader("orders", 0, 2)`). Errors are codes of
+    `confluent_kafka.KafkaError`. All methods are for any thread.
+
+    What it cannot do, and a real broker can:
+
+    - fence a producer: the older of two with one `transactional.id` goes on and commits;
+    - abort a transaction: what is in it is visible to everyone, at once and for ever;
+    - compact, or keep more than about 5 MB of a partition: the oldest go first;
+    - leave a partition without a leader, or find out that its log was truncated;
+    - answer most admin calls (create topics, add partitions, describe configurations or groups):
+      they fail at once as unsupported.
+
+    Where its groups differ, with the classic protocols: a group that gets or loses a member stands
+    still for `session.timeout.ms` less a second (44 s at the default: set it to 2000 or so), and
+    again where a member syncs after its leader; a synchronous commit in `on_revoke` is refused
+    (`REBALANCE_IN_PROGRESS`); members with different assignors in one group end this process.
+
+    Raises `BrokerError` where the cluster cannot be made, `ConfigurationError` where this build of
+    confluent-kafka does not show librdkafka's functions (on Windows, or before 2.16).
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        session_timeout_ms: int = 30_000,
+        heartbeat_interval_ms: int = 3_000,
+    ) -> None:
+        """The times are for members with `group.protocol=consumer`; others say their own."""
+        self._brokers = brokers
+        self._session_timeout_ms = session_timeout_ms
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._running: MockCluster | None = None
+        self._first: dict[Partition, int] = {}
+        self._down: Counter[int] = Counter()
+        self._changing = Lock()
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers, for `bootstrap.servers`."""
+        addresses: bytes = self._cluster.ask("cluster_bootstraps")
+        return addresses.decode()
+
+    # -- topics and groups -------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Make a topic; raises `BrokerError` where there is one of this name."""
+        self._cluster.do(f"create topic {name!r}", "topic_create", name.encode(), partitions, 1)
+
+    def produce(self, topic: str, values: Iterable[bytes | str | None], partition: int = 0) -> None:
+        """Write messages; returns once all are acknowledged, raises `BrokerError` if one is not."""
+        contents.produce(self.bootstrap, topic, values, partition)
+
+    def offsets(self, topic: str) -> dict[Partition, list[int]]:
+        """The offsets that a reader finds now, of every partition. Raises `BrokerError`."""
+        return contents.visible_offsets(self.bootstrap, topic)
+
+    def committed(self, group_id: str, topic: str) -> dict[Partition, int]:
+        """What the group has committed, of the partitions where it has. Raises `BrokerError`."""
+        return contents.committed_offsets(self.bootstrap, group_id, topic)
+
+    # -- faults that last --------------------------------------------------------------------
+
+    @contextmanager
+    def down(self, broker: int | None = None) -> Iterator[None]:
+        """One broker, or all, cannot be reached. Leaders and coordinators stay where they are.
+
+        One within another: a broker is up again when the last that it is down for has ended.
+        """
+        number = self._number(broker)
+        with self._changing:
+            self._down[number] += 1
+            self._cluster.do("stop a broker", "broker_set_down", number)
+        try:
+            yield
+        finally:
+            with self._changing:
+                self._down[number] -= 1
+                self._bring_up([number] if broker else range(1, self._brokers + 1))
+
+    @contextmanager
+    def slow(self, rtt_ms: int, broker: int | None = None) -> Iterator[None]:
+        """Every answer of one broker, or of all, is so late."""
+        number = self._number(broker)
+        self._cluster.do("slow a broker down", "broker_set_rtt", number, rtt_ms)
+        try:
+            yield
+        finally:
+            self._cluster.do("speed a broker up", "broker_set_rtt", number, 0)
+
+    @contextmanager
+    def failing(self, kind: RequestKind, error: int) -> Iterator[None]:
+        """Every request of this kind is answered with this error (`KafkaError.NOT_COORDINATOR`).
+
+        `KafkaError._TRANSPORT` closes the connection instead. Errors of `fail` that nobody has
+        met when it ends are dropped too.
+        """
+        self._cluster.push_errors(kind, [error] * _MANY_ERRORS)
+        try:
+            yield
+        finally:
+            self.clear_errors(kind)
+
+    @contextmanager
+    def topic_failing(self, topic: str, error: int) -> Iterator[None]:
+        """Who asks for the topic's metadata is told this error."""
+        self._cluster.ask("topic_set_error", topic.encode(), error)
+        try:
+            yield
+        finally:
+            self._cluster.ask("topic_set_error", topic.encode(), _NO_ERROR)
+
+    # -- faults that happen ------------------------------------------------------------------
+
+    def fail(
+        self, kind: RequestKind, *errors: int, broker: int | None = None, after_ms: int = 0
+    ) -> None:
+        """The next requests of this kind are answered with one of these errors each.
+
+        At this broker only, where it is given; then each answer comes `after_ms` late, and an error
+        of 0 is a late answer without one. What one broker's requests have not met stays until they
+        do: librdkafka has no way to take it back.
+        """
+        if broker is not None:
+            self._cluster.push_broker_errors(kind, list(errors), self._number(broker), after_ms)
+        elif after_ms:
+            raise UsageError("embedded broker: after_ms is for one broker: give its number")
+        else:
+            self._cluster.push_errors(kind, list(errors))
+
+    def clear_errors(self, kind: RequestKind | None = None) -> None:
+        """Drop what was said by `fail` to all brokers and has not been met: of one kind, or all."""
+        for name in API_KEYS if kind is None else (kind,):
+            self._cluster.ask("clear_request_errors", API_KEYS[name])
+
+    def move_leader(self, topic: str, partition: int, broker: int) -> None:
+        """This broker leads the partition from now on; clients find out by being refused.
+
+        There is no way to leave it without one: librdkafka's mock would crash at the next request.
+        """
+        self._cluster.do(
+            f"move {topic}[{partition}] to broker {broker}",
+            "partition_set_leader",
+            topic.encode(),
+            partition,
+            self._number(broker),
+        )
+
+    def move_group_coordinator(self, group_id: str, broker: int) -> None:
+        """This broker coordinates the group from now on. Its members and offsets move along."""
+        self._move_coordinator("group", group_id, broker)
+
+    def move_transaction_coordinator(self, transactional_id: str, broker: int) -> None:
+        """This broker coordinates the producer's transactions from now on."""
+        self._move_coordinator("transaction", transactional_id, broker)
+
+    def move_controller(self, broker: int) -> None:
+        """This broker is the one for admin calls; 1 is at the start."""
+        self._cluster.ask("set_controller_id", self._number(broker))
+
+    def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
+        """What retention does: everything before this offset is gone, at once and for good."""
+        # Told a lower one than before, the mock brokers would show again what they had deleted.
+        before = max(before_offset, self._first.get((topic, partition), before_offset))
+        self._cluster.do(
+            f"delete {topic}[{partition}] before {before_offset}",
+            "partition_delete_records",
+            topic.encode(),
+            partition,
+            before,
+        )
+        self._first[topic, partition] = before
+
+    # -- what was asked ----------------------------------------------------------------------
+
+    @contextmanager
+    def counting(self) -> Iterator[Callable[[], Counter[tuple[int, str]]]]:
+        """What it gives returns how often each broker was asked for each kind within it."""
+        self._cluster.ask("start_request_tracking")
+        total: list[Counter[tuple[int, str]]] = []
+        try:
+            yield lambda: total[0] if total else self._requests()
+        finally:
+            total.append(self._requests())
+            self._cluster.ask("stop_request_tracking")
+            self._cluster.ask("clear_requests")
+
+    # ----------------------------------------------------------------------------------------
+
+    def __enter__(self) -> EmbeddedKafka:
+        if self._running is not None:
+            raise UsageError("embedded broker: it runs already")
+        cluster = self._running = MockCluster(self._brokers)
+        self._first.clear()
+        # Without a controller admin calls wait for one until they time out.
+        cluster.ask("set_controller_id", 1)
+        # A new group would otherwise wait 3 s for more members.
+        cluster.ask("group_initial_rebalance_delay_ms", 0)
+        # Asked how far a leader's log went, they say that nothing is left where it wrote nothing,
+        # and the client begins anew, as after a truncation: no client must ask.
+        versions = _OFFSET_FOR_LEADER_EPOCH, _NO_VERSION, _NO_VERSION
+        cluster.do("switch a request off", "set_apiversion", *versions)
+        cluster.ask("set_group_consumer_session_timeout_ms", self._session_timeout_ms)
+        cluster.ask("set_group_consumer_heartbeat_interval_ms", self._heartbeat_interval_ms)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        cluster, self._running = self._cluster, None
+        cluster.close()
+
+    @property
+    def _cluster(self) -> MockCluster:
+        # A pointer to a cluster that is gone would crash the process: hence an error of Python's.
+        if self._running is None:
+            raise UsageError("embedded broker: it runs only inside its `with` block")
+        return self._running
+
+    def _bring_up(self, brokers: Iterable[int]) -> None:
+        """Those for which no `down` is left."""
+        for number in brokers:
+            if not self._down[number] and not self._down[_ALL]:
+                self._cluster.do("start a broker", "broker_set_up", number)
+
+    def _move_coordinator(self, kind: str, key: str, broker: int) -> None:
+        self._cluster.do(
+            f"move the coordinator of {key!r}",
+            "coordinator_set",
+            kind.encode(),
+            key.encode(),
+            self._number(broker),
+        )
+
+    def _number(self, broker: int | None) -> int:
+        if broker is not None and not 1 <= broker <= self._brokers:
+            raise UsageError(
+                f"embedded broker: there is no broker {broker}: they are 1 to {self._brokers}"
+            )
+        return _ALL if broker is None else broker
+
+    def _requests(self) -> Counter[tuple[int, str]]:
+        return Counter(
+            (broker, _NAMES.get(number, str(number))) for broker, number in self._cluster.requests()
+        )

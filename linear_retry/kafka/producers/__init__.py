@@ -1,0 +1,1 @@
+"""The producers: acknowledged, transactional, journal and control."""

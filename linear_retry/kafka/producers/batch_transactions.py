@@ -1,0 +1,185 @@
+"""Are all of these messages in their topics, or none of them?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple, NoReturn
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from linear_retry.errors import BrokerError, FencedError
+from linear_retry.kafka.producers.transactional import (
+    Broken,
+    Completed,
+    Refused,
+    Step,
+    TransactionalProducer,
+    Unfinished,
+)
+
+_SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
+_ABORT_S = 2.0
+_ROOM_S = 0.1
+_ATTEMPTS = 3
+_FENCED = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+)
+# The transaction has failed already: its commit says why.
+_BROKEN_OFF = frozenset({KafkaError._STATE, KafkaError._FATAL, KafkaError._FENCED})
+# Sent once more, these may pass.
+_PASSING = frozenset(
+    {
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+class Addressed(NamedTuple):
+    """One record and its topic. Without a partition librdkafka chooses by the key (murmur2);
+    without a time it is that of sending."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] | None = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+class BatchTransactions:
+    """One confluent_kafka `Producer`, each of whose transactions holds a whole batch.
+
+    Whoever initialises last under a `transactional.id` has it: the transactions of all before are
+    over, committed or aborted, when `initialise` returns, and none of theirs commits after it. So
+    a producer is never made anew here: its initialisation would fence a newer rival.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        producer: Callable[..., Any] = Producer,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`config` has a `transactional.id`. Connects at `initialise`."""
+        self._name = str(config["transactional.id"])
+        self._producer = TransactionalProducer("", config, producer)
+        self._now_s = now_s
+        self._failure: tuple[KafkaError, str] | None = None
+
+    def initialise(self, within_s: float) -> None:
+        """Fence all before. Raises `ConfigurationError`, `BrokerError`, `FencedError`."""
+        self._producer.check()
+        step = self._until_answered(self._producer.initialise, self._now_s() + within_s)
+        if not isinstance(step, Completed):
+            _give_up(step, f"transactional.id {self._name!r} cannot be taken")
+
+    def commit(self, records: Sequence[Addressed], within_s: float) -> None:
+        """All of `records`, in order, are there when it returns.
+
+        Raises `FencedError` where a newer producer has this id, and `BrokerError` where it cannot
+        be done `within_s` or at all. None of them is there then; but where the answer to the commit
+        itself has not come, nobody knows until the next `initialise` of this id, which decides it.
+        An exception from outside, as Ctrl-C, aborts.
+        """
+        until_s = self._now_s() + within_s
+        for attempt in range(1, _ATTEMPTS + 1):
+            step = self._attempt(records, until_s)
+            if isinstance(step, Completed):
+                return
+            if attempt == _ATTEMPTS or not self._may_pass(step):
+                self._raise(step)
+
+    def _may_pass(self, step: Step) -> bool:
+        """Whether the same once more is any use. Not after an abort that nobody has confirmed."""
+        passing = self._failure is None or self._failure[0].code() in _PASSING
+        return isinstance(step, Refused) and passing and self._producer.ready
+
+    def _attempt(self, records: Sequence[Addressed], until_s: float) -> Step:
+        self._failure = None
+        step = self._producer.begin()
+        if not isinstance(step, Completed):
+            if isinstance(step, Broken):
+                self._producer.leave_behind()
+            return step
+        with ExitStack() as unless_done:
+            unless_done.callback(self._producer.abort, _ABORT_S)
+            handed_over = self._hand_over(records, until_s)
+            # One that is not handed over whole is in an error already: this only asks for which.
+            step = self._until_answered(self._producer.commit, until_s)
+            if isinstance(step, Completed):
+                if not handed_over:
+                    raise AssertionError("librdkafka has committed a transaction that had failed")
+                unless_done.pop_all()
+            elif isinstance(step, Broken):
+                self._producer.leave_behind()
+            return step
+
+    def _hand_over(self, records: Iterable[Addressed], until_s: float) -> bool:
+        for record in records:
+            try:
+                while not self._taken(record):
+                    if self._now_s() > until_s:
+                        raise BrokerError("the producer's queue stays full: no broker takes it")
+                    self._producer.poll(_ROOM_S)
+            except KafkaException as refused:
+                error = refused.args[0]
+                if error.code() in _BROKEN_OFF:
+                    return False
+                raise BrokerError(f"{_place(record)}: {error.str()}") from refused
+        return True
+
+    def _taken(self, record: Addressed) -> bool:
+        options: dict[str, Any] = {"on_delivery": self._report}
+        if record.headers:
+            options["headers"] = record.headers
+        if record.partition is not None:
+            options["partition"] = record.partition
+        if record.timestamp_ms is not None:
+            options["timestamp"] = record.timestamp_ms
+        try:
+            self._producer.produce(record.topic, record.value, record.key, **options)
+        except BufferError:
+            return False
+        return True
+
+    def _report(self, error: KafkaError | None, message: Message) -> None:
+        # What is purged by an abort has failed for the reason that is known already.
+        if error is not None and self._failure is None:
+            self._failure = error, f"{message.topic()}[{message.partition()}]"
+
+    def _until_answered(self, call: Callable[[float], Step], until_s: float) -> Step:
+        while True:
+            step = call(min(_SLICE_S, max(until_s - self._now_s(), 0.001)))
+            if not isinstance(step, Unfinished) or self._now_s() > until_s:
+                return step
+
+    def _raise(self, step: Unfinished | Refused | Broken) -> NoReturn:
+        if self._failure is not None and isinstance(step, Refused):
+            error, place = self._failure
+            raise BrokerError(f"{place}: {error.str()} ({error.name()})")
+        _give_up(step, "the transaction is not committed")
+
+
+def _give_up(step: Unfinished | Refused | Broken, what: str) -> NoReturn:
+    error = step.error
+    if isinstance(step, Broken) and error.code() in _FENCED:
+        raise FencedError(f"{what}: {error.str()}")
+    remedy = ""
+    if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        remedy = "; ask for WRITE and DESCRIBE on it"
+    raise BrokerError(f"{what}: {error.str()} ({error.name()}){remedy}")
+
+
+def _place(record: Addressed) -> str:
+    return record.topic + ("" if record.partition is None else f"[{record.partition}]")

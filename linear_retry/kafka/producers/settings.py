@@ -1,0 +1,176 @@
+"""Makes the dead-letter producer's librdkafka keys, and refuses those that break the promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import Producer
+
+from linear_retry.errors import ConfigurationError
+from linear_retry.kafka.consumer.settings import (
+    SERVERS,
+    Config,
+    ConsumerSettings,
+    is_whole,
+    whole_ms,
+)
+from linear_retry.kafka.key_check import check_keys
+
+# Defaults of librdkafka 2.x (CONFIGURATION.md), needed here where the user leaves them alone.
+_RECEIVE_MAX_BYTES = 100_000_000
+_SOCKET_TIMEOUT_MS = 60_000
+
+# A consumer may receive twice as much as librdkafka lets a producer send.
+_MESSAGE_MAX_BYTES = 1_000_000_000
+
+_LONGEST_LETTER_MS = 30_000
+# So long the next owner may wait for the transaction of one that was killed: 60 s by default.
+_LONGEST_TRANSACTION_MS = 10_000
+# librdkafka's lower bound.
+_SHORTEST_TRANSACTION_MS = 1_000
+
+
+def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, Any]:
+    """The dead-letter producer's keys: the consumer's brokers and security, then `overlay`.
+
+    Raises `ConfigurationError` where a dead letter could be waited for longer than a third of
+    `max.poll.interval.ms`: the member would be thrown out of its group while it waits.
+    """
+    limit_ms = _longest_wait_ms(settings)
+    config = _reachable_by(settings.connection, overlay)
+    received_bytes = int(settings.config.get("receive.message.max.bytes", _RECEIVE_MAX_BYTES))
+    config |= {
+        # 1 MB by default, whatever the consumer accepts: a letter is as large as its message.
+        "message.max.bytes": min(max(received_bytes, 1_000_000), _MESSAGE_MAX_BYTES),
+        "message.timeout.ms": max(min(_LONGEST_LETTER_MS, limit_ms), 1),
+        "linger.ms": 0,
+        "partitioner": "murmur2_random",
+        # Else a topic that was deleted comes back with the broker's defaults: one partition, and
+        # a retention that nobody chose for dead letters.
+        "allow.auto.create.topics": False,
+    }
+    config |= overlay
+    config |= _guaranteed(overlay)
+    timeout_ms = delivery_timeout_ms(config)
+    if timeout_ms == 0 or timeout_ms > limit_ms:
+        interval_ms = int(settings.max_poll_interval_s * 1000)
+        raise ConfigurationError(
+            f"max.poll.interval.ms={interval_ms}: it must be at least "
+            f"three times the dead-letter producer's message.timeout.ms={timeout_ms}, or the "
+            "member is thrown out of its group while it waits for a letter; lower the latter or "
+            "raise the former"
+        )
+    check_keys(config, Producer, "DeadLetters config ")
+    return config
+
+
+def transactional_config(settings: ConsumerSettings, overlay: Config) -> dict[str, Any]:
+    """As `producer_config`, for a producer whose letter and offset go in one transaction.
+
+    Without its `transactional.id`: each producer needs one of its own. Raises `ConfigurationError`
+    where a transaction could last longer than a third of `max.poll.interval.ms`, or a letter longer
+    than its transaction; for other brokers; and for `isolation.level=read_uncommitted`.
+    """
+    if str(settings.config.get("isolation.level", "read_committed")) != "read_committed":
+        # A partition's next owner would not wait for what the last one has not committed yet.
+        raise ConfigurationError(
+            f"isolation.level={settings.config['isolation.level']!r}: with transactional=True a "
+            "partition's next owner must wait for the last one's transaction, or its letter is "
+            "sent twice; leave the key out"
+        )
+    _refuse_another_cluster(settings, overlay)
+    transaction_ms = _transaction_timeout_ms(settings, overlay)
+    ours: dict[str, Any] = {"transaction.timeout.ms": transaction_ms}
+    if not {"message.timeout.ms", "delivery.timeout.ms"} & overlay.keys():
+        ours["message.timeout.ms"] = min(_LONGEST_LETTER_MS, transaction_ms)
+    socket_ms = settings.connection.get("socket.timeout.ms", _SOCKET_TIMEOUT_MS)
+    if is_whole(socket_ms) and int(socket_ms) > transaction_ms:
+        ours["socket.timeout.ms"] = transaction_ms
+    # Else transactions back to back take 100 ms each.
+    ours["retry.backoff.ms"] = 10
+    config = producer_config(settings, ours | dict(overlay))
+    if delivery_timeout_ms(config) > transaction_ms:
+        raise ConfigurationError(
+            f"DeadLetters config message.timeout.ms={delivery_timeout_ms(config)}: at most "
+            f"transaction.timeout.ms={transaction_ms}, or its transaction would end before it"
+        )
+    return config
+
+
+def _reachable_by(connection: Config, overlay: Config) -> dict[str, Any]:
+    """Without the consumer's brokers where `overlay` names others.
+
+    Both keys for them mean the same, and for librdkafka the one that comes last counts.
+    """
+    elsewhere = any(key in overlay for key in SERVERS)
+    return {k: value for k, value in connection.items() if not (elsewhere and k in SERVERS)}
+
+
+def _refuse_another_cluster(settings: ConsumerSettings, overlay: Config) -> None:
+    for key in SERVERS:
+        if key in overlay and overlay[key] != settings.connection.get(key):
+            raise ConfigurationError(
+                f"DeadLetters config {key}={overlay[key]!r}: with transactional=True letter and "
+                "offset go in one transaction, so both are in the consumer's cluster; leave the "
+                "key out"
+            )
+
+
+def _transaction_timeout_ms(settings: ConsumerSettings, overlay: Config) -> int:
+    limit_ms, key = _longest_wait_ms(settings), "transaction.timeout.ms"
+    usual_ms = max(min(_LONGEST_TRANSACTION_MS, limit_ms), _SHORTEST_TRANSACTION_MS)
+    if key in overlay and not is_whole(overlay[key]):
+        raise ConfigurationError(
+            f"DeadLetters config {key}={overlay[key]!r}: a whole number of milliseconds"
+        )
+    timeout_ms = whole_ms(overlay, key, usual_ms)
+    if not _SHORTEST_TRANSACTION_MS <= timeout_ms <= limit_ms:
+        raise ConfigurationError(
+            f"max.poll.interval.ms={settings.max_poll_interval_s * 1000:.0f}: it must be at least "
+            f"three times the dead-letter producer's {key}={timeout_ms} (which is 1000 or more), "
+            "or the member is thrown out of its group while it waits for a letter; lower the "
+            "latter or raise the former"
+        )
+    return timeout_ms
+
+
+def _longest_wait_ms(settings: ConsumerSettings) -> int:
+    return int(settings.max_poll_interval_s * 1000) // 3
+
+
+def delivery_timeout_ms(config: Config) -> int:
+    """After how long this producer reports a letter as failed at the latest; 0: never."""
+    for key in ("delivery.timeout.ms", "message.timeout.ms"):
+        if key in config and not is_whole(config[key]):
+            raise ConfigurationError(
+                f"DeadLetters config {key}={config[key]!r}: a whole number of milliseconds"
+            )
+    return int(config.get("delivery.timeout.ms", config["message.timeout.ms"]))
+
+
+_LOST_OR_DOUBLED = "an acknowledged dead letter must not be lost or doubled"
+_OURS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("acks", ("all", "-1"), _LOST_OR_DOUBLED),
+    ("request.required.acks", ("all", "-1"), _LOST_OR_DOUBLED),
+    ("enable.idempotence", ("true", "t", "1"), _LOST_OR_DOUBLED),
+    ("delivery.report.only.error", ("false", "f", "0"), "no success would ever be heard of"),
+    (
+        "transactional.id",
+        (),
+        "two consumers with the same one would fence each other for ever; for letter and offset "
+        "in one transaction write DeadLetters(..., transactional=True), which makes one for each",
+    ),
+)
+
+
+def _guaranteed(overlay: Config) -> dict[str, Any]:
+    for key, accepted, why in _OURS:
+        if key in overlay and str(overlay[key]).lower() not in accepted:
+            raise ConfigurationError(
+                f"DeadLetters config {key}={overlay[key]!r}: {why}; leave the key out"
+            )
+    acks = "request.required.acks" if "request.required.acks" in overlay else "acks"
+    ours: dict[str, Any] = {acks: "all", "enable.idempotence": True}
+    if "delivery.report.only.error" in overlay:
+        ours["delivery.report.only.error"] = False  # confluent-kafka takes no text for it
+    return ours

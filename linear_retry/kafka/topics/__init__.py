@@ -1,0 +1,1 @@
+"""Topics: described, created, read to their end, followed."""

@@ -1,0 +1,235 @@
+"""What does a topic take and keep, and how is one made or cut off?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
+    AclOperation,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
+
+from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.kafka.consumer.settings import connection
+from linear_retry.kafka.quiet import SILENT
+from linear_retry.kafka.topics.standalone_consumer import (
+    PATIENCE_S,
+    text_of,
+)
+from linear_retry.scope import Partition
+
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+_REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+_EXISTS = KafkaError.TOPIC_ALREADY_EXISTS
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    # Kafka compacts closed segments only. By default one is closed after a week or at 1 GiB, and
+    # half of the topic must be new: in practice nothing would ever be compacted. A tombstone stays
+    # for a day, though nobody reads for longer than some minutes.
+    "segment.ms": str(3_600_000),
+    "segment.bytes": str(4 * 2**20),
+    "min.cleanable.dirty.ratio": "0.1",
+    "delete.retention.ms": str(3_600_000),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic as the brokers describe it. None: they would not say.
+
+    `retention_ms` is None as well where nothing is removed for its age.
+    """
+
+    id: str
+    """The brokers' own: another where a topic of this name was made anew."""
+    partitions: int
+    replication: int
+    may_write: bool | None
+    max_message_bytes: int | None
+    retention_ms: int | None
+    is_compacted: bool | None
+    is_deleted: bool | None
+    """Whether retention removes what is in it."""
+    stamps_by_broker: bool | None
+
+
+class Topics:
+    """Asks the brokers and tells them. Each answer is waited for, `patience_s` at most.
+
+    All raise `BrokerError` where none comes, or it is a refusal.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        patience_s: float = PATIENCE_S,
+        admin: Callable[..., Any] = AdminClient,
+    ) -> None:
+        self._where = str(config.get("bootstrap.servers") or config.get("metadata.broker.list"))
+        self._config = SILENT | connection(config)
+        self._patience_s = patience_s
+        self._make = admin
+        self._admin: Any = None
+
+    def facts(self, names: Iterable[str]) -> dict[str, TopicFacts | None]:
+        """Of each topic; None where there is no such topic. Creates none."""
+        asked = list(dict.fromkeys(names))
+        if not asked:
+            return {}
+        described = self._handle().describe_topics(
+            TopicCollection(asked),
+            include_authorized_operations=True,
+            request_timeout=self._patience_s,
+        )
+        found = {name: self._described(name, described[name]) for name in asked}
+        resources = {
+            name: ConfigResource(ConfigResource.Type.TOPIC, name) for name in found if found[name]
+        }
+        configs = (
+            self._handle().describe_configs(
+                list(resources.values()), request_timeout=self._patience_s
+            )
+            if resources
+            else {}
+        )
+        return {
+            name: None
+            if found[name] is None
+            else _facts(found[name], self._config_of(name, configs[resources[name]]))
+            for name in asked
+        }
+
+    def create_compacted(self, name: str, partitions: int, replication: int) -> None:
+        """Make it, unless somebody else has by now."""
+        new = NewTopic(name, partitions, replication, config=dict(_COMPACTED))
+        made = self._handle().create_topics([new], request_timeout=self._patience_s)
+        try:
+            self._answer(made[name])
+        except KafkaException as error:
+            if error.args[0].code() != _EXISTS:
+                raise BrokerError(
+                    f"{self._where}: topic {name!r} cannot be created: {text_of(error)}; create it "
+                    f"with cleanup.policy=compact and {partitions} partitions"
+                ) from error
+
+    def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
+        """Remove of each partition what is before this offset. Each is acknowledged at the end."""
+        places = [TopicPartition(topic, *place) for place in offsets.items()]
+        if not places:
+            return
+        answers = self._handle().delete_records(places, request_timeout=self._patience_s)
+        for place, answer in answers.items():
+            try:
+                self._answer(answer)
+            except KafkaException as error:
+                raise BrokerError(
+                    f"{self._where}: {topic}[{place.partition}] cannot be cut off before "
+                    f"{place.offset}: {text_of(error)}; it needs cleanup.policy=delete, and "
+                    "permission to DELETE"
+                ) from error
+
+    def ends(self, partitions: Iterable[Partition], *, committed: bool) -> dict[Partition, int]:
+        """Of each the offset after the last; `committed`: before what is undecided as yet."""
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked = {TopicPartition(*each): OffsetSpec.latest() for each in partitions}  # type: ignore[no-untyped-call]  # the client has no types for it
+        answers = self._handle().list_offsets(
+            asked, isolation_level=level, request_timeout=self._patience_s
+        )
+        try:
+            return {
+                (place.topic, place.partition): self._answer(answer).offset
+                for place, answer in answers.items()
+            }
+        except KafkaException as error:
+            raise BrokerError(
+                f"{self._where}: where topics end is not told: {text_of(error)}"
+            ) from error
+
+    def _described(self, name: str, answer: Future[Any]) -> Any:
+        try:
+            return self._answer(answer)
+        except KafkaException as error:
+            if error.args[0].code() in _MISSING:
+                return None
+            if error.args[0].code() == KafkaError.TOPIC_EXCEPTION:
+                raise BrokerError(
+                    f"{self._where}: {name!r} cannot be a topic's name: letters, digits, '.', '_' "
+                    "and '-', at most 249"
+                ) from error
+            if error.args[0].code() in _REFUSED:
+                raise BrokerError(
+                    f"{self._where}: no permission for topic {name!r} ({text_of(error)}); ask for "
+                    "DESCRIBE on it"
+                ) from error
+            raise BrokerError(
+                f"{self._where}: nothing is told of topic {name!r}: {text_of(error)}"
+            ) from error
+
+    def _config_of(self, name: str, answer: Future[Any]) -> Mapping[str, Any]:
+        try:
+            found: Mapping[str, Any] = self._answer(answer)
+        except KafkaException as error:
+            if error.args[0].code() in _REFUSED:
+                return {}
+            raise BrokerError(
+                f"{self._where}: the settings of topic {name!r} are not told: {text_of(error)}"
+            ) from error
+        return found
+
+    def _answer(self, answer: Future[Any]) -> Any:
+        try:
+            return answer.result(self._patience_s + 1)
+        except TimeoutError:
+            raise BrokerError(
+                f"{self._where}: no answer within {self._patience_s:g} s; check the address, the "
+                "security settings, and that it is reachable from here"
+            ) from None
+
+    def _handle(self) -> Any:
+        if self._admin is None:
+            try:
+                self._admin = self._make(self._config)
+            except (KafkaException, ValueError, TypeError) as error:
+                raise ConfigurationError(
+                    f"librdkafka refuses the configuration: {text_of(error)}; correct the key it "
+                    "names"
+                ) from error
+        return self._admin
+
+
+def _facts(described: Any, config: Mapping[str, Any]) -> TopicFacts:
+    policy = _of(config, "cleanup.policy")
+    is_deleted = None if policy is None else "delete" in policy
+    retention = _of(config, "retention.ms")
+    limit = _of(config, "max.message.bytes")
+    stamp = _of(config, "message.timestamp.type")
+    operations = described.authorized_operations
+    return TopicFacts(
+        id=str(described.topic_id),
+        partitions=len(described.partitions),
+        replication=min((len(each.replicas) for each in described.partitions), default=1),
+        may_write=None if operations is None else AclOperation.WRITE in operations,
+        max_message_bytes=None if limit is None else int(limit),
+        retention_ms=int(retention) if retention and is_deleted and int(retention) >= 0 else None,
+        is_compacted=None if policy is None else "compact" in policy,
+        is_deleted=is_deleted,
+        stamps_by_broker=None if stamp is None else stamp == "LogAppendTime",
+    )
+
+
+def _of(config: Mapping[str, Any], key: str) -> str | None:
+    entry = config.get(key)
+    return None if entry is None or entry.value is None else str(entry.value)

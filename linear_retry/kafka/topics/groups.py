@@ -1,0 +1,58 @@
+"""Asks a cluster which consumer groups are in use, without joining one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from linear_retry.kafka.consumer.committed import Committed
+from linear_retry.kafka.consumer.settings import connection
+from linear_retry.kafka.quiet import SILENT
+from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
+from linear_retry.scope import Partition
+
+_OFFSETS_S = 3.0  # where the group may not be asked, all of it is waited for
+_WITHOUT_MEMBERS = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+
+
+class Groups:
+    """The consumer groups of one cluster. Never raises: what cannot be asked is not known."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        patience_s: float = PATIENCE_S,
+        admin: Callable[..., Any] = AdminClient,
+        consumer: Callable[..., Any] = Consumer,
+    ) -> None:
+        """`config` are librdkafka's keys."""
+        self._config = SILENT | connection(config)
+        self._patience_s = patience_s
+        self._admin = admin
+        self._consumer = consumer
+
+    def active(self) -> frozenset[str]:
+        """Those that have members. A group that may not be described is not among them."""
+        # Not describe_consumer_groups: a coordinator that does not answer in time ends the process
+        # (librdkafka #4605).
+        handle = self._admin(self._config)
+        try:
+            listed = handle.list_consumer_groups(request_timeout=self._patience_s)
+            found = listed.result(self._patience_s + 1)
+        except (KafkaException, TimeoutError):
+            return frozenset()
+        return frozenset(
+            each.group_id for each in found.valid if each.state not in _WITHOUT_MEMBERS
+        )
+
+    def has_committed(self, group_id: str, partitions: Iterable[Partition]) -> bool | None:
+        """Whether it has committed an offset for one of them; None: nobody would say."""
+        committed = Committed(self._config, group_id, self._consumer)
+        try:
+            offsets = committed.ask(partitions, min(_OFFSETS_S, self._patience_s))
+        finally:
+            committed.close()
+        return None if offsets is None else bool(offsets)

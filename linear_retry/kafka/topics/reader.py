@@ -1,0 +1,170 @@
+"""What is in a topic, from its beginning to its end, read without a group?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from linear_retry.errors import BrokerError
+from linear_retry.kafka.consumer.messages import read_fresh
+from linear_retry.kafka.topics.standalone_consumer import (
+    PATIENCE_S,
+    GrouplessConsumer,
+    is_lasting,
+)
+from linear_retry.records.dead_letter import Record
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Told how many offsets are behind, and of how many, as reading goes on."""
+
+_WAIT_S = 0.1
+_BATCH = 1_000
+
+# librdkafka looks for the coordinator of a group that nobody joins here: no permission is needed.
+_NOT_OURS = (KafkaError.GROUP_AUTHORIZATION_FAILED,)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTopics:
+    """Reads topics of one cluster. `config` are librdkafka's keys.
+
+    Each question makes a handle of its own and closes it. `BrokerError` where no broker answers
+    within `patience_s`, and where one refuses.
+    """
+
+    config: Mapping[str, Any]
+    patience_s: float = PATIENCE_S
+
+    def partitions(self, topic: str) -> tuple[int, ...]:
+        """The numbers of its partitions. Raises `UnknownTopicError`."""
+        with closing(GrouplessConsumer(self.config, self.patience_s)) as handle:
+            return handle.partitions(topic)
+
+    def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
+        """Of each partition its first offset, and the one after the last that is committed."""
+        with closing(GrouplessConsumer(self.config, self.patience_s)) as handle:
+            return handle.bounds(topic)
+
+    def read(
+        self,
+        topic: str,
+        progress: Progress | None = None,
+        starts: Mapping[int, int] | None = None,
+    ) -> Iterator[list[Record]]:
+        """What is in it when this is called, in batches, each partition in order.
+
+        `starts`: the partitions to read and where from; else all of them, from their beginning.
+        Raises `UnknownTopicError`, `BrokerError`.
+        """
+        with closing(GrouplessConsumer(self.config, self.patience_s)) as handle:
+            bounds = handle.bounds(topic)
+            if starts is not None:
+                bounds = {
+                    number: (max(starts[number], first), end)
+                    for number, (first, end) in bounds.items()
+                    if number in starts
+                }
+            yield from _Course(handle, topic, bounds, progress or _nobody).batches()
+
+
+def _nobody(_: int, __: int) -> None:
+    """For who does not ask how far it is."""
+
+
+@dataclass(slots=True)
+class _Course:
+    """One reading of a topic: which partitions are still to come, and how far each is."""
+
+    handle: GrouplessConsumer
+    topic: str
+    bounds: Mapping[int, tuple[int, int]]
+    progress: Progress
+    _next: dict[int, int] = field(default_factory=dict)
+    _ends: dict[int, int] = field(default_factory=dict)
+
+    def batches(self) -> Iterator[list[Record]]:
+        self._next = {n: first for n, (first, end) in self.bounds.items() if first < end}
+        self._ends = {n: self.bounds[n][1] for n in self._next}
+        total = self._to_come()
+        if not self._next:
+            return
+        self.handle.consumer.assign(
+            [TopicPartition(self.topic, *start) for start in self._next.items()]
+        )
+        moved_at_s = time.monotonic()
+        while self._ends:
+            records = self._records(self._messages())
+            if records:
+                yield records
+                self.progress(total - self._to_come(), total)
+                moved_at_s = time.monotonic()
+            elif time.monotonic() - moved_at_s > self.handle.patience_s:
+                self._end_earlier()
+                moved_at_s = time.monotonic()
+
+    def _messages(self) -> list[Message]:
+        consumer = self.handle.consumer
+        # What is there already comes at once: asked for all, `consume` would wait to be full.
+        first = consumer.consume(1, _WAIT_S)
+        return first + consumer.consume(_BATCH - 1, 0) if first else first
+
+    def _end_earlier(self) -> None:
+        """Nothing has come for long: ask again where the ends are.
+
+        After an unclean election of a leader a partition may be shorter than it was. Raises
+        `BrokerError` where no broker answers, and where one does and that is not the reason.
+        """
+        ends = self.handle.ends(self.topic, tuple(self._ends))
+        waiting = {
+            number for number, end in self._ends.items() if self._next[number] < ends[number]
+        }
+        if waiting == self._ends.keys():
+            number = min(waiting)
+            raise BrokerError(
+                f"{self.handle.where}: {self.topic}[{number}] gives nothing at offset "
+                f"{self._next[number]}, though it goes on to {ends[number]}; check that its leader "
+                "is well"
+            )
+        self._ends = {number: self._ends[number] for number in waiting}
+
+    def _to_come(self) -> int:
+        return sum(max(end - self._next[number], 0) for number, end in self._ends.items())
+
+    def _records(self, messages: list[Message]) -> list[Record]:
+        """Those before the ends. A partition is at its end with the last offset, or at an EOF:
+
+        behind the last message may be what nobody sees, such as the marker of a transaction.
+        """
+        records: list[Record] = []
+        ends, following = self._ends, self._next
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._take(message, error)
+                continue
+            record = read_fresh(message)
+            number = record.partition
+            end = ends.get(number)
+            if end is None:
+                continue
+            if record.offset < end:
+                records.append(record)
+            following[number] = record.offset + 1
+            if record.offset + 1 >= end:
+                del ends[number]
+        return records
+
+    def _take(self, message: Message, error: KafkaError) -> None:
+        number = message.partition()
+        if error.code() == KafkaError._PARTITION_EOF:
+            if number in self._ends:
+                self._next[number] = max(self._next[number], message.offset() or 0)
+                if self._next[number] >= self._ends[number]:
+                    del self._ends[number]
+        elif error.code() not in _NOT_OURS and (is_lasting(error) or not error.retriable()):
+            raise self.handle.refused(f"topic {self.topic!r}", error)

@@ -1,0 +1,176 @@
+"""How is a cluster asked by a consumer that is in no group, and what is said where it refuses?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+
+from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
+from linear_retry.kafka.quiet import SILENT
+
+_Answer = TypeVar("_Answer")
+
+PATIENCE_S = 10.0
+_SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
+_WAIT_S = 0.1
+
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+_NO_PERMISSION = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+_NO_LOGIN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
+_OURS: dict[str, Any] = {
+    # Nobody's offsets are touched: nothing subscribes and nothing commits.
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+    # Retention may remove the head while it is read: what is left is what there is.
+    "auto.offset.reset": "earliest",
+    "allow.auto.create.topics": False,
+    "fetch.queue.backoff.ms": 5,
+}
+_DEFAULTS: dict[str, Any] = {
+    "group.id": "linear-retry-dlq",
+    # An empty partition must not hold up the others, nor the end.
+    "fetch.wait.max.ms": 20,
+    # These bound the memory, whatever is in the topic. The second counts no headers, of which dead
+    # letters consist for the most part: with librdkafka's 100,000 messages they were 250 MiB.
+    "queued.min.messages": 1_000,
+    "queued.max.messages.kbytes": 16 * 1024,
+}
+
+
+class GrouplessConsumer:
+    """One confluent_kafka `Consumer` that is in no group."""
+
+    def __init__(self, config: Mapping[str, Any], patience_s: float) -> None:
+        self.where = str(
+            config.get("bootstrap.servers") or config.get("metadata.broker.list") or "no address"
+        )
+        self.patience_s = patience_s
+        self._last_error: KafkaError | None = None
+        self._user_error_cb: Callable[[KafkaError], object] | None = config.get("error_cb")
+        keys = _DEFAULTS | SILENT | dict(config) | _OURS | {"error_cb": self._hear}
+        try:
+            self.consumer = Consumer(keys)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise ConfigurationError(
+                f"librdkafka refuses the configuration: {text_of(error)}; correct the key it names"
+            ) from error
+
+    def close(self) -> None:
+        self.consumer.close()
+
+    def partitions(self, topic: str) -> tuple[int, ...]:
+        def ask() -> tuple[int, ...]:
+            described = self.consumer.list_topics(topic, timeout=_SLICE_S).topics[topic]
+            if described.error is not None:
+                raise KafkaException(described.error)
+            return tuple(sorted(described.partitions))
+
+        return self._answer(f"topic {topic!r}", ask)
+
+    def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
+        numbers = self.partitions(topic)
+        first = self._edges(topic, numbers, OFFSET_BEGINNING)
+        ends = self.ends(topic, numbers)
+        return {number: (first[number], ends[number]) for number in numbers}
+
+    def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
+        """The offset after the last that is committed, of these partitions."""
+        return self._edges(topic, numbers, OFFSET_END)
+
+    def first_since(self, topic: str, numbers: Iterable[int], at_ms: int) -> dict[int, int]:
+        """The offset of the first record that is as young, of these partitions; -1: there is none.
+
+        librdkafka's mock brokers do not look, and say that there is none.
+        """
+        return self._edges(topic, numbers, at_ms)
+
+    def refused(self, what: str, error: KafkaError) -> BrokerError:
+        """What to raise for an error that waiting does not mend."""
+        if error.code() in _MISSING:
+            return UnknownTopicError(f"{self.where}: there is no {what}; check its name")
+        if error.code() in _NO_PERMISSION:
+            return BrokerError(
+                f"{self.where}: no permission for {what} ({error.str()}); ask for READ and "
+                "DESCRIBE on it"
+            )
+        if error.code() == KafkaError.TOPIC_EXCEPTION:
+            return BrokerError(
+                f"{self.where}: {what} cannot be a topic's name: letters, digits, '.', '_' and "
+                "'-', at most 249"
+            )
+        return BrokerError(f"{self.where}: {what} cannot be read: {error.str()}")
+
+    def silent(self, what: str, error: KafkaError | None) -> BrokerError:
+        """What to raise where no answer has come in time."""
+        why = self._last_error or error
+        return BrokerError(
+            f"{self.where}: no answer about {what} within {self.patience_s:g} s"
+            f"{'' if why is None else f' ({why.str()})'}; check the address, the security "
+            "settings, and that it is reachable from here"
+        )
+
+    def _edges(self, topic: str, numbers: Iterable[int], edge: int) -> dict[int, int]:
+        left = set(numbers)
+        found: dict[int, int] = {}
+
+        def ask() -> dict[int, int]:
+            asked = [TopicPartition(topic, number, edge) for number in left]
+            for place in self.consumer.offsets_for_times(asked, timeout=_SLICE_S) if asked else ():
+                if place.error is not None:
+                    raise KafkaException(place.error)
+                found[place.partition] = place.offset
+                left.discard(place.partition)
+            return found
+
+        return self._answer(f"topic {topic!r}", ask)
+
+    def _answer(self, what: str, ask: Callable[[], _Answer]) -> _Answer:
+        deadline_s = time.monotonic() + self.patience_s
+        while True:
+            try:
+                return ask()
+            except KafkaException as problem:
+                error: KafkaError = problem.args[0]
+                self.consumer.poll(0)  # lets `_hear` be called
+                if is_lasting(error):
+                    raise self.refused(what, error) from problem
+                if self._last_error is not None and self._last_error.code() in _NO_LOGIN:
+                    raise BrokerError(
+                        f"{self.where}: the login is refused ({self._last_error.str()}); check "
+                        "the sasl.* keys"
+                    ) from problem
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    raise self.silent(what, error) from problem
+                # An answer that comes at once, such as "no leader yet", must not spin.
+                self.consumer.poll(min(_WAIT_S, left_s))
+
+    def _hear(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
+            self._last_error = error
+        if self._user_error_cb is not None:
+            self._user_error_cb(error)
+
+
+def is_lasting(error: KafkaError) -> bool:
+    return error.code() in (*_MISSING, *_NO_PERMISSION, KafkaError.TOPIC_EXCEPTION) or error.fatal()
+
+
+def text_of(error: BaseException) -> str:
+    first = error.args[0] if error.args else error
+    return first.str() if isinstance(first, KafkaError) else str(first)

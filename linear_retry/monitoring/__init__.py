@@ -1,0 +1,1 @@
+"""How a consumer is seen from outside: health endpoint, Prometheus metrics, traces."""

@@ -1,0 +1,168 @@
+"""How do probes, Prometheus and a person with curl see a consumer from outside its process?"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any, Self, TypeAlias
+from urllib.parse import urlsplit
+
+from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.consumer.monitoring.health import Health
+from linear_retry.errors import ConfigurationError
+from linear_retry.retry.circuits import CircuitView
+from linear_retry.scope import Scope
+
+_Answer: TypeAlias = tuple[HTTPStatus, bytes, str]
+_SLOWEST_S = 10.0
+_JSON = "application/json"
+
+
+class Served:
+    """A server that answers until it is left, or closed. `port` is its port."""
+
+    def __init__(self, server: ThreadingHTTPServer) -> None:
+        self._server = server
+        self.port: int = server.server_address[1]
+        self._thread = threading.Thread(
+            target=server.serve_forever, args=(0.1,), name="linear_retry health", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """No request is taken any more. Idempotent."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> Served:
+    """Answer HTTP requests about `consumer` in threads of their own, until the `with` is left.
+
+    `/livez`: 200 while it is alive, also while a circuit is open, else 503; `/readyz`: 200 while it
+    is in its group and not asked to stop, else 503; both with its `Health` as JSON. `/circuits`:
+    every circuit that is not closed, as JSON. `/metrics`: for Prometheus; 503 without the extra
+    `prometheus`. Port 0 takes a free one.
+
+    There is no login, and whoever reaches the port reads exceptions' texts: so only this machine
+    does, unless `host` says otherwise. "0.0.0.0" is every network that the machine is in, which
+    probes and scrapes from outside a container need.
+
+    Raises `ConfigurationError` where the port, or the host, cannot be had.
+    """
+
+    class Handler(_Handler):
+        answers = _answers(consumer)
+
+    try:
+        server = _Server((host, port), Handler)
+    except (OSError, OverflowError, TypeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationError(
+            f"port={port!r}: {host} cannot be served there ({reason}); give another port, or 0 for "
+            "a free one, and an address of this machine"
+        ) from error
+    return Served(server)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        """Without HTTPServer's look for the host's name, for which a broken DNS takes seconds."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]  # of an IPv4 socket
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever asked has gone away: that is no error of ours."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    answers: Mapping[str, Callable[[str], _Answer]]
+    timeout = _SLOWEST_S
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        answer = self.answers.get(path)
+        if answer is None:
+            paths = {"error": f"{path}: there is {', '.join(self.answers)}"}
+            self._send(_json(HTTPStatus.NOT_FOUND, paths))
+        else:
+            self._send(answer(self.headers.get("Accept", "")))
+
+    do_HEAD = do_GET  # noqa: N815  (the name is the base's)
+
+    def log_message(self, format: str, *_: Any) -> None:  # noqa: A002  (the name is the base's)
+        """A probe every few seconds is no news."""
+
+    def _send(self, answer: _Answer) -> None:
+        status, body, content_type = answer
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _answers(consumer: LinearConsumer) -> Mapping[str, Callable[[str], _Answer]]:
+    return {
+        "/livez": lambda _: _health(consumer.health(), lambda health: health.alive),
+        "/readyz": lambda _: _health(consumer.health(), lambda health: health.ready),
+        "/circuits": lambda _: _json(HTTPStatus.OK, _circuits(consumer.circuits)),
+        "/metrics": _metrics(consumer),
+    }
+
+
+def _health(health: Health, is_well: Callable[[Health], bool]) -> _Answer:
+    status = HTTPStatus.OK if is_well(health) else HTTPStatus.SERVICE_UNAVAILABLE
+    return _json(status, asdict(health))
+
+
+def _circuits(views: Mapping[Scope, CircuitView]) -> list[dict[str, Any]]:
+    opened = [(scope, view) for scope, view in views.items() if view.state != "closed"]
+    return [{"scope": str(scope), **asdict(view)} for scope, view in opened]
+
+
+def _metrics(consumer: LinearConsumer) -> Callable[[str], _Answer]:
+    try:
+        from linear_retry.monitoring.metrics import (
+            Metrics,
+            exposition,
+        )
+    except ModuleNotFoundError:
+        missing = {"error": "prometheus-client is missing: pip install 'linear-retry[prometheus]'"}
+        return lambda _: _json(HTTPStatus.SERVICE_UNAVAILABLE, missing)
+    metrics = Metrics(consumer)
+
+    def answer(accept: str) -> _Answer:
+        body, content_type = exposition(metrics, accept)
+        return HTTPStatus.OK, body, content_type
+
+    return answer
+
+
+def _json(status: HTTPStatus, value: object) -> _Answer:
+    text = json.dumps(value, default=_plain, ensure_ascii=False)
+    return status, text.encode("utf-8", "backslashreplace") + b"\n", _JSON
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds")
+    raise TypeError(f"{value!r} is nothing that JSON has")

@@ -1,0 +1,253 @@
+"""What does a trace show of each attempt, and of the wait after it? Needs the extra `otel`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+from opentelemetry import context, propagate, trace
+
+from linear_retry import events
+from linear_retry.consumer.monitoring.listeners import BoundListener
+from linear_retry.consumer.runners.own_loop import Attempt
+from linear_retry.errors import ConfigurationError, UsageError
+from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import make_safe
+from linear_retry.records.exception_text import (
+    brief,
+    describe,
+)
+from linear_retry.scope import Partition
+
+_Returned = TypeVar("_Returned")
+_PLACE = {"topic", "partition", "offset"}
+
+
+class Tracing(BoundListener):
+    """A listener, and what makes spans of attempts, for one consumer.
+
+    `listeners=[tracing]`, and then `consumer.run(tracing.traced(handler))`, the same with
+    `run_async`, or `with tracing.attempt(attempt) as message` in a loop of your own.
+
+    A span for each attempt, of kind CONSUMER, is the current one in the handler. It has a link to
+    the span that has sent the message, which the global propagator finds in the headers; baggage
+    from there is current too. A failure is recorded, and so is what comes of it: the span of a
+    failed attempt ends with the first event that tells of its message (the circuit that opens, the
+    dead letter), but its time is the handler's own. Names are those of OpenTelemetry's semantic
+    conventions for messaging; key and value of a message are never in a span.
+
+    https://opentelemetry.io/docs/specs/semconv/messaging/kafka/
+    """
+
+    def __init__(self, tracer_provider: trace.TracerProvider | None = None) -> None:
+        """`tracer_provider`: the global one, unless given."""
+        self._tracer = trace.get_tracer("linear_retry", tracer_provider=tracer_provider)
+        self._group_id: str | None = None
+        self._failed: _Attempted | None = None
+        self._failures: dict[Partition, tuple[int, int]] = {}
+
+    def bind(self, group_id: str) -> None:
+        """Called by the consumer that has it among its listeners, as that is made.
+
+        Raises `ConfigurationError` where it is another's.
+        """
+        if self._group_id is not None:
+            raise ConfigurationError(
+                "listeners: this Tracing is in use already; make one for each consumer"
+            )
+        self._group_id = group_id
+
+    def __call__(self, event: events.Event) -> None:
+        """A listener: what becomes of the message whose attempt has failed."""
+        match event:
+            case events.Revoked() | events.Lost():
+                self._end_failed()
+                for partition in event.partitions:
+                    self._failures.pop(partition, None)
+            case events.Stopped():
+                self._end_failed()
+            case events.CircuitOpened() | events.ProbeFailed():
+                self._failures[event.topic, event.partition] = event.offset, event.failures
+        if self._failed is not None and self._failed.place == _place(event):
+            self._failed.span.add_event(type(event).__name__, _told(event))
+            self._end_failed()
+
+    def traced(self, handler: Callable[[Message], _Returned]) -> Callable[[Message], _Returned]:
+        """`handler`, a plain or an `async def` function, with a span around each call.
+
+        Raises `UsageError` before a consumer has this Tracing among its listeners.
+        """
+        self._check_bound()
+
+        @functools.wraps(handler)
+        def call(message: Message) -> _Returned:
+            attempted = self._begin(message)
+            with attempted:
+                returned = handler(message)
+            if inspect.isawaitable(returned):
+                return cast(_Returned, _awaited(attempted, returned))
+            attempted.span.end()
+            return returned
+
+        return call
+
+    @contextmanager
+    def attempt(self, attempt: Attempt) -> Iterator[Message]:
+        """Enters `attempt` of a loop of your own, with a span around it.
+
+        All else is as with `with attempt`. Raises `UsageError` as `traced` does.
+        """
+        self._check_bound()
+        with attempt as message, self._begin(message) as attempted:
+            yield message
+            if attempt.error is None:
+                attempted.span.end()
+            else:
+                attempted.fail(attempt.error)
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _check_bound(self) -> None:
+        if self._group_id is None:
+            raise UsageError(
+                "this Tracing belongs to no consumer, and would hear of no wait: put it itself "
+                "among the listeners of one before it is used"
+            )
+
+    def _begin(self, message: Message) -> _Attempted:
+        self._end_failed()  # nobody has told what became of it
+        carrier = _carrier(message)
+        found = propagate.extract(carrier) if carrier else context.get_current()
+        sent = trace.get_current_span(found).get_span_context()
+        around = trace.get_current_span()
+        found = trace.set_span_in_context(around, found)
+        is_sent = sent.is_valid and sent != around.get_span_context()
+        span = self._tracer.start_span(
+            f"process {message.topic()}",
+            found,
+            trace.SpanKind.CONSUMER,
+            self._attributes(message),
+            [trace.Link(sent)] if is_sent else None,
+        )
+        return _Attempted(self, message, span, trace.set_span_in_context(span, found))
+
+    def _attributes(self, message: Message) -> dict[str, Any]:
+        topic, partition, offset = _at(message)
+        failed_at, failures = self._failures.get((topic, partition), (None, 0))
+        attributes = {
+            "messaging.system": "kafka",
+            "messaging.operation.name": "process",
+            "messaging.operation.type": "process",
+            "messaging.destination.name": topic,
+            "messaging.destination.partition.id": str(partition),
+            "messaging.consumer.group.name": self._group_id,
+            "messaging.kafka.offset": offset,
+            "linear_retry.attempt": failures + 1 if failed_at == offset else 1,
+        }
+        if message.value() is None:
+            attributes["messaging.kafka.message.tombstone"] = True
+        return attributes
+
+    def _hold(self, failed: _Attempted) -> None:
+        self._failed = failed
+
+    def _end_failed(self) -> None:
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            failed.span.end(failed.ended_ns)
+
+
+class _Attempted:
+    """One attempt. Its span is current while this is entered, and goes on until it is ended."""
+
+    __slots__ = ("_context", "_token", "_tracing", "ended_ns", "place", "span")
+
+    def __init__(
+        self, tracing: Tracing, message: Message, span: trace.Span, around: context.Context
+    ) -> None:
+        self._tracing = tracing
+        self._context = around
+        self.span = span
+        self.place = _at(message)
+        self.ended_ns: int | None = None
+
+    def __enter__(self) -> _Attempted:
+        self._token = context.attach(self._context)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        context.detach(self._token)
+        if error is not None:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Its span ends, once it is known what comes of it; at once where nothing does."""
+        # Not the SDK's own `record_exception`: that calls __str__, which may raise, and what is
+        # raised in here would be taken for what the handler has raised.
+        text = describe(error)
+        error_type = text.type.removeprefix("builtins.")
+        told = {
+            "exception.type": error_type,
+            "exception.message": text.message or "",
+            "exception.stacktrace": text.stack or "",
+        }
+        self.span.set_attribute("error.type", error_type)
+        self.span.set_status(trace.StatusCode.ERROR, brief(error))
+        self.span.add_event("exception", told)
+        self.ended_ns = time.time_ns()
+        if isinstance(error, Exception):
+            self._tracing._hold(self)
+        else:
+            self.span.end()
+
+
+async def _awaited(attempted: _Attempted, returned: Awaitable[object]) -> object:
+    with attempted:
+        result = await returned
+    attempted.span.end()
+    return result
+
+
+def _carrier(message: Message) -> dict[str, str]:
+    """What a propagator reads: the headers as text, whatever they hold."""
+    return {
+        name.lower(): value.decode(errors="replace")
+        for name, value in make_safe(message)
+        if value is not None
+    }
+
+
+def _at(message: Message) -> tuple[str, int, int]:
+    return cast(tuple[str, int, int], (message.topic(), message.partition(), message.offset()))
+
+
+def _place(event: events.Event) -> tuple[object, ...]:
+    return tuple(getattr(event, name, None) for name in ("topic", "partition", "offset"))
+
+
+def _told(event: events.Event) -> dict[str, Any]:
+    """All fields but those that the span has already."""
+    names = [one.name for one in dataclasses.fields(event) if one.name not in _PLACE]
+    return {f"linear_retry.{name}": _value(getattr(event, name)) for name in names}
+
+
+def _value(told: object) -> Any:
+    match told:
+        case str() | int() | float() | tuple():
+            return told
+        case datetime():
+            return told.isoformat()
+        case _:
+            return str(told)

@@ -1,0 +1,1 @@
+"""What is on the wire: records, retry headers, dead letters, operators' commands."""

@@ -1,0 +1,1 @@
+"""What a failure leads to: the decision, and the circuits that hold messages until their time."""

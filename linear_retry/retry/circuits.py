@@ -1,0 +1,314 @@
+"""Which circuits are open, until when, and which message does each hold?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+import pybreaker
+
+from linear_retry.events import WaitReason
+from linear_retry.kafka import Message
+from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.records.exception_text import brief
+from linear_retry.retry.decision import GIVEN_UP
+from linear_retry.scope import Partition, Scope
+
+Breaker: TypeAlias = pybreaker.CircuitBreaker
+CircuitState: TypeAlias = Literal["closed", "open", "half-open"]
+_Driven: TypeAlias = tuple[pybreaker.CircuitBreaker, pybreaker.CircuitMemoryStorage]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The message that a circuit waits with, and what is known of its failures.
+
+    `epoch` is that of the ownership it was read in: after a revoke, the next owner counts anew.
+    `letter` is there once the handler has had its last call: only the sending is tried again.
+    `at_limit`: only the limit of dead letters keeps it.
+    `source` is None where what is held is a micro-batch, and no message of a consumer's.
+    """
+
+    source: Message | None
+    partition: Partition
+    offset: int
+    epoch: int
+    failures: int = 0
+    first_failure_ms: int = 0
+    last_failure_ms: int = 0
+    error: Exception | None = None
+    letter: DeadLetter | None = None
+    sends: int = 0
+    at_limit: bool = False
+
+    @property
+    def message(self) -> Message:
+        """What a consumer attempts again."""
+        if self.source is None:
+            raise AssertionError("a micro-batch is no message: a bug; please report it")
+        return self.source
+
+    def failed(self, error: Exception, at_ms: int) -> Held:
+        """The same message with one failure more."""
+        return replace(
+            self,
+            failures=self.failures + 1,
+            first_failure_ms=self.first_failure_ms if self.failures else at_ms,
+            last_failure_ms=at_ms,
+            error=error,
+            at_limit=False,
+        )
+
+    @property
+    def waits_for(self) -> WaitReason:
+        """Another attempt, the sending of its letter, or what ends a row of letters."""
+        if self.letter is not None:
+            return "letter"
+        return "limit" if self.at_limit else "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Circuit:
+    """One circuit that is not closed. `retry_at_s` is of the clock that waits go by."""
+
+    state: Literal["open", "half-open"]
+    opened_at_s: float
+    opened_at: datetime
+    retry_at_s: float
+    retry_at: datetime
+    held: Held | None
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitView:
+    """What anyone may see of a circuit; None where nothing is held.
+
+    `retry_at`, and `since`, when it was opened, are aware, UTC; None where it is closed.
+    `waits_for`: `failed`, another attempt; `letter`, the sending of its dead letter; `limit`,
+    another attempt, since `DeadLetters(limit=...)` lets no letter go.
+    """
+
+    state: CircuitState
+    retry_at: datetime | None = None
+    failures: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    error: str | None = None
+    since: datetime | None = None
+    waits_for: WaitReason | None = None
+
+
+_CLOSED = CircuitView("closed")
+
+
+class Circuits:
+    """The circuits of one consumer, by scope. Only what is not closed takes room."""
+
+    def __init__(self, name: str, on_listener_error: Callable[[], None]) -> None:
+        """`name` is the pybreakers' name, followed by the scope.
+
+        `on_listener_error` is called, inside the `except`, where a user's pybreaker listener
+        raises: it must not disturb the loop.
+        """
+        self._name = name
+        self._on_listener_error = on_listener_error
+        self._open: dict[Scope, Circuit] = {}
+        self._places: dict[tuple[str | None, int | None], Scope] = {}
+        self._shown = {Scope(): _CLOSED}
+        self._breakers: dict[Scope, _Driven] = {}
+        self._asked_for: set[Scope] = set()
+        self._choosing = threading.RLock()
+        self.views: Mapping[Scope, CircuitView] = MappingProxyType(self._shown.copy())
+        self.breaker(Scope())
+
+    def breaker(self, scope: Scope) -> pybreaker.CircuitBreaker:
+        """The scope's pybreaker: it follows the circuit, for its listeners and its state.
+
+        Never call through it: it turns KeyboardInterrupt into CircuitBreakerError. Once asked for
+        it is kept, for its listeners; any other goes as its circuit closes.
+        """
+        with self._choosing:
+            self._asked_for.add(scope)
+            return self._driven(scope)[0]
+
+    # -- questions -------------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def __iter__(self) -> Iterator[tuple[Scope, Circuit]]:
+        return iter(tuple(self._open.items()))
+
+    def get(self, scope: Scope) -> Circuit | None:
+        return self._open.get(scope)
+
+    def holding(self, partition: Partition, offset: int) -> tuple[Scope, Circuit] | None:
+        """The circuit that holds this message; None where none does."""
+        for scope in self._over(partition):
+            circuit = self._open[scope]
+            held = circuit.held
+            if held is not None and (held.partition, held.offset) == (partition, offset):
+                return scope, circuit
+        return None
+
+    def letters_in_doubt(self) -> int:
+        """Those that were sent and not acknowledged: they may be there, and are sent once more."""
+        held = (circuit.held for circuit in self._open.values())
+        letters = (each.letter for each in held if each is not None and each.sends)
+        return sum(letter is not None and letter.reason != GIVEN_UP for letter in letters)
+
+    def stops(self, partition: Partition) -> bool:
+        """Whether `partition` must stand still now: the gate."""
+        return any(not self._awaits_probe(self._open[scope]) for scope in self._over(partition))
+
+    def wanting_probe(self, partition: Partition) -> Scope | None:
+        """The half-open scope without a held message that the next message probes."""
+        for scope in self._over(partition):
+            if self._awaits_probe(self._open[scope]):
+                return scope
+        return None
+
+    def due(self, now_s: float) -> list[Scope]:
+        """Scopes whose `retry_at` has come and that have not been probed, the earliest first."""
+        ready = [
+            (circuit.retry_at_s, scope)
+            for scope, circuit in self._open.items()
+            if circuit.retry_at_s <= now_s and not self._awaits_probe(circuit)
+        ]
+        return [scope for _, scope in sorted(ready, key=lambda pair: pair[0])]
+
+    def next_retry_at_s(self) -> float:
+        """When the next probe is due; infinity where none is."""
+        times = [c.retry_at_s for c in self._open.values() if not self._awaits_probe(c)]
+        return min(times, default=float("inf"))
+
+    # -- commands --------------------------------------------------------------------------
+
+    def open(self, scope: Scope, held: Held, now_s: float, delay_s: float, now_ms: int) -> Circuit:
+        """Open, or open again after a probe: the time it was first opened stays."""
+        before = self._open.get(scope)
+        now = datetime.fromtimestamp(now_ms / 1000, UTC)
+        circuit = Circuit(
+            "open",
+            opened_at_s=before.opened_at_s if before else now_s,
+            opened_at=before.opened_at if before else now,
+            retry_at_s=now_s + delay_s,
+            retry_at=now + timedelta(seconds=delay_s),
+            held=held,
+        )
+        self._put(scope, circuit)
+        return circuit
+
+    def half_open(self, scope: Scope) -> Circuit:
+        """`retry_at` has come: the held message, or the first to arrive, may be attempted."""
+        circuit = replace(self._open[scope], state="half-open")
+        self._put(scope, circuit)
+        return circuit
+
+    def end_wait(self, scope: Scope, now_s: float, now_ms: int) -> None:
+        """`retry_at` is now."""
+        now = datetime.fromtimestamp(now_ms / 1000, UTC)
+        self._put(scope, replace(self._open[scope], retry_at_s=now_s, retry_at=now))
+
+    def hold(self, scope: Scope, held: Held) -> None:
+        """The first message after a revoke has arrived, the probe; or it has a letter now."""
+        self._put(scope, replace(self._open[scope], held=held))
+
+    def drop_held(self, partitions: Collection[Partition]) -> None:
+        """Revoked or lost: the next owner counts anew; the circuit stays until `retry_at`.
+
+        Open again where it was half-open: what else is in scope is paused still, and has to be
+        let go by the next look at what is due.
+        """
+        for scope, circuit in self:
+            if circuit.held is not None and circuit.held.partition in partitions:
+                self._put(scope, replace(circuit, state="open", held=None))
+
+    def close(self, scope: Scope, now_s: float) -> float:
+        """Closed again; how long it was not, in seconds."""
+        circuit = self._open.pop(scope)
+        del self._places[scope.topic, scope.partition]
+        self._drive(scope, "closed")
+        with self._choosing:
+            if scope not in self._asked_for:
+                del self._breakers[scope]
+        self._show(scope, None)
+        return max(now_s - circuit.opened_at_s, 0.0)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _over(self, partition: Partition) -> list[Scope]:
+        """What is not closed and covers it. Asked for each message, and hundreds may be open."""
+        places = (None, None), (partition[0], None), partition
+        return [self._places[place] for place in places if place in self._places]
+
+    @staticmethod
+    def _awaits_probe(circuit: Circuit) -> bool:
+        return circuit.state == "half-open" and circuit.held is None
+
+    def _put(self, scope: Scope, circuit: Circuit) -> None:
+        before = self._open.get(scope)
+        self._open[scope] = circuit
+        self._places[scope.topic, scope.partition] = scope
+        if before is None or before.state != circuit.state:
+            self._drive(scope, circuit.state)
+        self._show(scope, _view(circuit))
+
+    def _driven(self, scope: Scope) -> _Driven:
+        # Any thread may ask, and a second one would be one that nobody drives.
+        with self._choosing:
+            if scope not in self._breakers:
+                states = pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED)
+                made = pybreaker.CircuitBreaker(
+                    fail_max=1,
+                    reset_timeout=float("inf"),
+                    state_storage=states,
+                    name=f"{self._name} {scope}",
+                )
+                self._breakers[scope] = made, states
+            return self._breakers[scope]
+
+    def _drive(self, scope: Scope, state: CircuitState) -> None:
+        breaker, states = self._driven(scope)
+        command = {"open": breaker.open, "half-open": breaker.half_open, "closed": breaker.close}
+        try:
+            command[state]()
+        except Exception:  # noqa: BLE001  (pybreaker calls the user's listeners in there)
+            self._on_listener_error()
+            # pybreaker 1.4 notes its state only after its listeners have been called.
+            states.state = state
+
+    def _show(self, scope: Scope, view: CircuitView | None) -> None:
+        """Only what has changed is made anew: with narrow scopes there may be hundreds."""
+        if view is not None or scope == Scope():
+            self._shown[scope] = view or _CLOSED
+        else:
+            del self._shown[scope]
+        self.views = MappingProxyType(self._shown.copy())
+
+
+def _view(circuit: Circuit) -> CircuitView:
+    held = circuit.held
+    if held is None:
+        return CircuitView(circuit.state, circuit.retry_at, since=circuit.opened_at)
+    error = None if held.error is None else brief(held.error)
+    place = (*held.partition, held.offset)
+    return CircuitView(
+        circuit.state,
+        circuit.retry_at,
+        held.failures,
+        *place,
+        error,
+        circuit.opened_at,
+        held.waits_for,
+    )
+
+
+def is_breaker_error(error: BaseException) -> bool:
+    """A breaker of the handler's own is open: transient without being listed."""
+    return isinstance(error, pybreaker.CircuitBreakerError)

@@ -1,0 +1,191 @@
+"""An attempt has failed: what now?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, assert_never
+
+from linear_retry.records.exception_text import leaves
+from linear_retry.retry.retry_after import (
+    RetryAfter,
+    asked_s,
+)
+
+OnExhausted: TypeAlias = Literal["dead-letter", "repeat", "stop"]
+OnPermanent: TypeAlias = Literal["dead-letter", "skip", "stop"]
+Reason: TypeAlias = Literal["exhausted", "permanent"]
+IsTransient: TypeAlias = Callable[[BaseException], bool]
+
+HELD_BACK_AT_LEAST_S = 30.0
+GIVEN_UP = "given-up"
+"""The reason of a letter that no policy wanted, but an operator."""
+
+
+class Delays(Protocol):
+    """What a decision asks of a strategy."""
+
+    @property
+    def label(self) -> str:
+        """Which strategy, and in which version."""
+
+    def __len__(self) -> int: ...
+
+    def delay_s(self, failures: int, dice: Callable[[], float] | None = None) -> float | None:
+        """Seconds to wait after failure number `failures` (1-based); None: exhausted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the user chose, once and for all of a consumer's life.
+
+    `letter_limit`: so many dead letters in a row are an outage, or a bug, and no more are sent
+    until something succeeds. None: any number. `hold_s` is how long a message then waits for its
+    next attempt; None: the strategy's last delay, and half a minute at least.
+    """
+
+    strategy: Delays
+    on_exhausted: OnExhausted = "dead-letter"
+    on_permanent: OnPermanent = "dead-letter"
+    letter_limit: int | None = None
+    hold_s: float | None = None
+
+    @property
+    def needs_dead_letters(self) -> bool:
+        return "dead-letter" in (self.on_exhausted, self.on_permanent)
+
+    def holds_back(self, letters_in_a_row: int) -> bool:
+        """Whether the next dead letter must not be sent."""
+        return self.letter_limit is not None and letters_in_a_row >= self.letter_limit
+
+
+@dataclass(frozen=True, slots=True)
+class Transient:
+    """It may succeed later; `at_least_s` is what the handler asked for (`RetryAfter`).
+
+    `unread`: it asked for this, which cannot be read.
+    """
+
+    error: Exception
+    at_least_s: float = 0.0
+    unread: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Permanent:
+    """It will never succeed."""
+
+    error: Exception
+
+
+Failure: TypeAlias = Transient | Permanent
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Hold the message, attempt it again after `delay_s`."""
+
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bury:
+    """Send it to the dead-letter topic."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class HoldBack:
+    """It would be a dead letter too many: hold the message, attempt it again after `delay_s`."""
+
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Go on without it: loss by choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Raise, with nothing committed past it."""
+
+    reason: Reason
+
+
+Decision: TypeAlias = Wait | Bury | HoldBack | Skip | Stop
+
+
+def classify(error: Exception, is_transient: IsTransient) -> Failure:
+    """Transient or permanent?
+
+    `RetryAfter` is transient unasked. An `ExceptionGroup` is transient where all its leaves are:
+    one leaf that can never succeed makes every further attempt pointless.
+    Whatever `is_transient` raises goes through.
+    """
+    found = list(leaves(error))
+    if not all(isinstance(leaf, RetryAfter) or is_transient(leaf) for leaf in found):
+        return Permanent(error)
+    asking = [leaf for leaf in found if isinstance(leaf, RetryAfter)]
+    unread = next((leaf.unread for leaf in asking if leaf.unread is not None), None)
+    return Transient(error, max(map(asked_s, asking), default=0.0), unread)
+
+
+def decide(
+    failure: Failure,
+    failures: int,
+    policy: Policy,
+    dice: Callable[[], float] | None = None,
+    *,
+    letters_in_a_row: int = 0,
+) -> Decision:
+    """What to do after failure number `failures` (1-based, this one included) of a message.
+
+    `letters_in_a_row`: how many dead letters came since anything succeeded.
+    """
+    decision = _by_itself(failure, failures, policy, dice)
+    if isinstance(decision, Bury) and policy.holds_back(letters_in_a_row):
+        asked_s = failure.at_least_s if isinstance(failure, Transient) else 0.0
+        return HoldBack(max(held_back_s(policy, dice), asked_s))
+    return decision
+
+
+def held_back_s(policy: Policy, dice: Callable[[], float] | None = None) -> float:
+    """How long a message waits that is held back."""
+    if policy.hold_s is not None:
+        return policy.hold_s
+    return max(_last_delay_s(policy.strategy, dice) or 0.0, HELD_BACK_AT_LEAST_S)
+
+
+def _by_itself(
+    failure: Failure, failures: int, policy: Policy, dice: Callable[[], float] | None
+) -> Decision:
+    match failure:
+        case Permanent():
+            return _after_permanent(policy.on_permanent)
+        case Transient(at_least_s=at_least_s):
+            delay_s = policy.strategy.delay_s(failures, dice)
+            if delay_s is None and policy.on_exhausted == "repeat":
+                delay_s = _last_delay_s(policy.strategy, dice)
+            if delay_s is not None:
+                return Wait(max(delay_s, at_least_s))
+            return Stop("exhausted") if policy.on_exhausted == "stop" else Bury("exhausted")
+        case _:
+            assert_never(failure)
+
+
+def _last_delay_s(strategy: Delays, dice: Callable[[], float] | None) -> float | None:
+    return strategy.delay_s(len(strategy), dice) if len(strategy) else None
+
+
+def _after_permanent(choice: OnPermanent) -> Decision:
+    match choice:
+        case "dead-letter":
+            return Bury("permanent")
+        case "skip":
+            return Skip()
+        case "stop":
+            return Stop("permanent")
+        case _:
+            assert_never(choice)

@@ -1,0 +1,1 @@
+"""The lake: a directory of Parquet tables."""

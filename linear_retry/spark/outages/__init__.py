@@ -1,0 +1,1 @@
+"""Finds outages in the journal."""

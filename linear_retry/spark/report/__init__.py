@@ -1,0 +1,1 @@
+"""Summarises a lake for one page."""

@@ -1,0 +1,1 @@
+"""The tables of the lake: their columns, as expressions of SQL."""

@@ -1,0 +1,122 @@
+"""What does a header say, in SQL?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from linear_retry.spark.tables.sql import (
+    array,
+    between,
+    struct,
+    when,
+)
+
+INT64_MAX = 2**63 - 1
+# Java's `$` also matches before a line break at the end.
+_WHOLE_NUMBER = "(?s)^-?[0-9]{1,19}(?!.)"
+
+# The smallest number of so many digits.
+_SMALLEST = array(f"{10**n if n else 0}L" for n in range(19))
+
+NAMES, CONTENTS = "reverse(headers.key)", "reverse(headers.value)"
+"""Of all headers, the last first."""
+
+
+def content(name: str) -> str:
+    """The content of this header; of one that comes twice the last, and NULL where it is missing.
+
+    A map of all headers would be shorter, but raises where a name comes twice. `filter`, whose
+    lambda Spark interprets for each header of each record, took most of an ingest.
+    """
+    return f"get({CONTENTS}, cast(array_position({NAMES}, '{name}') AS int) - 1)"
+
+
+def named(name: str, content: str) -> str:
+    """The struct of what is `garbled`."""
+    return struct({"name": f"'{name}'", "value": content})
+
+
+def text(content: str) -> str:
+    """The content as text; NULL where it is not UTF-8."""
+    return f"try_validate_utf8(cast({content} AS string))"
+
+
+def any_text(content: str) -> str:
+    """The content as text, with what is not UTF-8 replaced."""
+    return f"make_valid_utf8(cast({content} AS string))"
+
+
+def whole_number(content: str) -> str:
+    """The decimal digits as bigint; NULL where they are none, or more than 64 bits hold."""
+    digits = f"cast({content} AS string)"
+    number = f"try_cast({digits} AS bigint)"
+    # A cast takes ` +7.5 ` too. What has as many digits as characters is nothing but digits, and a
+    # pattern, for `007`, takes ten times as long.
+    at_least = f"get({_SMALLEST}, octet_length({content}) - 1)"
+    return when(f"{number} >= {at_least} OR rlike({digits}, '{_WHOLE_NUMBER}')", number)
+
+
+def big_endian(content: str, size_bytes: int) -> str:
+    """That many bytes as bigint; NULL where there are more or fewer."""
+    # No more than 8 bytes go in, whatever came: `conv` raises for what 64 bits do not hold.
+    found = f"try_cast(conv(hex(substring({content}, 1, {size_bytes})), 16, -10) AS bigint)"
+    if size_bytes < 8:
+        negative = 1 << (8 * size_bytes - 1)
+        found = f"CASE WHEN {found} < {negative} THEN {found} ELSE {found} - {2 * negative} END"
+    return when(f"octet_length({content}) = {size_bytes}", found)
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderColumn:
+    """One header of ours, and the column it becomes.
+
+    `default` stands where it is missing; without one, a missing header is a problem unless it
+    `may_be_missing`. A number is in `bounds`; None: it is a text, not empty where a missing one is
+    a problem.
+    """
+
+    column: str
+    header: str
+    bounds: tuple[int, int] | None = None
+    default: str | int | None = None
+    may_be_missing: bool = False
+
+    def reading(self, content: str) -> str:
+        """What it says; NULL where that is nothing."""
+        if self.bounds is not None:
+            number = whole_number(content)
+            return when(between(number, *self.bounds), number)
+        found = text(content)
+        return found if self._is_optional else when(f"octet_length({content}) > 0", found)
+
+    def is_fine(self, content: str) -> str:
+        """Whether nothing is wrong with it."""
+        is_read = f"{self.reading(content)} IS NOT NULL"
+        return f"({is_read} OR {content} IS NULL)" if self._is_optional else is_read
+
+    # From here on what `reading` gave is the column `column`.
+
+    @property
+    def value(self) -> str:
+        """What it says or, of one that is missing, the default."""
+        if self.default is None:
+            return self.column
+        default = self.default if isinstance(self.default, int) else f"'{self.default}'"
+        return f"coalesce({self.column}, {default})"
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it, as text; NULL where nothing is."""
+        missing = "NULL" if self._is_optional else f"'{self.header} is missing'"
+        wrong = f"if({content(self.header)} IS NULL, {missing}, '{self.header} is garbled')"
+        return when(f"{self.column} IS NULL", wrong)
+
+    @property
+    def garbled(self) -> str:
+        """Name and bytes where they say nothing, else NULL."""
+        found = content(self.header)
+        return when(f"{self.column} IS NULL AND {found} IS NOT NULL", named(self.header, found))
+
+    @property
+    def _is_optional(self) -> bool:
+        return self.default is not None or self.may_be_missing

@@ -1,0 +1,172 @@
+"""What lies in a dead-letter topic, as columns?
+
+The same rules as those of `linear_retry.dlq`, which reads one record after another: what differs is
+a bug. Nothing in a record makes the job fail.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+
+from linear_retry.dlq.letters.fast_parse import (
+    EXCEPTION,
+    RARE,
+    USUAL,
+)
+from linear_retry.dlq.letters.foreign import FOREIGN
+from linear_retry.dlq.letters.letter import (
+    NONE,
+    OURS,
+)
+from linear_retry.records.dead_letter import (
+    HEADER_NAMES,
+    VERSION,
+)
+from linear_retry.spark.tables import foreign
+from linear_retry.spark.tables.headers import (
+    CONTENTS,
+    INT64_MAX,
+    NAMES,
+    HeaderColumn,
+    content,
+)
+from linear_retry.spark.tables.projection import (
+    Steps,
+    table,
+)
+from linear_retry.spark.tables.records import (
+    date_of,
+    moment,
+)
+from linear_retry.spark.tables.sql import (
+    array,
+    columns,
+    present,
+    texts,
+    when,
+)
+
+_NUMBER = (0, INT64_MAX)
+_TIME = (-1, INT64_MAX)
+_MARKER = "retry-version"
+
+HEADER_COLUMNS = (
+    HeaderColumn("version", _MARKER, (0, VERSION)),
+    HeaderColumn("id", "retry-id"),
+    HeaderColumn("generation", "retry-generation", (1, 2**31 - 1), default=1),
+    HeaderColumn("origin_topic", "retry-destination"),
+    HeaderColumn("origin_partition", "retry-original-partition", _NUMBER),
+    HeaderColumn("origin_offset", "retry-original-offset", _NUMBER),
+    HeaderColumn("origin_timestamp_ms", "retry-original-timestamp-ms", _TIME, default=-1),
+    HeaderColumn("group_id", "retry-group-id"),
+    HeaderColumn("send_to", "retry-send-to", default="dead-letter"),
+    HeaderColumn("reason", "retry-reason"),
+    HeaderColumn("failures", "retry-counter", _NUMBER, default=0),
+    HeaderColumn("retry_at_ms", "retry-at-ms", _NUMBER, may_be_missing=True),
+    HeaderColumn("first_failure_ms", "retry-first-failure-ms", _TIME, default=-1),
+    HeaderColumn("last_failure_ms", "retry-last-failure-ms", _TIME, default=-1),
+    HeaderColumn("strategy", "retry-strategy", default=""),
+    HeaderColumn("exception_type", "retry-exception-type", may_be_missing=True),
+    HeaderColumn("exception_message", "retry-exception-message", may_be_missing=True),
+    HeaderColumn("exception_stack", "retry-exception-stack", may_be_missing=True),
+    HeaderColumn("escaped_headers", "retry-escaped-headers", may_be_missing=True),
+    HeaderColumn("oversized", "retry-oversized", may_be_missing=True),
+    HeaderColumn("replay_id", "retry-replay-id", may_be_missing=True),
+    HeaderColumn("replay_count", "retry-replay-count", _NUMBER, may_be_missing=True),
+)
+"""The headers of ours, in the order of the columns. `docs/dead-letters.md` says what they mean."""
+
+_ORIGIN = ("origin_topic", "origin_partition", "origin_offset", "origin_timestamp_ms")
+_FOREIGN_TOO = (
+    *(*_ORIGIN, "group_id", "reason"),
+    *("exception_type", "exception_message", "exception_stack"),
+)
+_RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+_IS_OURS = f"written_by = '{OURS}'"
+_OUR_NAMES = f"array({texts(sorted(HEADER_NAMES))})"
+
+# Nearly all letters have these headers of ours, in this order and behind the message's own: then
+# their contents need not be searched for, one name after another.
+_USUAL = [*reversed(USUAL + EXCEPTION)]
+_IS_USUAL = (
+    f"slice({NAMES}, 1, {len(_USUAL)}) = array({texts(_USUAL)}) AND "
+    f"NOT arrays_overlap(slice({NAMES}, {len(_USUAL) + 1}, size({NAMES})), {_OUR_NAMES})"
+)
+_PLACES = [*_USUAL, *RARE]
+# As strings, UTF-8 or not: these are not copied where they are asked for.
+_CONTENTS = (
+    f"cast(CASE WHEN {_IS_USUAL} THEN slice({CONTENTS}, 1, {len(_USUAL)}) "
+    f"ELSE {array(map(content, _PLACES))} END AS array<string>)"
+)
+
+
+def dead_letters(records: DataFrame) -> DataFrame:
+    """The table `dead_letters` of records as Spark's Kafka source gives them, with headers."""
+    return table(records, letter_steps())
+
+
+def letter_steps() -> Steps:
+    """What makes that table. Each step copies its rows: it hands on what the next one needs."""
+    found = {each: f"get(contents, {_PLACES.index(each.header)})" for each in HEADER_COLUMNS}
+    is_fine = " AND ".join((_IS_OURS, *(each.is_fine(at) for each, at in found.items())))
+    handed_on = (*_RECORD, "written_by", "own_headers")
+    return (
+        columns(
+            *(*_RECORD, f"{_last_format()} AS written_by", f"{_CONTENTS} AS contents"),
+            f"{when(_IS_USUAL, f'size({NAMES}) - {len(_USUAL)}')} AS own_headers",
+        ),
+        columns(
+            *(*handed_on, f"{is_fine} AS is_fine"),
+            f"{when(f'NOT ({_IS_OURS})', foreign.parsed('written_by'))} AS theirs",
+            *(f"{each.reading(at)} AS {each.column}" for each, at in found.items()),
+        ),
+        _columns(),
+    )
+
+
+def _last_format() -> str:
+    """Whose letter it is: each system adds its headers behind those that it found."""
+    systems = {form.marker: form.name for form in FOREIGN} | {_MARKER: OURS}
+    named = ", ".join(f"'{marker}', '{name}'" for marker, name in systems.items())
+    last = f"try_element_at(array_intersect({NAMES}, array({texts(systems)})), 1)"
+    # Asked first, since it takes a fraction of the time, and nearly all are ours.
+    is_foreign = " OR ".join(f"array_contains({NAMES}, '{form.marker}')" for form in FOREIGN)
+    return f"CASE WHEN {is_foreign} THEN try_element_at(map({named}), {last}) ELSE '{OURS}' END"
+
+
+# The message's own, since ours are columns; all of them where it is no letter of ours that can be
+# read. `filter` finds out in each case which are ours, but its lambda is interpreted.
+_HEADERS = f"""CASE
+    WHEN NOT is_fine THEN headers
+    WHEN own_headers IS NOT NULL THEN slice(headers, 1, own_headers)
+    ELSE filter(headers, each -> NOT array_contains({_OUR_NAMES}, each.key))
+END"""
+
+
+def _columns() -> tuple[Column, ...]:
+    found = {each.column: each.value for each in HEADER_COLUMNS if each.header != _MARKER}
+    for name in ("origin_timestamp_ms", "first_failure_ms", "last_failure_ms"):
+        found[name] = when(f"{found[name]} <> -1", found[name])
+    found["exception_type"] = when(f"{found['exception_type']} <> ''", found["exception_type"])
+    found["escaped_headers"] = f"split({found['escaped_headers']}, ',')"
+    others = {name: f"theirs.{name}" for name in _FOREIGN_TOO}
+    others |= {"id": "concat_ws('/', 'foreign', topic, partition, `offset`)", "generation": "1"}
+    for name, of_ours in found.items():
+        found[name] = f"CASE WHEN is_fine THEN {of_ours} ELSE {others.get(name, 'NULL')} END"
+    found["generation"] = f"cast({found['generation']} AS int)"
+    problems, garbled = (
+        f"CASE WHEN is_fine THEN NULL WHEN {_IS_OURS} THEN {present(ours)} ELSE theirs.{name} END"
+        for name, ours in (
+            ("problems", [each.problem for each in HEADER_COLUMNS]),
+            ("garbled", [each.garbled for each in HEADER_COLUMNS]),
+        )
+    )
+    kept = (name for name in _RECORD if name not in ("timestamp", "headers"))
+    return columns(
+        *(*kept, f"{moment('timestamp')} AS timestamp", f"{_HEADERS} AS headers"),
+        f"if(is_fine OR written_by <> '{OURS}', written_by, '{NONE}') AS format",
+        *(f"{column} AS {name}" for name, column in found.items()),
+        f"{when(f'size({problems}) > 0', problems)} AS problems",
+        f"{when(f'size({garbled}) > 0', garbled)} AS garbled",
+        f"{date_of('timestamp')} AS date",
+    )

@@ -1,0 +1,1 @@
+"""Finds the delays that would have cost least in recorded outages."""

@@ -1,0 +1,188 @@
+"""Which strategy does a JSON file hold, or what is wrong with it?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from pathlib import PurePath
+from typing import Any
+
+from linear_retry.errors import StrategyError
+from linear_retry.files import small
+from linear_retry.files.small import MAX_BYTES
+from linear_retry.strategy.delays import shown
+from linear_retry.strategy.strategy import Strategy
+
+_SETTINGS = ("delays", "jitter", "description")
+_PATH_START, _PATH_END = 120, 60
+_MAX_DEPTH = 50  # a legal strategy has four
+_FORMS = 'an array of delays such as [1, 5, "30s"], or {"delays": [...], "jitter": 0.1}'
+
+
+def load(path: str | os.PathLike[str]) -> Strategy:
+    """The strategy in the file at `path`. Raises `StrategyError`, for an unreadable file too."""
+    try:
+        content = small.read(path)
+    except ValueError as error:
+        raise StrategyError([f"{error}; give the path of a readable JSON file"]) from error
+    return parse(content, small.named(path))
+
+
+def parse(text: bytes | str, where: str) -> Strategy:
+    """The strategy that `text` says; its name is the stem of `where`, the path of the file.
+
+    Raises `StrategyError` with everything that is wrong, and nothing else whatever `text` holds.
+    Each problem is one sentence: file, path inside it, value, rule, remedy.
+    """
+    where = small.named(where)
+    document = _document(text, where)
+    is_short = not isinstance(document, dict)
+    written = {"delays": document} if is_short else document
+    settings = {key: written[key] for key in _SETTINGS if key in written}
+    problems = _structure_problems(document, where)
+    try:
+        # A missing "delays" is among the problems already; the rest is checked all the same.
+        strategy = Strategy(**{"delays": [], **settings}, name=PurePath(where).stem or "inline")
+    except StrategyError as error:
+        problems += [_located(problem, where, is_short) for problem in error.problems]
+        raise StrategyError(problems) from None  # the new one says all that the old one did
+    if problems:
+        raise StrategyError(problems)
+    return strategy
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of strategy files, for editors and pipelines.
+
+    What no schema can say is in its `$comment`: duplicate keys, a duration of more than 7 days,
+    more than 1000 delays after expansion, a file of more than 64 KiB.
+    """
+    text = (
+        resources.files("linear_retry.strategy").joinpath("strategy.schema.json").read_text("utf-8")
+    )
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that remembers which keys it had more than once."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(key for key, _ in pairs)
+        self.repeated = [key for key, count in counts.items() if count > 1]
+
+
+def _document(text: bytes | str, where: str) -> Any:
+    try:
+        document = json.loads(_checked_text(text), object_pairs_hook=_Object, parse_int=_integer)
+    except json.JSONDecodeError as error:
+        problem = (
+            f"line {error.lineno}, column {error.colno}: this is not JSON ({error.msg}); "
+            "mend it there, and mind that JSON has no comments and no trailing commas"
+        )
+        raise StrategyError([f"{where} {problem}"]) from error
+    except RecursionError:
+        too_deep = True
+    except _NotText as error:
+        raise StrategyError([f"{where}: {error}"]) from error
+    else:
+        too_deep = _is_deep(document)
+    if too_deep:
+        raise StrategyError([f"{where}: nested too deeply; write {_FORMS}"])
+    return document
+
+
+def _is_deep(document: Any) -> bool:
+    """Whether it is by our own measure: the JSON parser's depends on how deep its caller is."""
+    layer = [document]
+    for _ in range(_MAX_DEPTH):
+        layer = [child for value in layer for child in _children(value)]
+    return bool(layer)
+
+
+def _children(value: Any) -> Iterable[Any]:
+    match value:
+        case dict():
+            return value.values()
+        case list():
+            return value
+        case _:
+            return ()
+
+
+class _NotText(Exception):  # noqa: N818  (never leaves this room: it becomes a StrategyError)
+    """The bytes cannot be a strategy, whatever they say."""
+
+
+def _checked_text(text: bytes | str) -> str:
+    content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(content) > MAX_BYTES:
+        raise _NotText(
+            f"more than {MAX_BYTES} bytes are too many for a strategy; "
+            'use {"every": ..., "times": ...} for what repeats'
+        )
+    if content.startswith(b"\xef\xbb\xbf"):
+        raise _NotText("it begins with a byte order mark; save it as UTF-8 without one")
+    if isinstance(text, str):
+        return text
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _NotText(f"byte {error.start} is not UTF-8; save the file as UTF-8") from error
+
+
+def _integer(digits: str) -> int | float:
+    # int() raises for more than 4300 digits and is slow long before; a float becomes inf at worst,
+    # and is refused at its place like any other number that is too large.
+    return int(digits) if len(digits) <= 18 else float(digits)
+
+
+def _structure_problems(document: Any, where: str) -> list[str]:
+    problems = list(_repeated_keys(document, where))
+    if isinstance(document, dict):
+        problems += [
+            f"{where}: the key {shown(key)} is unknown; take it out, known are "
+            '"delays", "jitter" and "description"'
+            for key in document
+            if key not in _SETTINGS
+        ]
+        if "delays" not in document:
+            problems.append(f'{where}: the key "delays" is missing; write {_FORMS}')
+    return problems
+
+
+def _repeated_keys(document: Any, where: str) -> Iterator[str]:
+    # A stack of our own: what the C parser could nest, recursion in Python may not follow.
+    pending: list[tuple[str, Any]] = [("", document)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, _Object):
+            place = f"{where} {path}" if path else where
+            for key in value.repeated:
+                yield f"{place}: the key {shown(key)} appears more than once; keep one of them"
+            pending += [(_inside(path, key), child) for key, child in reversed(value.items())]
+        elif isinstance(value, list):
+            pending += [(_bounded(f"{path}[{i}]"), value[i]) for i in reversed(range(len(value)))]
+
+
+def _inside(path: str, key: str) -> str:
+    if not key.isidentifier() or len(key) > _PATH_END:
+        return _bounded(f"{path}[{shown(key)}]")
+    return _bounded(f"{path}.{key}" if path else key)
+
+
+def _bounded(path: str) -> str:
+    # Each child has a path of its own: below a key of 32 KB ten thousand took 320 MB.
+    if len(path) <= _PATH_START + _PATH_END:
+        return path
+    return f"{path[: _PATH_START - 3]}...{path[-_PATH_END:]}"
+
+
+def _located(problem: str, where: str, is_short: bool) -> str:
+    # The short form has no "delays" in it: what the constructor calls delays[3] is its [3].
+    inside = problem.removeprefix("delays") if is_short else problem
+    return f"{where}{inside}" if inside.startswith(":") else f"{where} {inside}"

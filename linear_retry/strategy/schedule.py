@@ -1,0 +1,136 @@
+"""When does each attempt start, as long as all of them fail?
+
+Times are milliseconds since the first attempt starts. What repeats is counted, not listed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from math import ceil
+from typing import Literal, TypeAlias
+
+from linear_retry.errors import ConfigurationError
+from linear_retry.retry.decision import (
+    Policy,
+    Stop,
+    Transient,
+    Wait,
+    decide,
+)
+
+GivesUp: TypeAlias = Literal["dead-lettered", "stopped"]
+
+_DOWN = Transient(ConnectionError("the dependency is down"))
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """`times` attempts in a row that fail, each followed by the same wait."""
+
+    attempt: int
+    """The number of the first of them."""
+    times: int
+    at_ms: int
+    """When the first of them starts."""
+    every_ms: int
+    """From the start of one to the start of the next attempt; 0 where none comes."""
+    wait_ms: int | None
+    """None: it is one attempt, and the last."""
+
+    @property
+    def last_at_ms(self) -> int:
+        return self.at_ms + (self.times - 1) * self.every_ms
+
+    def before(self, moment_ms: int) -> int:
+        """How many of them start before `moment_ms`."""
+        if moment_ms <= self.at_ms:
+            return 0
+        if self.every_ms == 0:
+            return self.times
+        return min(self.times, _ceil_div(moment_ms - self.at_ms, self.every_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The attempts of one strategy, for as long as there are any; `schedule` makes one."""
+
+    starts_ms: tuple[int, ...]
+    waits_ms: tuple[int, ...]
+    """After each attempt; after the last of `starts_ms` there is none where it gives up."""
+    attempt_ms: int
+    gives_up: GivesUp | None
+    """After the last of `starts_ms`. None: the last wait is repeated for ever."""
+
+    def first_from(self, moment_ms: int) -> tuple[int, int] | None:
+        """Number and start of the first attempt at `moment_ms` or later; None: it gives up."""
+        index, last_ms = bisect_left(self.starts_ms, moment_ms), self.starts_ms[-1]
+        if index < len(self.starts_ms):
+            return index + 1, self.starts_ms[index]
+        if self.gives_up is not None:
+            return None
+        every_ms = self.waits_ms[-1] + self.attempt_ms
+        more = _ceil_div(moment_ms - last_ms, every_ms)
+        return len(self.starts_ms) + more, last_ms + more * every_ms
+
+    def failures(self, attempts: int) -> tuple[Failures, ...]:
+        """The first so many attempts, those with the same wait after them taken together."""
+        return tuple(self._runs(attempts))
+
+    def _runs(self, attempts: int) -> Iterator[Failures]:
+        waits_ms = (*self.waits_ms, None)[: min(attempts, len(self.starts_ms))]
+        attempt = 1
+        for wait_ms, run in groupby(waits_ms):
+            times = len(list(run))
+            if attempt + times > len(self.starts_ms):
+                times = attempts - attempt + 1  # the last wait, and what repeats it
+            every_ms = 0 if wait_ms is None else wait_ms + self.attempt_ms
+            yield Failures(attempt, times, self.starts_ms[attempt - 1], every_ms, wait_ms)
+            attempt += times
+
+
+def schedule(
+    policy: Policy, attempt_ms: int = 0, dice: Callable[[], float] | None = None
+) -> Schedule:
+    """When attempts start that take `attempt_ms` to fail; `dice` draws the jitter of each wait.
+
+    Raises `ConfigurationError` where `on_exhausted="repeat"` has no last wait to repeat, or one in
+    which no time passes.
+    """
+    if policy.on_exhausted == "repeat":
+        _check_repeated(policy, attempt_ms)
+    starts_ms, waits_ms = [0], list[int]()
+    while True:
+        failures = len(starts_ms)
+        decision = decide(_DOWN, failures, policy, dice)
+        if not isinstance(decision, Wait):
+            gives_up: GivesUp = "stopped" if isinstance(decision, Stop) else "dead-lettered"
+            return Schedule(tuple(starts_ms), tuple(waits_ms), attempt_ms, gives_up)
+        waits_ms.append(_whole_ms(decision.delay_s))
+        if policy.strategy.delay_s(failures) is None:  # and yet a wait: it is the last one again
+            return Schedule(tuple(starts_ms), tuple(waits_ms), attempt_ms, None)
+        starts_ms.append(starts_ms[-1] + attempt_ms + waits_ms[-1])
+
+
+def _whole_ms(wait_s: float) -> int:
+    """Without jitter it is one already; with it rounded up, so that a bound is never too low."""
+    return ceil(round(wait_s * 1000, 6))  # 0.105 * 1000 is a little more than 105
+
+
+def _check_repeated(policy: Policy, attempt_ms: int) -> None:
+    strategy = policy.strategy
+    if len(strategy) == 0:
+        raise ConfigurationError(
+            f"{strategy.label}: it is empty, and 'repeat' repeats the last wait; add a wait"
+        )
+    if attempt_ms == 0 and strategy.delay_s(len(strategy)) == 0:
+        raise ConfigurationError(
+            f"{strategy.label}: 'repeat' repeats the last wait, which is 0s, and an attempt takes "
+            "0s too, so no time would pass; lengthen the wait, or say how long an attempt takes"
+        )
+
+
+def _ceil_div(dividend: int, divisor: int) -> int:
+    return -(-dividend // divisor)

@@ -1,0 +1,146 @@
+"""How does a strategy get through an outage of a given length?
+
+The outage begins when the first attempt starts, and times are milliseconds since then. An attempt
+that starts before the end of the outage fails, whenever the attempt itself ends; one that starts
+at its end or later succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeAlias
+
+from linear_retry.retry.decision import Policy
+from linear_retry.strategy.schedule import (
+    Failures,
+    GivesUp,
+    Schedule,
+    schedule,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Attempt number `attempt` succeeds: it starts `idle_ms` after the dependency was back."""
+
+    attempt: int
+    at_ms: int
+    idle_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Attempt number `attempt` was the last; it started `too_early_ms` too early to succeed."""
+
+    attempt: int
+    at_ms: int
+    """When that attempt has failed."""
+    too_early_ms: int
+    outcome: GivesUp
+
+
+Ending: TypeAlias = Recovered | GivenUp
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Between which bounds the idle time lies, however the dice of the jitter fall.
+
+    The longest is not where all dice fall highest, but where they bring an attempt to just before
+    the end of the outage. `may_give_up`: they may also fall so low that the strategy runs out.
+    """
+
+    idle_min_ms: int
+    idle_max_ms: int
+    may_give_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What happens in an outage of `outage_ms`: without jitter, but for `spread`."""
+
+    outage_ms: int
+    failures: tuple[Failures, ...]
+    """Every attempt that fails, in order."""
+    ending: Ending
+    spread: Spread | None
+    """With jitter; None: it gives up however the dice fall."""
+
+
+class Simulator:
+    """Takes one strategy through outages of any length.
+
+    `attempt_ms` is how long an attempt takes to fail. Raises `ConfigurationError` where
+    `on_exhausted="repeat"` has no last wait to repeat, or one in which no time passes.
+    """
+
+    def __init__(self, policy: Policy, attempt_ms: int = 0) -> None:
+        self._shortest = schedule(policy, attempt_ms)
+        self._longest = schedule(policy, attempt_ms, lambda: 1.0)
+
+    @property
+    def waits_out_ms(self) -> int | None:
+        """The longest outage in which it never gives up; None: there is no longest."""
+        return None if self._shortest.gives_up is None else self._shortest.starts_ms[-1]
+
+    def through(self, outage_ms: int) -> Simulation:
+        """What happens in an outage of so many milliseconds, 0 or more."""
+        ending = _ending(outage_ms, self._shortest)
+        failed = ending.attempt - 1 if isinstance(ending, Recovered) else ending.attempt
+        spread = _spread(outage_ms, self._shortest, self._longest)
+        return Simulation(outage_ms, self._shortest.failures(failed), ending, spread)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What several outages come to. The idle times are of those that are waited out."""
+
+    outages: int
+    given_up: int
+    attempts: int
+    idle_median_ms: int | None
+    idle_worst_ms: int | None
+
+
+def summary(simulations: Sequence[Simulation]) -> Summary:
+    """All together; None where nothing is waited out."""
+    endings = [simulation.ending for simulation in simulations]
+    idle_ms = [ending.idle_ms for ending in endings if isinstance(ending, Recovered)]
+    return Summary(
+        outages=len(endings),
+        given_up=len(endings) - len(idle_ms),
+        attempts=sum(ending.attempt for ending in endings),
+        idle_median_ms=round(median(idle_ms)) if idle_ms else None,
+        idle_worst_ms=max(idle_ms, default=None),
+    )
+
+
+def _ending(outage_ms: int, attempts: Schedule) -> Ending:
+    found = attempts.first_from(outage_ms)
+    if found is not None:
+        return Recovered(*found, idle_ms=found[1] - outage_ms)
+    assert attempts.gives_up is not None, "there is a first attempt from any moment on"
+    last_ms = attempts.starts_ms[-1]
+    failed_ms = last_ms + attempts.attempt_ms
+    return GivenUp(len(attempts.starts_ms), failed_ms, outage_ms - last_ms, attempts.gives_up)
+
+
+def _spread(outage_ms: int, shortest: Schedule, longest: Schedule) -> Spread | None:
+    """Every attempt starts between its start in the one and its start in the other schedule.
+
+    So the first that may succeed is the one that does in `longest`. From there on, up to the last
+    that may fail, each may also start at the last moment of the outage, and wait once more.
+    """
+    late = longest.first_from(outage_ms)
+    if late is None:
+        return None
+    early = shortest.first_from(outage_ms)
+    idle_max_ms = late[1] - outage_ms
+    if early is not None and early[0] == late[0]:
+        return Spread(early[1] - outage_ms, idle_max_ms, may_give_up=False)
+    first = min(late[0], len(longest.starts_ms)) - 1
+    last = None if early is None else early[0] - 1
+    idle_ms = [longest.attempt_ms + wait_ms for wait_ms in longest.waits_ms[first:last]]
+    return Spread(0, max([idle_max_ms, *idle_ms]), may_give_up=early is None)

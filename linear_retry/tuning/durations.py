@@ -1,0 +1,156 @@
+"""How are the lengths of outages distributed, of which only bounds are known?
+
+By maximum likelihood, with the self-consistency step of B. W. Turnbull, The Empirical Distribution
+Function with Arbitrarily Grouped, Censored and Truncated Data, J. R. Statist. Soc. B 38 (1976),
+290-295: share each outage out over where it may have ended, as the shares are so far; add up; and
+again.
+
+His intervals lie between any two bounds that follow one another. Ours are cells of a second, or 5
+per cent of a length, and outages that end in one are spread evenly within it. For a strategy probes
+all outages at nearly the same moments: among bounds that differ by milliseconds his intervals are
+slivers around those moments, which get all the share, and whether a probe comes just before a
+sliver or just after it then decides what the strategy costs. Bounds are not rounded for it: an
+outage given up at a probe, and one that ended with it, must not overlap.
+
+lifelines has Turnbull's estimator too, and the tests compare with it: at the probes both say the
+same where strategies had no jitter; where they had, this is nearer to the true lengths. Of bounds
+of which no two are equal it takes 1.8 s of CPU for 200 outages and 10.4 s for 500, which grows as
+the square; these cells take 0.2 s (python -m tests.tuning.beside_lifelines 200 500).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from linear_retry.errors import UsageError
+from linear_retry.tuning.outages import Numbers, Outages
+from linear_retry.tuning.solver import OutageLengths
+
+_FINEST_MS = 1000
+_GROWTH = 1.05
+_POINTS = 1500
+"""For all cells together: finer than any probe, and few enough for the solver."""
+
+_PRECISION = 1e-3
+"""No distribution is likelier than the estimate by more than this factor for each outage."""
+_MOST_STEPS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`shares[i]` of the outages last from `edges_ms[i]` to `edges_ms[i + 1]`, spread evenly.
+
+    The last share is of those that last longer than all; it has no end. Together they are 1.
+    """
+
+    edges_ms: Numbers
+    shares: Numbers
+
+    @classmethod
+    def of(cls, edges_ms: Sequence[float], shares: Sequence[float]) -> Estimate:
+        """As it was, of what a table has of it."""
+        return cls(np.array(edges_ms, np.float64), np.array(shares, np.float64))
+
+    def within(self, moment_ms: float) -> float:
+        """The share of outages that last no longer than this, as far as that is known."""
+        return float(np.interp(moment_ms, self.edges_ms, np.append(0, np.cumsum(self.shares[:-1]))))
+
+    def lengths(self, *, rounded_to_ms: int = 1) -> OutageLengths:
+        """Finitely many lengths, which are as good; none is rounded down."""
+        points = max(1, _POINTS // len(self.shares))
+        cells = zip(self.edges_ms, self.edges_ms[1:], self.shares, strict=False)
+        spread = (_spread(*each, points) for each in cells)
+        return OutageLengths.of(chain.from_iterable(spread), rounded_to_ms=rounded_to_ms)
+
+
+def estimate(outages: Outages) -> Estimate:
+    """The distribution under which the bounds of these outages are likeliest.
+
+    Raises `UsageError` where there is no outage.
+    """
+    if len(outages) == 0:
+        raise UsageError("no outage: nothing can be estimated of none")
+    edges_ms = _edges_ms(outages)
+    told = _Told.of(outages, edges_ms)
+    shares = np.append(np.diff(edges_ms), 0) / max(edges_ms[-1], 1)
+    shares = (shares + 1 / len(shares)) / 2  # none is 0, or it would stay so
+    for _ in range(_MOST_STEPS):
+        gain = told.gain(shares)
+        if gain.max() <= 1 + _PRECISION:
+            break
+        shares = shares * gain
+    return Estimate(edges_ms, shares / shares.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the outages tell of the shares of the cells, in time and room for one number of each."""
+
+    edges_ms: Numbers
+    lower: _Sorted
+    upper: _Sorted
+    is_endless: Numbers
+
+    @classmethod
+    def of(cls, outages: Outages, edges_ms: Numbers) -> _Told:
+        lower_ms, upper_ms = (
+            np.minimum(bounds, edges_ms[-1]) for bounds in (outages.lower_ms, outages.upper_ms)
+        )
+        is_endless = np.isinf(outages.upper_ms).astype(np.float64)
+        lower, upper = (_Sorted.of(bounds, edges_ms) for bounds in (lower_ms, upper_ms))
+        return cls(edges_ms, lower, upper, is_endless)
+
+    def gain(self, shares: Numbers) -> Numbers:
+        """How much likelier all outages become with more share in a cell, which is 1 at most where
+        nothing is likelier (R. Gentleman and C. J. Geyer, Biometrika 81, 1994, 618-623).
+        """
+        ended = np.append(0, np.cumsum(shares[:-1]))
+        chances = np.interp(self.upper.values, self.edges_ms, ended)
+        chances += self.is_endless * shares[-1] - np.interp(self.lower.values, self.edges_ms, ended)
+        weights = 1 / (len(chances) * chances)
+        within = self.upper.minima(weights, self.edges_ms) - self.lower.minima(
+            weights, self.edges_ms
+        )
+        cells = np.diff(within) / np.diff(self.edges_ms)
+        return np.append(cells, weights @ self.is_endless)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """Values, their order, and how many of them lie below each edge."""
+
+    values: Numbers
+    order: npt.NDArray[np.int_]
+    below: npt.NDArray[np.int_]
+
+    @classmethod
+    def of(cls, values: Numbers, edges_ms: Numbers) -> _Sorted:
+        order = np.argsort(values)
+        return cls(values, order, np.searchsorted(values[order], edges_ms))
+
+    def minima(self, weights: Numbers, edges_ms: Numbers) -> Numbers:
+        """For each edge the sum of the weighted values, none of which counts as beyond the edge."""
+        weights = weights[self.order]
+        counted = np.append(0, np.cumsum(weights))
+        smaller = np.append(0, np.cumsum(weights * self.values[self.order]))[self.below]
+        found: Numbers = smaller + edges_ms * (counted[-1] - counted[self.below])
+        return found
+
+
+def _edges_ms(outages: Outages) -> Numbers:
+    """Up to the last known end: nothing is known of what lasts longer but how often it does."""
+    last_ms = outages.upper_ms[np.isfinite(outages.upper_ms)].max(initial=0.0)
+    found = [0.0]
+    while found[-1] < last_ms:
+        found.append(min(last_ms, max(found[-1] + _FINEST_MS, found[-1] * _GROWTH)))
+    return np.array(found)
+
+
+def _spread(left_ms: float, right_ms: float, share: float, points: int) -> list[tuple[int, float]]:
+    width_ms = (right_ms - left_ms) / points
+    return [(int(np.ceil(left_ms + width_ms * k)), share / points) for k in range(1, points + 1)]

@@ -1,0 +1,60 @@
+"""Which array of delays do these outages call for, and are there enough of them to say so?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log
+from typing import TypeAlias
+
+from linear_retry.tuning.durations import estimate
+from linear_retry.tuning.outages import Outages
+from linear_retry.tuning.solver import (
+    Conditions,
+    Solution,
+    Unreachable,
+    solve,
+)
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class TooFew:
+    """`ended` outages have a known end, and `needed` would have to; None: no number suffices.
+
+    `cover` is what so few could be asked to cover; None where there is none.
+    """
+
+    ended: int
+    needed: int | None
+    cover: float | None
+
+
+Proposal: TypeAlias = Solution | TooFew | Unreachable
+
+
+def propose(outages: Outages, probe_cost_ms: float, conditions: Conditions) -> Proposal:
+    """The cheapest delays for outages like these, or why none can be proposed."""
+    needed = outages_needed(conditions.cover)
+    if needed is None or outages.ended < needed:
+        return TooFew(outages.ended, needed, cover_known(outages.ended))
+    lengths = estimate(outages).lengths(rounded_to_ms=conditions.shortest_ms)
+    return solve(lengths, probe_cost_ms, conditions)
+
+
+def outages_needed(cover: float) -> int | None:
+    """How many outages with a known end say how long the share `cover` of all of them lasts.
+
+    So many that with a probability of 95 per cent one of them at least lasts longer: what is asked
+    for is then within what has been seen. All n end sooner with probability cover ** n, which is
+    the "rule of three": 3 / (1 - cover) outages, near enough. 0.999 needs 2995, 0.99 needs 299.
+    S. S. Wilks, Determination of Sample Sizes for Setting Tolerance Limits, Ann. Math. Statist. 12
+    (1941), 91-96. None: no number of outages says how long all of them last.
+    """
+    return ceil(log(1 - CONFIDENCE) / log(cover)) if cover < 1 else None
+
+
+def cover_known(ended: int) -> float | None:
+    """The largest share, rounded down to a thousandth, for which so many outages are enough."""
+    found = int((1 - CONFIDENCE) ** (1 / ended) * 1000) / 1000 if ended else 0.0
+    return found or None

@@ -1,0 +1,270 @@
+"""Which array of delays costs least, for outages whose lengths are distributed like this?
+
+The probes of an outage come after its first failure, at the sums of the delays. An outage of length
+T ends with the first probe at T or later. What it costs is the time from T to that probe, in which
+the dependency is back and messages still wait, and `probe_cost` for every probe; one that outlasts
+the strategy costs its probes. Attempts take no time here, and there is no jitter.
+
+This is the inspection problem of Barlow, Hunter and Proschan, Optimum Checking Procedures, J. SIAM
+11 (1963), 1078-1095, on a distribution with finitely many lengths and with two side conditions: a
+shortest delay d, and a share of the outages that must end before the strategy does. It is solved
+exactly, in three steps.
+
+1. Few moments need to be considered. Take a best array. A probe that ends no outage is left out:
+   that costs nothing, and the delay around it only grows. Any other probe is moved to the longest
+   length that it ends, or, where the delay before it would become shorter than d, to d after the
+   probe before: it ends the same outages, earlier. So there is a best array in which each probe is
+   at a length, or d after the probe before it and in the last d before it is a length.
+   `_candidates_ms` are these moments. None lies d or more beyond the length that must be reached:
+   what comes later could be moved or left out too.
+2. With F the distribution and M(t) the mean of T where T <= t, else 0, a probe at q that follows
+   one at p adds
+
+       w(p, q) = probe_cost * (1 - F(p)) + q * (F(q) - F(p)) - (M(q) - M(p)),
+
+   so a best array is a shortest path of at most n steps: f_k(q) is the least f_(k-1)(p) + w(p, q).
+3. For a < b < c < e, w(a, c) + w(b, e) <= w(a, e) + w(b, c), since their difference is
+   (e - c) * (F(b) - F(a)); infinite steps (shorter than d) keep that true. So the best p for q
+   never moves back as q grows (Yao, Efficient dynamic programming using quadrangle inequalities,
+   STOC 1980), and f_k of a moment is convex in k (Aggarwal, Schieber and Tokuyama, Discrete Comput.
+   Geom. 12, 1994): once one more probe is dearer at every end, still more of them are too.
+
+With C moments, that is O(C log C) for each number of probes, up to n times.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from math import fsum, inf, isfinite
+
+from linear_retry.errors import UsageError
+from linear_retry.strategy.delays import (
+    MAX_DELAY_S,
+    MAX_DELAYS,
+)
+
+MAX_LENGTH_MS = MAX_DELAY_S * 1000
+"""So no delay becomes longer than a strategy may have."""
+MAX_MOMENTS = 20_000
+
+_ROUNDING = 1e-9
+"""Sums of shares are off by no more than this, and 0.999 is no number that a float can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutageLengths:
+    """How long outages last: `shares[i]` of them last `lengths_ms[i]`, the rest longer than all.
+
+    Lengths are whole milliseconds from 1 to 7 days, ascending; shares are above 0, and together 1
+    at most. Raises `UsageError` for anything else.
+    """
+
+    lengths_ms: tuple[int, ...]
+    shares: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.lengths_ms) != len(self.shares):
+            raise UsageError(
+                f"{len(self.lengths_ms)} lengths, {len(self.shares)} shares: pair them"
+            )
+        ascending = all(a < b for a, b in pairwise((0, *self.lengths_ms, MAX_LENGTH_MS + 1)))
+        if not ascending or any(type(length) is not int for length in self.lengths_ms):
+            raise UsageError("lengths_ms: give whole milliseconds from 1 to 7 days, ascending")
+        if not all(share > 0 for share in self.shares) or fsum(self.shares) > 1 + _ROUNDING:
+            raise UsageError("shares: give numbers above 0 whose sum is 1 at most")
+
+    @classmethod
+    def of(cls, weights: Iterable[tuple[int, float]], *, rounded_to_ms: int = 1) -> OutageLengths:
+        """Of pairs of length and share, each rounded up to a multiple of `rounded_to_ms`.
+
+        In any order, and with lengths more than once; what is beyond 7 days then is longer than
+        all. With the shortest delay for `rounded_to_ms` the solver has the fewest moments to look
+        at; a promise that holds for the rounded lengths holds for the given ones.
+        """
+        found: dict[int, list[float]] = {}
+        for length_ms, share in weights:
+            rounded_ms = -(-max(length_ms, 1) // rounded_to_ms) * rounded_to_ms
+            if share > 0 and rounded_ms <= MAX_LENGTH_MS:
+                found.setdefault(rounded_ms, []).append(share)
+        return cls(tuple(sorted(found)), tuple(fsum(found[length]) for length in sorted(found)))
+
+    def within(self, moment_ms: int) -> float:
+        """The share of outages that last no longer than this."""
+        return fsum(self.shares[: bisect_right(self.lengths_ms, moment_ms)])
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What any array of delays must keep.
+
+    `cover` (0 to 1) of the outages end before it does; it has at most `max_delays` delays, none
+    shorter than `shortest_ms`. Raises `UsageError` for what cannot be asked.
+    """
+
+    cover: float = 0.999
+    max_delays: int = 50
+    shortest_ms: int = 1000
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cover <= 1:
+            raise UsageError(f"cover={self.cover}: it is a share; give more than 0, and 1 at most")
+        if not 1 <= self.max_delays <= MAX_DELAYS:
+            raise UsageError(f"max_delays={self.max_delays}: give 1 to {MAX_DELAYS}")
+        if not 1 <= self.shortest_ms <= MAX_LENGTH_MS:
+            raise UsageError(f"shortest_ms={self.shortest_ms}: give 1 to {MAX_LENGTH_MS}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one outage costs in the mean, and the share of outages that end before the array."""
+
+    idle_ms: float
+    probes: float
+    covered: float
+
+    def total_ms(self, probe_cost_ms: float) -> float:
+        return self.idle_ms + probe_cost_ms * self.probes
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """No array of delays that keeps the conditions costs less than `delays_ms`."""
+
+    delays_ms: tuple[int, ...]
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """No array keeps the conditions: a smaller share is known to end at all."""
+
+    covered: float
+
+
+def cost(delays_ms: Sequence[int], lengths: OutageLengths) -> Cost:
+    """What these delays cost for these outages."""
+    moments_ms = list(accumulate(delays_ms))
+    idle_ms, probes, covered = [0.0], [0.0], [0.0]
+    for length_ms, share in zip(lengths.lengths_ms, lengths.shares, strict=True):
+        index = bisect_left(moments_ms, length_ms)
+        probes.append(share * min(index + 1, len(moments_ms)))
+        if index < len(moments_ms):
+            idle_ms.append(share * (moments_ms[index] - length_ms))
+            covered.append(share)
+    beyond = max(0.0, 1 - fsum(lengths.shares))
+    return Cost(fsum(idle_ms), fsum([*probes, beyond * len(moments_ms)]), fsum(covered))
+
+
+def solve(
+    lengths: OutageLengths, probe_cost_ms: float, conditions: Conditions
+) -> Solution | Unreachable:
+    """The array of delays that costs least of all that keep the conditions.
+
+    `probe_cost_ms`, 0 or more: so many milliseconds of waiting after the end of an outage are as
+    bad as one probe. Raises `UsageError` where there are more than 20,000 moments to consider.
+    """
+    if not (isfinite(probe_cost_ms) and probe_cost_ms >= 0):
+        raise UsageError(f"probe_cost_ms={probe_cost_ms}: give a finite number, 0 or more")
+    up_to = list(accumulate(lengths.shares, initial=0.0))
+    wanted = bisect_left(up_to, conditions.cover - _ROUNDING, lo=1)
+    if wanted == len(up_to):
+        return Unreachable(up_to[-1])
+    reach_ms = lengths.lengths_ms[wanted - 1]
+    moments_ms = _candidates_ms(lengths.lengths_ms, conditions.shortest_ms, reach_ms)
+    steps = _Steps(lengths, moments_ms, probe_cost_ms, conditions.shortest_ms)
+    path = _cheapest(steps, bisect_left(moments_ms, reach_ms), conditions.max_delays)
+    delays_ms = tuple(b - a for a, b in pairwise(moments_ms[index] for index in path))
+    return Solution(delays_ms, cost(delays_ms, lengths))
+
+
+def _candidates_ms(lengths_ms: Sequence[int], shortest_ms: int, reach_ms: int) -> list[int]:
+    """0, and every moment at which a probe of a best array may be, ascending."""
+    found: set[int] = set()
+    for start_ms in (0, *(length for length in lengths_ms if length >= shortest_ms)):
+        moment_ms, ends_one = start_ms, True
+        while ends_one and moment_ms < reach_ms + shortest_ms and moment_ms not in found:
+            found.add(moment_ms)
+            ended = bisect_right(lengths_ms, moment_ms)
+            moment_ms += shortest_ms
+            ends_one = bisect_right(lengths_ms, moment_ms) > ended
+        if len(found) > MAX_MOMENTS:
+            raise UsageError(
+                f"more than {MAX_MOMENTS} moments to consider: round the lengths to the shortest "
+                "delay first, by OutageLengths.of(..., rounded_to_ms=...)"
+            )
+    return sorted(found)
+
+
+class _Steps:
+    """What it costs to probe at one moment after another; both are indexes."""
+
+    def __init__(
+        self,
+        lengths: OutageLengths,
+        moments_ms: Sequence[int],
+        probe_cost_ms: float,
+        shortest_ms: int,
+    ) -> None:
+        up_to = list(accumulate(lengths.shares, initial=0.0))
+        parts = zip(lengths.lengths_ms, lengths.shares, strict=True)
+        mean_up_to = list(accumulate((length * share for length, share in parts), initial=0.0))
+        ended = [bisect_right(lengths.lengths_ms, moment_ms) for moment_ms in moments_ms]
+        self.moments_ms = moments_ms
+        self.share = [up_to[index] for index in ended]
+        self.mean = [mean_up_to[index] for index in ended]
+        self.probe_ms = [probe_cost_ms * max(0.0, 1 - share) for share in self.share]
+        self.nearest = [bisect_right(moments_ms, at - shortest_ms) - 1 for at in moments_ms]
+        """The last moment that a probe may follow; -1: none."""
+
+    def best_before(
+        self, before: Sequence[float], moment: int, first: int, last: int
+    ) -> tuple[float, int]:
+        """The least that a probe at `moment` comes to, and after which of `first` to `last`."""
+        at_ms, share, mean = self.moments_ms[moment], self.share, self.mean
+        least, best = inf, first
+        for index in range(first, min(last, self.nearest[moment]) + 1):
+            so_far = before[index] + self.probe_ms[index] - at_ms * share[index] + mean[index]
+            if so_far < least:
+                least, best = so_far, index
+        return least + at_ms * share[moment] - mean[moment], best
+
+
+def _cheapest(steps: _Steps, reach: int, max_delays: int) -> list[int]:
+    """The moments of the cheapest path from 0 to `reach` or beyond, 0 among them."""
+    costs = [0.0, *[inf] * (len(steps.moments_ms) - 1)]
+    layers: list[list[int]] = []
+    best, end, count = inf, reach, 0
+    while len(layers) < max_delays:
+        before, (costs, chosen) = costs, _one_more(steps, costs)
+        layers.append(chosen)
+        for index in range(reach, len(costs)):
+            if costs[index] < best:
+                best, end, count = costs[index], index, len(layers)
+        if all(now >= then for now, then in zip(costs[reach:], before[reach:], strict=True)):
+            break
+    path = [end]
+    for chosen in reversed(layers[:count]):
+        path.append(chosen[path[-1]])
+    return path[::-1]
+
+
+def _one_more(steps: _Steps, before: Sequence[float]) -> tuple[list[float], list[int]]:
+    """What one probe more comes to, at each moment, and after which moment it is."""
+    size = len(steps.moments_ms)
+    costs, chosen = [inf] * size, [0] * size
+    # No path of so many probes leads to the moments before the first that has one.
+    start = next((i for i, so_far in enumerate(before) if so_far < inf), size)
+    first = next((i for i in range(size) if steps.nearest[i] >= start), size)
+    spans = [(first, size - 1, start, size - 1)]
+    while spans:
+        low, high, left, right = spans.pop()
+        if low > high:
+            continue
+        middle = (low + high) // 2
+        costs[middle], chosen[middle] = steps.best_before(before, middle, left, right)
+        spans.append((low, middle - 1, left, chosen[middle]))
+        spans.append((middle + 1, high, chosen[middle], right))
+    return costs, chosen

@@ -1,0 +1,59 @@
+"""Can whatever an entry of a journal says be told, on a terminal, in a pipe and as JSON?"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import get_args
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from linear_retry.cli.circuits import formats
+from linear_retry.cli.output.rows import json_line
+from linear_retry.cli.watch.lines import event_line
+from linear_retry.cli.watch.screen import Screen
+from linear_retry.events import Event
+from linear_retry.journal.entry import (
+    Entry,
+    encode,
+    read_entry,
+)
+from linear_retry.journal.group_state import JournalFold
+from tests.journal.journal_entries import entries
+
+_NOW_MS = 1_795_298_170_643
+
+
+@settings(max_examples=30)
+@given(st.lists(st.sampled_from(get_args(Event)).flatmap(entries), max_size=4))
+def test_whatever_it_says_it_can_be_told(said: list[Entry]) -> None:
+    """No exception, no line too many, and nothing that moves a cursor."""
+    fold = JournalFold()
+    read = [entry for entry in (read_entry(encode(one)) for one in said) if fold.take(entry)]
+    lines = [event_line(entry) for entry in read if isinstance(entry, Entry)]
+    for group in fold.groups:
+        view = fold.view(group)
+        told = formats.view_json(view, _NOW_MS)
+        assert told == json.loads(json_line(told))
+        for circuit in view.circuits:
+            lines += formats.cells(group, circuit, _NOW_MS)
+        shown = _picture(fold, group)
+        assert (True, True) == (len(shown) <= 40, max(map(cell_len, shown)) <= 80)
+        lines += shown
+    assert [] == [line for line in lines if not line.isprintable()]
+
+
+def _picture(fold: JournalFold, group: str) -> list[str]:
+    shown = io.StringIO()
+    screen = Screen(
+        Console(file=io.StringIO(), width=80, height=40),
+        fold,
+        group,
+        "linear-retry.journal",
+        now_ms=lambda: _NOW_MS,
+    )
+    Console(file=shown, width=80, height=40).print(screen.picture())
+    return shown.getvalue().splitlines()

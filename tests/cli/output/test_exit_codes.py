@@ -1,0 +1,114 @@
+"""Do code, help and docs tell the same of how a command ends?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperGroup
+from typer.testing import CliRunner
+
+import linear_retry.cli
+from linear_retry.cli import app
+from linear_retry.cli.output import exit_codes
+from linear_retry.cli.output.exit_codes import MEANINGS
+from tests.docs.markdown import (
+    page,
+    table,
+)
+
+_CLI = Path(linear_retry.cli.__file__).parent
+_CODES = {str(code): said for code, said in MEANINGS.items()}
+_SHORT = {"strategy check", "strategy show"}
+"""What neither asks a broker nor computes."""
+
+
+def _commands(group: TyperGroup, name: str = "") -> Iterator[tuple[str, str]]:
+    for each, command in group.commands.items():
+        whole = f"{name} {each}".strip()
+        if isinstance(command, TyperGroup):
+            yield from _commands(command, whole)
+        else:
+            yield whole, " ".join((command.help or "").split())
+
+
+_APP = typer.main.get_command(app)
+assert isinstance(_APP, TyperGroup)
+_ALL = dict(_commands(_APP))
+
+
+def _listed(text: str) -> list[str]:
+    _, _, said = text.partition("Exit codes:")
+    return re.findall(r"(?:^|[;.]) (?:With --lake also )?(\d+),", said)
+
+
+@pytest.mark.parametrize("name", _ALL)
+def test_the_help_of_a_command_lists_codes_of_the_one_set(name: str) -> None:
+    """Ascending, each once; a command that takes time can be ended."""
+    codes = _listed(_ALL[name])
+    assert codes == sorted(set(codes), key=int)
+    assert set(codes) <= set(_CODES)
+    ends = {"130", "143"} if name not in _SHORT else set()
+    assert {"2"} | ends <= set(codes)
+
+
+def test_a_code_has_one_meaning() -> None:
+    """The exit code 4 meant fenced in one command, and pending in another."""
+    assert len(_CODES) == len(set(_CODES.values()))
+    for said in _ALL.values():
+        assert (" 4, " in said) == (" 4, ended by a newer " in said)
+        assert (" 6, " in said) == (" 6, accepted, but not " in said)
+
+
+def test_the_help_of_all_tells_each_code() -> None:
+    """`linear-retry --help` says what the codes of its commands mean."""
+    result = CliRunner().invoke(app, ["--help"])
+    _, _, told = " ".join(result.stdout.split()).partition("Exit codes: ")
+    assert "; ".join(f"{code}, {said}" for code, said in _CODES.items()) + "." == told
+
+
+@pytest.mark.parametrize(
+    ("name", "head"), [("docs/dlq.md", "exit code"), ("docs/replay.md", "code")]
+)
+def test_the_pages_list_codes_of_the_one_set(name: str, head: str) -> None:
+    """One page has all of them, with their meanings; another those of its commands."""
+    rows = table(page(name), head)
+    told = {code.strip("`"): row[1] for row in rows for code in row[0].split(", ")}
+    assert set(told) <= set(_CODES)
+    if head == "exit code":
+        assert list(_CODES) == list(told)
+        for code, said in _CODES.items():
+            assert said.partition(",")[0] in told[code]
+
+
+def test_the_answers_of_a_consumer_end_with_codes_of_the_one_set() -> None:
+    """What docs/operating.md lists."""
+    listed = {row[2] for row in table(page("docs/operating.md"), "answer")}
+    assert {"0", "1", "3", "6"} <= listed <= set(_CODES)
+
+
+@pytest.mark.parametrize("path", sorted(_CLI.rglob("*.py")), ids=lambda path: path.name)
+def test_no_module_has_codes_of_its_own(path: Path) -> None:
+    """A command ends with a name of `ending`, never with a number."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    ends = [node for node in calls if ast.unparse(node.func) in ("fail", "typer.Exit")]
+    numbers = [
+        part.value
+        for node in ends
+        for argument in node.args
+        for part in ast.walk(argument)
+        if isinstance(part, ast.Constant) and isinstance(part.value, int)
+    ]
+    assert [] == numbers
+
+
+def test_each_name_is_a_code() -> None:
+    """What a command may end with has a meaning."""
+    values = [
+        value for name, value in vars(exit_codes).items() if name.isupper() and value != MEANINGS
+    ]
+    assert list(MEANINGS) == values

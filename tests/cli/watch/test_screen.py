@@ -1,0 +1,161 @@
+"""Does the picture of a group tell how it stands, and fit where it is shown?"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+
+import pytest
+from rich.console import Console
+
+from linear_retry import events as e
+from linear_retry.cli.circuits.tables import table
+from linear_retry.cli.watch.screen import Screen
+from linear_retry.journal.entry import (
+    Entry,
+    Unreadable,
+)
+from linear_retry.journal.group_state import JournalFold
+from linear_retry.records.process import Process
+from linear_retry.scope import Scope
+from tests.journal.journal_story import (
+    GROUP,
+    Life,
+    at,
+    failed,
+    opened,
+    outage,
+)
+
+_NOW_MS = 1_795_298_170_643
+_P0, _P1 = ("orders", 0), ("orders", 1)
+
+
+def _fold(entries: Iterable[Entry]) -> JournalFold:
+    fold = JournalFold()
+    for entry in entries:
+        fold.take(entry)
+    return fold
+
+
+def _picture(fold: JournalFold, width: int = 80, height: int = 24, **more: str) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True)
+    screen = Screen(console, fold, GROUP, "linear-retry.journal", now_ms=lambda: _NOW_MS)
+    with screen:
+        screen.show([], more.get("trouble"))
+        shown = io.StringIO()
+        Console(file=shown, width=width, height=height).print(screen.picture())
+    return shown.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("height", [24, 50])
+def test_the_picture_fits(width: int, height: int) -> None:
+    """However many members, circuits and events there are, and however long their names."""
+    crowd = [Life(f"a-pod-with-quite-a-long-name-{number}") for number in range(30)]
+    more = [life.says(_NOW_MS - 9000, opened((life.member, 1), 1, _NOW_MS)) for life in crowd]
+    for entries in (outage(_NOW_MS), outage(_NOW_MS) + more, []):
+        lines = _picture(_fold(entries), width, height)
+        assert (True, True) == (len(lines) <= height, max(map(len, lines)) <= width), lines
+
+
+def test_the_picture_tells_how_it_stands() -> None:
+    """The worst first; what a killed member had is told with who has it; then the last events."""
+    lines = _picture(_fold(outage(_NOW_MS)), 120, 40)
+    text = "\n".join(lines)
+    assert "members: 2 open, 1 silent, 1 stopped; 0 recovered, 0 dead letters" in text
+    assert re.search(r"^pod-1 +open +orders\[0-4\] +3s ago$", text, re.MULTILINE)
+    assert re.search(r"-0d8f3a7e2c11 +silent +went to pod-1: orders\[3-4\] +1h 05m ago", text)
+    assert "open       in 3m 24s   orders[0]@1042, pod-1, 2 failures, open for 5m 10s" in text
+    assert re.search(r"^half-open  for 5s +orders\.with.*, billing-consumer", text, re.MULTILINE)
+    assert "letter not sent (3 times), stops this" in " ".join(text.split())
+    assert lines[-1].endswith("pod-1 assigned: orders[3], orders[4]")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (opened(_P0, 7, _NOW_MS + 1), "open       in 1s "),
+        (opened(_P0, 7, _NOW_MS), "half-open  for 0s "),
+        (opened(_P0, 7, _NOW_MS + 1, Scope(*_P0)), "1 failure, stops this partition"),
+        (opened(_P0, 7, _NOW_MS + 1, Scope("orders")), "1 failure, stops orders,"),
+        (failed(_P0, 7, 3, _NOW_MS + 86_400_000), "open       in 1d 0h "),
+        (
+            e.LimitReached(Scope(), *_P0, 7, "bad", 3, 20, 1.0, at(_NOW_MS)),
+            "3 failures, held by the limit of dead letters",
+        ),
+        (e.RetriedNow(Scope(), *_P0, 7, 3, 50.0), "half-open  for 9s "),
+    ],
+)
+def test_a_circuit_is_told(said: e.Event, words: str) -> None:
+    """Its state, how long it is until the attempt, or since that began, and what it stops."""
+    told = [Life("pod-1").says(_NOW_MS - 9000, e.Assigned((_P0,)))]
+    told.append(Entry("pod-1", 2, _NOW_MS - 9000, GROUP, "pod-1", said))
+    assert words in "\n".join(_picture(_fold(told), 120))
+
+
+def test_a_member_is_traced_to_its_process() -> None:
+    """A member without `group.instance.id` is a UUID, which no orchestrator knows."""
+    process = Process("node-3", 4711, "billing-7")
+    told = [Entry("u", 1, _NOW_MS, GROUP, "u", e.Assigned((_P0,)), process)]
+    told.append(Entry("u", 2, _NOW_MS, GROUP, "u", opened(_P0, 7, _NOW_MS + 9000), process))
+    lines = _picture(_fold(told), 120)
+    assert 2 == sum("node-3, pid 4711, client.id billing-7" in line for line in lines)
+
+
+def test_a_circuit_that_holds_nothing() -> None:
+    """Its message went with the partition; it stops the others still."""
+    life = Life("pod-1")
+    told = [life.says(1, e.Assigned((_P0, _P1))), life.says(2, opened(_P0, 7, _NOW_MS + 9))]
+    told.append(life.says(3, e.Revoked((_P0,))))
+    assert "no message, pod-1" in "\n".join(_picture(_fold(told), 120))
+
+
+def test_what_is_amiss_is_told() -> None:
+    """What is missing, unreadable or newer, and why nothing comes now."""
+    life = Life("pod-1")
+    fold = _fold([life.says(_NOW_MS, e.Assigned(())) for _ in range(5)][::2])
+    for found in (Unreadable("no JSON"), Unreadable("v is 2", is_newer=True)):
+        fold.take(found)
+    text = "\n".join(_picture(fold, 120, trouble="localhost:9092: all brokers\x1b are down"))
+    for words in (
+        "2 events are not in the journal: dropped",
+        "1 record is of a later release",
+        "1 record is no entry of a journal",
+        "localhost:9092: all brokers  are down; it goes on once they are back",
+    ):
+        assert words in text
+
+
+def test_a_group_that_has_said_nothing() -> None:
+    """It may yet: what others there are is told meanwhile."""
+    fold = _fold([Life("p-1", group="parcels").says(_NOW_MS, e.Assigned((_P0,)))])
+    text = "\n".join(_picture(fold, 120))
+    assert f"group '{GROUP}' has said nothing in linear-retry.journal in this time" in text
+    assert "there are: parcels" in text
+
+
+def test_who_left_long_ago_is_gone() -> None:
+    """A static member that will be back is not."""
+    gone, back = Life("gone"), Life("back")
+    fold = _fold(
+        [
+            gone.says(_NOW_MS - 601_000, e.Stopped(left_group=True)),
+            back.says(_NOW_MS - 601_000, e.Stopped(left_group=False)),
+        ]
+    )
+    text = "\n".join(_picture(fold))
+    assert re.search("^back +stopped", text, re.MULTILINE)
+    assert not re.search("^gone +stopped", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_circuits_in_a_list_fit_too(width: int) -> None:
+    """Names are folded and errors cut; each circuit has its error in one line."""
+    shown = io.StringIO()
+    circuits = _fold(outage(_NOW_MS)).view(GROUP).circuits
+    Console(file=shown, width=width).print(table(circuits, _NOW_MS))
+    lines = shown.getvalue().splitlines()
+    assert width >= max(map(len, lines))
+    assert ["21:59:34Z   again"] == [line.strip() for line in lines if "again" in line]

@@ -1,0 +1,298 @@
+"""Is a micro-batch waited with, given up and stopped as a message is?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import KafkaError
+
+from linear_retry import (
+    ConfigurationError,
+    ExhaustedError,
+    PermanentError,
+    RetryAfter,
+    UsageError,
+    events,
+)
+from linear_retry.errors import UnknownTopicError
+from linear_retry.records.dead_letter import parse
+from linear_retry.scope import Scope
+from tests.consumer.group import OutageError, PoisonError
+from tests.consumer.micro_batches.virtual import (
+    LETTERS,
+    PLACE,
+    StoppedError,
+    World,
+    row,
+)
+
+
+def _failing(*errors: Exception | None) -> Callable[[int], None]:
+    """Each attempt raises the next of them; after the last one all succeed."""
+    left = list(errors)
+
+    def handler(number: int) -> None:
+        error = left.pop(0) if left else None
+        if error is not None:
+            raise error
+
+    return handler
+
+
+def test_what_succeeds_leaves_no_trace() -> None:
+    """A success is no event; only that the stream has begun is one, once for each start of it."""
+    world = World([1])
+    stream = world.stream(_failing())
+    world.attempting.handle(stream)
+    stream.number = 1
+    world.attempting.handle(stream)
+    assert [events.Assigned((PLACE,))] == world.events
+
+
+def test_a_transient_error_is_waited_for_in_place() -> None:
+    """The same batch is attempted again after each delay, never early, until it succeeds."""
+    world = World([1, 5, 30])
+    stream = world.stream(_failing(OutageError(), RetryAfter(7)))
+    world.attempting.handle(stream)
+    begun_s = stream.attempted_at_s[0]
+    assert [0, 1, 8] == [at_s - begun_s for at_s in stream.attempted_at_s]
+    assert ["Assigned", "CircuitOpened", "ProbeFailed", "CircuitClosed"] == world.kinds()
+    _, opened, failed, closed = world.events
+    assert isinstance(opened, events.CircuitOpened)
+    assert (Scope(), *PLACE, 0, 1, 1.0) == (
+        *(opened.scope, opened.topic, opened.partition, opened.offset),
+        *(opened.failures, opened.delay_s),
+    )
+    assert isinstance(failed, events.ProbeFailed)
+    assert (2, 7.0) == (failed.failures, failed.delay_s)
+    assert events.CircuitClosed(Scope(), "recovered", 8.0) == closed
+
+
+def test_work_that_nobody_would_do_is_refused() -> None:
+    """A function that returns a generator has handled no row: the query fails, and no letter goes
+    out. The bug: the micro-batch counted as done."""
+    world = World([1])
+    stream = world.stream(lambda number: (number for _ in range(3)))
+    with pytest.raises(UsageError, match=r"spark:charge, micro-batch 0: .* type generator: "):
+        world.attempting.handle(stream)
+    assert ["Assigned", "Revoked"] == world.kinds()
+    assert [] == world.letters()
+
+
+def test_the_circuit_is_open_while_it_waits() -> None:
+    """Anyone may see until when it waits, for which batch, and why."""
+    world = World([60])
+    seen = []
+
+    def look() -> None:
+        seen.append(world.circuits.views[Scope()])
+
+    world.kafka.clock.at(30, look)
+    world.attempting.handle(world.stream(_failing(OutageError("down"))))
+    look()
+    during, after = seen
+    assert ("open", 0, "OutageError('down')") == (during.state, during.offset, during.error)
+    assert "closed" == after.state
+
+
+def test_exhausted_each_row_becomes_a_letter() -> None:
+    """In their order, with what the contract says of each, and only then is the batch over."""
+    world = World([1, 2])
+    rows = [row(4), row(5), row(7, partition=1)]
+    world.attempting.handle(world.stream(_failing(*[OutageError("down")] * 3), rows))
+    kinds = ["DeadLettered"] * 3 + ["CircuitClosed"]
+    assert ["Assigned", "CircuitOpened", "ProbeFailed", *kinds] == world.kinds()
+    assert events.CircuitClosed(Scope(), "dead-lettered", 3.0) == world.events[-1]
+    first, second = world.letters(0)
+    (third,) = world.letters(1)
+    assert [b"v4", b"v5", b"v7"] == [each.value for each in (first, second, third)]
+    letter = parse(third.headers or (), third.key, third.value)
+    assert ("billing/orders/1/7/1000", "exhausted", 3, "billing", (("h", b"1"),)) == (
+        *(letter.retry_id, letter.reason, letter.failures, letter.group_id),
+        letter.original_headers,
+    )
+
+
+def test_a_permanent_error_is_not_waited_for() -> None:
+    """Its rows are letters at once; no circuit opens."""
+    world = World([1])
+    stream = world.stream(_failing(PoisonError()), [row(0)])
+    world.attempting.handle(stream)
+    assert ["Assigned", "DeadLettered"] == world.kinds()
+    assert [] == stream.waits_s
+
+
+def test_a_letter_that_is_not_acknowledged_holds_the_batch() -> None:
+    """Its sending, and nothing else, is tried again; the handler is not called, none is left out,
+    and order is kept."""
+    world = World([])
+    world.kafka.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, times=2)
+    stream = world.stream(_failing(OutageError()), [row(0), row(1)])
+    world.attempting.handle(stream)
+    failed = ["CircuitOpened", "DeadLetterFailed", "DeadLetterFailed"]
+    done = ["DeadLettered", "DeadLettered", "CircuitClosed"]
+    assert ["Assigned", *failed, *done] == world.kinds()
+    failure = next(each for each in world.events if isinstance(each, events.DeadLetterFailed))
+    assert (*PLACE, 0) == (failure.topic, failure.partition, failure.offset)
+    assert failure.error.startswith("orders[0]@0: _MSG_TIMED_OUT")
+    assert [1.0, 2.0] == stream.waits_s
+    assert 1 == len(stream.attempted_at_s)
+    assert [b"v0", b"v1"] == [each.value for each in world.letters()]
+
+
+def test_a_missing_topic_of_letters() -> None:
+    """At the start it ends the query; later it is waited for, since somebody may make it anew."""
+    world = World([])
+    del world.kafka.topics[LETTERS]
+    with pytest.raises(UnknownTopicError, match="there is no topic"):
+        world.attempting.handle(world.stream(_failing()))
+    world = World([])
+    world.attempting.handle(world.stream(_failing()))
+    world.kafka.topics.pop(LETTERS)
+    world.kafka.clock.at(40, lambda: world.kafka.create_topic(LETTERS))
+    world.attempting.handle(world.stream(_failing(OutageError()), [row(0)]))
+    assert [b"v0"] == [each.value for each in world.letters()]
+
+
+def test_a_batch_that_comes_again_makes_letters_of_the_same_id() -> None:
+    """Killed between the letters and the checkpoint, a stream gives the batch again: readers drop
+    what has an id that they know."""
+    world = World([])
+    for run in ("run-1", "run-2"):
+        stream = replace(world.stream(_failing(OutageError()), [row(3)]), run=run)
+        world.attempting.handle(stream)
+    first, second = (parse(each.headers or (), None, None) for each in world.letters())
+    assert first.retry_id == second.retry_id
+    assert 2 == world.kinds().count("Assigned")
+
+
+@pytest.mark.parametrize("delay_s", [0.5, 3600.0])
+def test_a_stop_ends_the_wait_at_once(delay_s: float) -> None:
+    """Nothing is decided about the batch: no letter, and the circuit is gone with the stream."""
+    world = World([delay_s])
+    stream = world.stream(_failing(OutageError()), [row(0)])
+    world.kafka.clock.at(0.1, stream.stop)
+    begun_s = world.kafka.clock.now_s()
+    with pytest.raises(StoppedError):
+        world.attempting.handle(stream)
+    assert 0.2 > world.kafka.clock.now_s() - begun_s
+    assert ["Assigned", "CircuitOpened", "CircuitClosed", "Revoked"] == world.kinds()
+    assert "dropped" == world.events[2].outcome  # type: ignore[union-attr]  # see above
+    assert [] == world.letters()
+
+
+@pytest.mark.parametrize("error", [OutageError(), PoisonError()])
+def test_what_a_stop_interrupts_has_not_failed(error: Exception) -> None:
+    """Jobs that a stop cancels fail of anything: that is neither a wait nor a letter."""
+    world = World([1])
+    stream = world.stream(_failing(), [row(0)])
+
+    def interrupted(number: int) -> None:
+        stream.stop()
+        raise error
+
+    stream.handler = interrupted
+    with pytest.raises(StoppedError):
+        world.attempting.handle(stream)
+    assert ["Assigned", "Revoked"] == world.kinds()
+    assert [] == world.letters()
+
+
+def test_a_stop_while_letters_cannot_be_sent() -> None:
+    """Those that were acknowledged stay; the batch is not done."""
+    world = World([])
+    stream = world.stream(_failing(PoisonError()), [row(0), row(1)])
+    world.attempting.handle(world.stream(_failing()))
+    world.kafka.faults.lose_report()
+    world.kafka.clock.at(5, stream.stop)
+    with pytest.raises(StoppedError):
+        world.attempting.handle(stream)
+    assert [] == world.letters()
+    assert "Revoked" == world.kinds()[-1]
+
+
+def test_a_stop_between_two_letters() -> None:
+    """However many rows are left: the batch comes again, and they with it."""
+    world = World([])
+    stream = world.stream(_failing(PoisonError()), [row(n) for n in range(100)])
+    world.kafka.faults.delivery_s = 0.1
+    world.kafka.clock.at(0.25, stream.stop)
+    with pytest.raises(StoppedError):
+        world.attempting.handle(stream)
+    assert 3 >= len(world.letters())
+
+
+def test_stop_as_the_choice_raises_with_the_cause() -> None:
+    """`"stop"`: the stream fails; its error names stream, batch and what was raised last."""
+    world = World([1], on_exhausted="stop", on_permanent="stop", with_letters=False)
+    down = OutageError("down")
+    with pytest.raises(ExhaustedError, match=r"spark:charge.*batch 0: failure 2.*down") as caught:
+        world.attempting.handle(world.stream(_failing(OutageError(), down)))
+    assert down is caught.value.__cause__
+    with pytest.raises(PermanentError, match="failure 1"):
+        world.attempting.handle(world.stream(_failing(PoisonError())))
+    closed = [each for each in world.events if isinstance(each, events.CircuitClosed)]
+    assert ["dropped"] == [each.outcome for each in closed]
+
+
+def test_repeat_goes_on_with_the_last_delay() -> None:
+    """For ever, or until it succeeds."""
+    world = World([1, 2], on_exhausted="repeat", on_permanent="skip", with_letters=False)
+    stream = world.stream(_failing(*[OutageError()] * 4))
+    world.attempting.handle(stream)
+    assert [1, 2, 2, 2] == stream.waits_s
+
+
+def test_skip_is_one_event_for_the_batch() -> None:
+    """Loss by choice: its rows are not even read."""
+    world = World([1], on_exhausted="stop", on_permanent="skip", with_letters=False)
+    stream = world.stream(_failing(PoisonError("bad")), [row(0)])
+    world.attempting.handle(stream)
+    assert 0 == stream.read
+    skipped = events.Skipped(*PLACE, 0, "billing/spark:charge/0/0/-1", "PoisonError('bad')")
+    assert [events.Assigned((PLACE,)), skipped] == world.events
+
+
+def test_the_limit_holds_the_next_batch_back() -> None:
+    """A batch is given up whole, or not at all; a success ends the row."""
+    world = World([], limit=2)
+    world.attempting.handle(world.stream(_failing(PoisonError()), [row(n) for n in range(3)]))
+    stream = world.stream(_failing(PoisonError(), PoisonError()), [row(3)])
+    world.attempting.handle(stream)
+    assert [30.0, 30.0] == stream.waits_s
+    assert 3 == len(world.letters())
+    assert ["CircuitOpened", "LimitReached", "LimitReached", "CircuitClosed"] == world.kinds()[-4:]
+
+
+def test_letters_of_the_topic_of_letters() -> None:
+    """A stream that reads it would be given its own letters for ever."""
+    world = World([])
+    stream = world.stream(_failing(PoisonError()), [row(0, topic=LETTERS)])
+    with pytest.raises(ConfigurationError, match="own letters"):
+        world.attempting.handle(stream)
+    assert [] == world.letters()
+
+
+def test_the_end_is_said_once_and_only_where_anything_was_said() -> None:
+    """A journal waits for what is on its way when it hears of the end."""
+    world = World([])
+    world.attempting.close()
+    assert [] == world.kinds()
+    world.attempting.handle(world.stream(_failing()))
+    world.attempting.close()
+    world.attempting.close()
+    assert ["Assigned", "Stopped"] == world.kinds()
+
+
+def test_a_predicate_that_raises_decides_nothing() -> None:
+    """The stream fails, with what it raised; neither a wait nor a letter comes of it."""
+
+    def ask(error: BaseException) -> bool:
+        raise KeyError("code")
+
+    world = World([1], is_transient=ask)
+    with pytest.raises(UsageError, match="transient= raised KeyError"):
+        world.attempting.handle(world.stream(_failing(PoisonError()), [row(0)]))
+    assert ["Assigned", "Revoked"] == world.kinds()

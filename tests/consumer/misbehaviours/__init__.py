@@ -1,0 +1,1 @@
+"""What the consumer does where librdkafka, the brokers or the group misbehave."""

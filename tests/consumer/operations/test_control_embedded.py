@@ -1,0 +1,132 @@
+"""Does a consumer live beside a control topic that is not there, with librdkafka's own clients?"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, Message
+
+from linear_retry import ConfigurationError, Journal, LinearConsumer, Strategy, events
+from linear_retry.kafka.producers.control import send
+from linear_retry.kafka.producers.journal import Record
+from linear_retry.records.control import (
+    Answer,
+    Command,
+    encode,
+    read_control,
+)
+from linear_retry.testing import EmbeddedKafka
+from tests.kafka_operations import wait_until
+from tests.living import living
+
+
+def _consumer(bootstrap: str, control: str, **options: object) -> LinearConsumer:
+    return LinearConsumer(
+        {"bootstrap.servers": bootstrap, "group.id": "billing", "log_level": 0},
+        ["orders"],
+        strategy=Strategy([1]),
+        transient=ConnectionError,
+        dead_letters="orders.dlq",
+        control=control,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def test_a_missing_control_topic_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """It is said in the log, nobody makes it, and every message is handled."""
+    with EmbeddedKafka() as kafka, caplog.at_level(logging.WARNING, logger="linear_retry"):
+        for topic in ("orders", "orders.dlq"):
+            kafka.create_topic(topic)
+        kafka.produce("orders", [b"%d" % number for number in range(5)])
+        handled: list[int | None] = []
+        consumer = _consumer(kafka.bootstrap, "no-such-topic")
+        with living(consumer, lambda message: handled.append(message.offset())):
+            said = "no commands are heard from no-such-topic"
+            wait_until(lambda: said in caplog.text, "it is said")
+            wait_until(lambda: len(handled) == 5, "all is handled")
+    assert "there is no topic 'no-such-topic'" in caplog.text
+
+
+def test_its_event_is_heard_on_the_thread_that_consumes() -> None:
+    """As all events: a listener need not be ready for another thread."""
+    heard: list[tuple[events.Event, int]] = []
+    command = Command(str(uuid4()), "retry", "billing", "orders", 0, 7, "ops@desk", _now_ms())
+    with EmbeddedKafka() as kafka:
+        for topic in ("orders", "orders.dlq", "control"):
+            kafka.create_topic(topic)
+
+        def listen(event: events.Event) -> None:
+            heard.append((event, threading.get_ident()))
+            if isinstance(event, events.Assigned):
+                record = Record(b"id", encode(command), command.at_ms)
+                send({"bootstrap.servers": kafka.bootstrap}, "control", record)
+            if isinstance(event, events.Commanded):
+                consumer.stop()
+
+        consumer = _consumer(kafka.bootstrap, "control", listeners=[listen])
+        with consumer:
+            consumer.run(lambda _: None)
+        said = [value for message in _read(kafka) if (value := message.value()) is not None]
+    (commanded,) = [event for event, _ in heard if isinstance(event, events.Commanded)]
+    assert (command.command_id, "not-held") == (commanded.command_id, commanded.answer)
+    assert {threading.get_ident()} == {thread for _, thread in heard}
+    answers = [one for one in map(read_control, said) if isinstance(one, Answer)]
+    assert [(command.command_id, "not-held")] == [(one.command_id, one.answer) for one in answers]
+
+
+def _read(kafka: EmbeddedKafka) -> list[Message]:
+    """What is in the control topic; the answer is there once the consumer has closed."""
+    keys = {"bootstrap.servers": kafka.bootstrap, "group.id": "reader", "log_level": 0}
+    with Consumer({**keys, "auto.offset.reset": "earliest"}) as reader:
+        reader.subscribe(["control"])
+        found = [reader.poll(10.0), reader.poll(10.0)]
+    return [message for message in found if message is not None]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def test_without_a_control_topic_nobody_follows_one() -> None:
+    """Off unless it is named: no thread and no client more."""
+
+    def look(_: Message) -> None:
+        names.update(thread.name for thread in threading.enumerate())
+        consumer.stop()
+
+    with EmbeddedKafka() as kafka:
+        for topic in ("orders", "orders.dlq"):
+            kafka.create_topic(topic)
+        kafka.produce("orders", [b"one"])
+        names: set[str] = set()
+        consumer = LinearConsumer(
+            {"bootstrap.servers": kafka.bootstrap, "group.id": "billing", "log_level": 0},
+            ["orders"],
+            strategy=Strategy([1]),
+            transient=ConnectionError,
+            dead_letters="orders.dlq",
+        )
+        with consumer:
+            consumer.run(look)
+    assert "linear_retry control" not in names
+
+
+@pytest.mark.parametrize(
+    ("control", "reason"),
+    [
+        ("", "control='': the name of a topic"),
+        ("a b", "control='a b': the name of a topic"),
+        ("orders", "the source 'orders' matches 'orders'"),
+        ("orders.dlq", "control='orders.dlq': dead letters or a journal go there"),
+        ("journal", "control='journal': dead letters or a journal go there"),
+    ],
+)
+def test_a_control_topic_that_cannot_be_one_is_refused(control: str, reason: str) -> None:
+    """At construction, with what is wrong about it."""
+    with pytest.raises(ConfigurationError) as caught:
+        _consumer("localhost:9092", control, listeners=[Journal("journal")])
+    assert reason in str(caught.value)

@@ -1,0 +1,204 @@
+"""Is each command of the control topic handed over once, whatever else is there or is not?"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import pytest
+
+from linear_retry import Strategy
+from linear_retry.consumer.operations.control_topic import Follower
+from linear_retry.consumer.operations.operator_actions import Operating
+from linear_retry.consumer.operations.remote_commands import Commands
+from linear_retry.consumer.operations.requests import Requests
+from linear_retry.errors import UnknownTopicError
+from linear_retry.kafka.producers.journal import Record
+from linear_retry.records.control import (
+    Answer,
+    Command,
+    encode,
+    read_control,
+)
+from linear_retry.records.dead_letter import Record as Read
+from linear_retry.retry.decision import Policy
+from tests.consumer.joined_parts import Joined
+
+_TOPIC = "linear-retry.control"
+_Said = Command | Answer | bytes
+
+
+def _command(group: str = "billing", partition: int = 0) -> Command:
+    return Command(str(uuid4()), "retry", group, "orders", partition, 812, "ops@desk", 17)
+
+
+def _records(said: Iterable[_Said]) -> list[Read]:
+    values = [one if isinstance(one, bytes) else encode(one) for one in said]
+    return [Read(_TOPIC, 0, offset, 17, None, value, ()) for offset, value in enumerate(values)]
+
+
+@dataclass
+class Topic:
+    """What the follower is told: the past, then one batch for each read, then its end."""
+
+    past: list[_Said] = field(default_factory=list)
+    batches: list[list[_Said]] = field(default_factory=list)
+    missing: int = 0
+    begun_ms: list[int] = field(default_factory=list)
+    written: list[Answer] = field(default_factory=list)
+    trouble: str | None = None
+    joined: Joined = field(default_factory=Joined)
+
+    def __post_init__(self) -> None:
+        parts = self.joined.parts
+        parts.ownership.take([("orders", 0)], parts.clock.now_s())
+        requests = Requests()
+        operating = Operating(parts, requests, Policy(Strategy([1])))
+        self.commands = Commands(parts, requests, operating, "pod-1", gives_up=True, has_limit=True)
+        self.follower = Follower(
+            _TOPIC, "billing", self.commands, parts.clock, self.since, self, again_after_s=0
+        )
+
+    def follow(self) -> list[Answer]:
+        """All of it; what was answered, of which the owner looks at everything in between."""
+        self.follower.follow()
+        return self.written
+
+    # -- the topic as it is read -------------------------------------------------------------
+
+    def since(self, at_ms: int) -> Topic:
+        self.begun_ms.append(at_ms)
+        return self
+
+    def so_far(self) -> Iterator[list[Read]]:
+        if self.missing:
+            self.missing -= 1
+            self.joined.clock.advance(5.0)
+            raise UnknownTopicError(f"there is no topic {_TOPIC!r}; check its name")
+        for one in self.past:
+            yield _records([one])
+            self.commands.look()  # would answer what was handed over too early
+
+    @contextmanager
+    def following(self) -> Iterator[Topic]:
+        yield self
+
+    def read(self, wait_s: float) -> list[Read]:
+        self.commands.look()
+        self.joined.clock.advance(wait_s)
+        if not self.batches:
+            self.follower.close(0)
+            return []
+        return _records(self.batches.pop(0))
+
+    # -- the topic as it is written ----------------------------------------------------------
+
+    def send(self, record: Record) -> None:
+        said = read_control(record.value)
+        assert isinstance(said, Answer)
+        self.written.append(said)
+
+    def flush(self, timeout_s: float) -> None:
+        """Nothing is on its way."""
+
+
+def test_a_command_is_handed_over_and_answered() -> None:
+    """Under its own id, signed by the member."""
+    command = _command()
+    (answer,) = Topic(batches=[[command], [], []]).follow()
+    assert (command.command_id, "pod-1") == (answer.command_id, answer.member)
+    assert "expired" == answer.answer
+
+
+def test_it_begins_a_minute_ago() -> None:
+    """What was said while it started, or was away, is for it still."""
+    topic = Topic(past=[_command()], batches=[[], []])
+    now_ms = topic.joined.clock.utc_ms()
+    assert 1 == len(topic.follow())
+    assert [now_ms - 65_000] == topic.begun_ms
+
+
+def test_what_is_answered_is_not_done_again() -> None:
+    """A restarted member reads the last minute: all of it, before anything is carried out."""
+    command, open_ = _command(), _command()
+    said = [
+        Answer(command.command_id, "pod-2", "recovered", 18),
+        Answer(open_.command_id, "pod-1", "pending", 18, is_final=False),
+    ]
+    topic = Topic(past=[command, open_, *said], batches=[[], []])
+    assert [open_.command_id] == [answer.command_id for answer in topic.follow()]
+
+
+def test_a_command_that_is_there_twice_is_done_once() -> None:
+    """A producer may write a record twice; a new reading sees the last minute again."""
+    command = _command()
+    topic = Topic(batches=[[command, command], [], [command], []])
+    assert 1 == len(topic.follow())
+
+
+def test_another_groups_are_not_ours() -> None:
+    """Many groups may share one control topic."""
+    assert [] == Topic(past=[_command("shipping")], batches=[[_command("shipping")], []]).follow()
+
+
+def test_garbled_records_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    """Said once a minute, with their number; what comes after them is heard."""
+    empty: list[list[_Said]] = [[b""] for _ in range(400)]
+    batches: list[list[_Said]] = [[b"\xff", b"{}"], *empty, [_command()], []]
+    with caplog.at_level(logging.WARNING, logger="linear_retry"):
+        assert 1 == len(Topic(batches=batches).follow())
+    said = [text for text in caplog.messages if text.startswith("control: ")]
+    assert f"control: {_TOPIC}[0]@0 is no command (no JSON: " in said[0]
+    assert [True, True] == ["is passed over; so far: " in text for text in said]
+
+
+def test_a_missing_topic_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """It is tried again every few seconds, and heard once it is there."""
+    with caplog.at_level(logging.WARNING, logger="linear_retry"):
+        assert 1 == len(Topic(missing=14, past=[_command()], batches=[[], []]).follow())
+    missing = [text for text in caplog.messages if "no commands are heard" in text]
+    assert 2 == len(missing)
+    assert "there is no topic 'linear-retry.control'" in missing[0]
+
+
+def test_trouble_that_lasts_begins_a_new_reading(caplog: pytest.LogCaptureFixture) -> None:
+    """A client that has lost sight of all brokers would never find them again."""
+    topic = Topic(batches=[[] for _ in range(130)], trouble="nobody is there")
+    with caplog.at_level(logging.WARNING, logger="linear_retry"):
+        topic.follow()
+    assert 2 == len(topic.begun_ms)
+    assert "(nobody is there); the consumer goes on" in caplog.text
+
+
+def _to_all(member: str | None = None) -> Command:
+    place = None, None, None
+    return Command(str(uuid4()), "retry", "billing", *place, "ops@desk", 17, member)
+
+
+def test_what_all_carry_out_is_heard_at_once() -> None:
+    """Whoever sent it learns for whom to wait, also where a handler is busy."""
+    command = _to_all()
+    heard, expired = Topic(batches=[[command], [], []]).follow()
+    assert (command.command_id, "heard", False) == (heard.command_id, heard.answer, heard.is_final)
+    assert ("expired", True) == (expired.answer, expired.is_final)
+
+
+def test_anothers_answer_ends_nothing_that_all_carry_out() -> None:
+    """Each member does its part; its own answer is the one that says so."""
+    done, open_ = _to_all(), _to_all()
+    said = [
+        Answer(done.command_id, "pod-1", "none-open", 18),
+        Answer(open_.command_id, "pod-2", "none-open", 18),
+    ]
+    answers = Topic(past=[done, open_, *said], batches=[[], []]).follow()
+    assert {open_.command_id} == {answer.command_id for answer in answers}
+
+
+def test_what_is_for_another_member_is_not_ours() -> None:
+    """Nothing is done, and nothing is said."""
+    ours, anothers = _to_all("pod-1"), _to_all("pod-2")
+    answers = Topic(batches=[[ours, anothers], [], []]).follow()
+    assert {ours.command_id} == {answer.command_id for answer in answers}

@@ -1,0 +1,178 @@
+"""What joins the read-ahead, and what has to come once more, or never?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.errors import DataLossError
+from linear_retry.events import DataLost, LeakDropped
+from linear_retry.retry.circuits import Held
+from linear_retry.scope import Scope
+from tests.consumer.joined_parts import Joined
+
+_P0 = ("orders", 0)
+
+
+def _edges(asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+    edges = {OFFSET_BEGINNING: 3, OFFSET_END: 9}
+    return [TopicPartition(item.topic, item.partition, edges[item.offset]) for item in asked]
+
+
+class _Scene:
+    """One owned partition, of which nothing is known yet; the broker has its offsets 3 to 8."""
+
+    def __init__(self, **config: Any) -> None:
+        self.joined = Joined({"group.protocol": "consumer"} | config)
+        self.parts = self.joined.parts
+        self.gate = self.joined.gate(Steering(self.parts))
+        self.joined.librdkafka.answers |= {
+            "assignment": [],
+            "offsets_for_times": _edges,
+            "commit": None,
+        }
+        self.joined.own(_P0)
+
+    def arrive(self, *arrivals: Message) -> None:
+        self.gate.admit(list(arrivals))
+
+    def hold(self, offset: int) -> None:
+        """It has failed, and its circuit is open."""
+        self.parts.reading.drop(lambda _: True)
+        held = Held(_message(offset), _P0, offset, epoch=1)
+        self.parts.circuits.open(Scope(), held, self.joined.clock.now_s(), 60.0, 0)
+
+    @property
+    def let_in(self) -> list[int | None]:
+        return [message.offset() for message in self.parts.reading.ahead]
+
+    def calls(self, name: str) -> list[Any]:
+        return [arguments for call, arguments in self.joined.librdkafka.calls if call == name]
+
+
+def _message(offset: int) -> Message:
+    return Message(topic="orders", partition=0, offset=offset)
+
+
+def _told(code: int, offset: int = OFFSET_INVALID) -> Message:
+    """An error about the partition; without an offset: that none is committed."""
+    error = KafkaError(code, "told by a test")
+    return Message(topic="orders", partition=0, offset=offset, error=error)
+
+
+# -- where an ownership begins -----------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:auto.offset.reset=latest")
+@pytest.mark.parametrize(("reset", "begins"), [("earliest", 3), ("latest", 9)])
+def test_the_first_offset_is_committed_before_its_message_is_let_in(
+    reset: str, begins: int
+) -> None:
+    """Synchronously: with `latest` whoever has the partition next would begin at the end, if the
+    member died in the handler, and lose the message."""
+    scene = _Scene(**{"auto.offset.reset": reset})
+    scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET))
+    assert [] == scene.calls("commit")
+    scene.arrive(_message(begins))
+    assert [([("orders", 0, begins)], False)] == scene.calls("commit")
+    assert [begins] == scene.let_in
+    scene.arrive(_message(begins + 1))
+    assert 1 == len(scene.calls("commit"))
+
+
+def test_a_first_commit_that_is_refused_for_now() -> None:
+    """The message is not let in: it is sought, comes again, and is committed then."""
+    scene = _Scene()
+    scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET))
+    refusal = KafkaException(KafkaError(KafkaError.REBALANCE_IN_PROGRESS, "not now"))
+    scene.joined.librdkafka.answers["commit"] = refusal
+    scene.arrive(_message(3))
+    assert [] == scene.let_in
+    assert [("orders", 0, 3)] == scene.calls("seek")
+    scene.joined.librdkafka.answers["commit"] = None
+    scene.arrive(_message(3))
+    assert [3] == scene.let_in
+
+
+# -- what the broker does not have -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [OFFSET_INVALID, 1])
+def test_with_error_a_lost_place_is_raised(offset: int) -> None:
+    """None committed, or not there any more: whoever chose `error` decides where it goes on."""
+    scene = _Scene(**{"auto.offset.reset": "error"})
+    with pytest.raises(DataLossError, match=r"orders\[0\]"):
+        scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET, offset))
+    assert [] == scene.calls("incremental_assign")
+
+
+@pytest.mark.parametrize("holds", [False, True])
+def test_it_begins_where_the_broker_says(holds: bool) -> None:
+    """At a number, also while a message before it is held: begun "at the beginning", librdkafka
+    2.16 may go back there later."""
+    scene = _Scene()
+    if holds:
+        scene.arrive(_message(1))
+        scene.hold(1)
+    scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET, 1))
+    assert [[("orders", 0, 3)]] == scene.calls("incremental_assign")
+    assert [DataLost("orders", 0, offset=1, next_offset=3)] == scene.joined.happened
+
+
+def test_a_loss_leaves_alone_what_is_in_memory() -> None:
+    """Messages that were read before retention removed them are handled first, from memory, and
+    are done one after another; then it goes on where the broker begins."""
+    scene = _Scene()
+    scene.arrive(_message(0), _message(1))
+    scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET, 2))
+    scene.arrive(_message(3))
+    assert [0, 1, 3] == scene.let_in
+    assert 0 == scene.parts.offsets.next_offset(_P0)
+
+
+# -- what must stand still ---------------------------------------------------------------------
+
+
+def test_the_end_of_what_leaks_is_no_beginning() -> None:
+    """The place behind a held message is lost, so any first offset is believed. But the end of a
+    partition that stands still comes behind messages that leaked and were dropped: begun there, it
+    would be committed, and they would never come again."""
+    scene = _Scene()
+    scene.arrive(_message(1))
+    scene.hold(1)
+    scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET, 1))
+    leaked = [_message(offset) for offset in range(3, 9)]
+    scene.arrive(*leaked, _told(KafkaError._PARTITION_EOF, 9))
+    dropped = [one.offset for one in scene.joined.happened if isinstance(one, LeakDropped)]
+    assert list(range(3, 9)) == dropped
+    assert {_P0: 1} == scene.parts.offsets.uncommitted()
+    assert {_P0: 3} == scene.parts.offsets.starts()
+
+
+# -- who is not dead ---------------------------------------------------------------------------
+
+
+def test_the_end_is_a_word() -> None:
+    """Sought again, a partition with nothing but transaction markers behind its last message says
+    that it is at its end, and where. The broker's end is above our next offset for ever: by that
+    the partition would be dead, and begun anew again and again."""
+    scene = _Scene()
+    scene.arrive(_message(5))
+    scene.parts.ownership.expect(_P0, scene.joined.clock.now_s())
+    for _ in range(2):  # the first is doubted, as any jump
+        assert scene.parts.ownership.is_silent(_P0)
+        scene.arrive(_told(KafkaError._PARTITION_EOF, 8))
+    assert not scene.parts.ownership.is_silent(_P0)
+    assert [5] == scene.let_in
+    assert 5 == scene.parts.offsets.next_offset(_P0)

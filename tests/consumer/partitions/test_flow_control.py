@@ -1,0 +1,149 @@
+"""In which order, and with which remedy, is librdkafka told to stand still and to go on?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
+
+from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.read_ahead import partition_of
+from linear_retry.events import Lost, PartitionRevived
+from linear_retry.retry.circuits import Held
+from linear_retry.scope import Partition, Scope
+from tests.consumer.joined_parts import Joined
+
+_P0, _P1 = ("orders", 0), ("orders", 1)
+
+
+class _Scene:
+    """Two partitions that are ours, assigned, and handled up to 5."""
+
+    def __init__(
+        self, *, assigned: tuple[Partition, ...] = (_P0, _P1), protocol: str = "consumer"
+    ) -> None:
+        self.joined = Joined({"group.protocol": protocol})
+        self.parts = self.joined.parts
+        self.steering = Steering(self.parts)
+        self.joined.own(_P0, _P1, done=5)
+        items = [TopicPartition(*partition) for partition in assigned]
+        self.joined.librdkafka.answers["assignment"] = items
+
+    def refusing(self, call: str, code: int) -> None:
+        self.joined.librdkafka.answers[call] = KafkaException(KafkaError(code, "refused"))
+
+    def calls(self, *names: str) -> list[tuple[str, Any]]:
+        return [call for call in self.joined.librdkafka.calls if call[0] in names]
+
+
+def _bare(*partitions: Partition) -> list[tuple[str, int, int]]:
+    return [(*partition, -1001) for partition in partitions]
+
+
+def test_pause_then_seek() -> None:
+    """librdkafka forgets a seek that a pause follows (librdkafka #3471)."""
+    scene = _Scene()
+    scene.steering.stop(Scope())
+    assert [
+        ("pause", _bare(_P0, _P1)),
+        ("seek", (*_P0, 5)),
+        ("seek", (*_P1, 5)),
+    ] == scene.joined.librdkafka.calls
+
+
+def test_resume_then_seek() -> None:
+    """So librdkafka fetches at once; after a resume alone, or before one, it takes up to a
+    second."""
+    scene = _Scene()
+    scene.steering.release(Scope())
+    assert [
+        ("resume", _bare(_P0, _P1)),
+        ("seek", (*_P0, 5)),
+        ("seek", (*_P1, 5)),
+    ] == scene.joined.librdkafka.calls
+
+
+def test_each_is_told_what_it_is() -> None:
+    """What a circuit stops is paused, all else is resumed, whatever it was before: the pause
+    outlives a revoke (confluent-kafka-go #193), and what is new is not paused."""
+    scene = _Scene()
+    held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
+    scene.parts.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
+    scene.steering.settle([_P0, _P1])
+    assert [
+        ("pause", _bare(_P0)),
+        ("resume", _bare(_P1)),
+    ] == scene.joined.librdkafka.calls
+
+
+@pytest.mark.parametrize("code", [KafkaError._STATE, KafkaError._TIMED_OUT])
+def test_a_seek_that_fails_for_what_is_assigned(code: int) -> None:
+    """It begins anew at its next offset (librdkafka #2190): a resume would skip what failed."""
+    scene = _Scene()
+    scene.refusing("seek", code)
+    scene.steering.seek([_P0])
+    assert [("incremental_assign", [(*_P0, 5)])] == scene.calls("incremental_assign")
+    assert [PartitionRevived] == list(map(type, scene.joined.happened))
+
+
+@pytest.mark.parametrize(
+    ("code", "assigned"),
+    [(KafkaError._STATE, (_P1,)), (KafkaError._UNKNOWN_PARTITION, (_P0, _P1))],
+)
+def test_a_seek_that_fails_for_what_is_not(code: int, assigned: tuple[Partition, ...]) -> None:
+    """Not any more, or never: it is given up, with all that is known of it; the other is not."""
+    scene = _Scene(assigned=assigned)
+    scene.refusing("seek", code)
+    scene.steering.seek([_P0])
+    (lost,) = scene.joined.happened
+    assert isinstance(lost, Lost)
+    assert (_P0,) == lost.partitions
+    assert (_P1,) == scene.parts.ownership.partitions
+    assert {_P1: 5} == scene.parts.offsets.uncommitted()
+    assert [] == scene.calls("incremental_assign")
+
+
+@pytest.mark.parametrize("assigned", [True, False])
+def test_what_we_gave_up_ourselves(assigned: bool) -> None:
+    """Is taken back while librdkafka has it still, from what is committed; else it is another's,
+    and assigned by us it would be read by both."""
+    scene = _Scene(assigned=(_P0, _P1) if assigned else (_P1,))
+    scene.steering.disown([_P0], "no poll for too long")
+    scene.steering.reclaim([_P0])
+    assert assigned == (_P0 in scene.parts.ownership)
+    begun = [("incremental_assign", [(*_P0, OFFSET_STORED)])]
+    assert (begun if assigned else []) == scene.calls("incremental_assign")
+    assert [] == scene.parts.ownership.reclaimable(float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "keep_ahead", "stays"),
+    [
+        ("consumer", False, [_P1]),
+        ("consumer", True, [_P0, _P1]),
+        ("classic", False, []),
+        ("classic", True, [_P0]),
+    ],
+)
+def test_what_begins_anew_comes_again(
+    protocol: str, keep_ahead: bool, stays: list[Partition]
+) -> None:
+    """What was read of it is dropped, or it would be handled twice; with an eager assignment all
+    begins anew. Only what retention has removed does not come again: that is kept."""
+    scene = _Scene(protocol=protocol)
+    ahead = [Message(topic=topic, partition=number, offset=5) for topic, number in (_P0, _P1)]
+    scene.parts.reading.keep(ahead)
+    scene.steering.reassign(_P0, keep_ahead=keep_ahead)
+    assert stays == [partition_of(message) for message in scene.parts.reading.ahead]
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_what_begins_anew_is_told_what_it_is(protocol: str) -> None:
+    """An assignment clears no pause and keeps none: what a circuit stops is paused once more."""
+    scene = _Scene(protocol=protocol)
+    held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
+    scene.parts.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
+    scene.steering.reassign(_P0)
+    assert [("pause", _bare(_P0))] == scene.calls("pause")
+    assert ([("resume", _bare(_P1))] if protocol == "classic" else []) == scene.calls("resume")

@@ -1,0 +1,235 @@
+"""Is only what is done committed, and is a jump believed only when it must be?"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linear_retry.consumer.partitions.offsets import (
+    Belief,
+    Offsets,
+)
+
+_P0, _P1, _P2 = ("orders", 0), ("orders", 1), ("refunds", 0)
+
+
+def _at(next_offset: int | None) -> Offsets:
+    offsets = Offsets()
+    offsets.begin([_P0])
+    if next_offset is not None:
+        offsets.start_at(_P0, next_offset)
+    return offsets
+
+
+@pytest.mark.parametrize(
+    ("next_offset", "arrivals", "beliefs"),
+    [
+        (None, [0], ["next"]),
+        (None, [1042], ["next"]),
+        (0, [0], ["next"]),
+        (10, [10], ["next"]),
+        (10, [9], ["early"]),
+        (10, [0, 0], ["early", "early"]),
+        (10, [11], ["doubtful"]),
+        (10, [11, 11], ["doubtful", "gap"]),
+        (10, [11, 10], ["doubtful", "next"]),
+        (10, [11, 9, 11], ["doubtful", "early", "gap"]),
+        (10, [11, 12, 12], ["doubtful", "doubtful", "gap"]),
+        (10, [12, 11, 12], ["doubtful", "doubtful", "doubtful"]),
+        (0, [5, 5], ["doubtful", "gap"]),
+    ],
+)
+def test_what_to_think_of_a_first_offset(
+    next_offset: int | None, arrivals: list[int], beliefs: list[Belief]
+) -> None:
+    """Behind is early, ahead is doubted once, the same jump twice is a gap."""
+    offsets = _at(next_offset)
+    assert beliefs == [offsets.believe(_P0, offset) for offset in arrivals]
+
+
+@given(st.integers(0, 2**63 - 1), st.lists(st.integers(0, 2**63 - 1), max_size=5))
+def test_belief_never_skips_and_never_repeats(next_offset: int, arrivals: list[int]) -> None:
+    """Only the next offset is taken at first sight, and nothing before it ever is."""
+    offsets, before = _at(next_offset), None
+    for offset in arrivals:
+        belief = offsets.believe(_P0, offset)
+        assert (offset == next_offset) == (belief == "next")
+        assert (offset < next_offset) == (belief == "early")
+        if belief == "gap":
+            assert offset == before
+        if belief == "doubtful":
+            before = offset
+
+
+def test_progress_ends_a_doubt() -> None:
+    """What was doubted before something was done is doubted anew, once."""
+    offsets = _at(10)
+    assert "doubtful" == offsets.believe(_P0, 20)
+    offsets.done({_P0: 11})
+    assert "doubtful" == offsets.believe(_P0, 20)
+    assert "gap" == offsets.believe(_P0, 20)
+
+
+def test_doubt_is_each_partitions_own() -> None:
+    """A jump in one partition says nothing about another's."""
+    offsets = Offsets()
+    offsets.begin([_P0, _P1])
+    offsets.start_at(_P0, 1)
+    offsets.start_at(_P1, 1)
+    assert ["doubtful", "doubtful"] == [offsets.believe(key, 5) for key in (_P0, _P1)]
+
+
+def test_after_a_reset_the_first_offset_is_believed_once() -> None:
+    """`auto.offset.reset` may go anywhere, back too; the offset after that is judged again."""
+    for offset in (0, 10, 99):
+        offsets = _at(10)
+        offsets.reset(_P0, -2, anchored=True)
+        assert "anew" == offsets.believe(_P0, offset)
+        assert "doubtful" == offsets.believe(_P0, 1_000)
+
+
+def test_a_reset_keeps_what_is_done() -> None:
+    """Messages in memory may be before the place that was lost: they are still to be committed."""
+    offsets = _at(None)
+    offsets.done({_P0: 10})
+    offsets.reset(_P0, 50, anchored=True)
+    assert {_P0: 10} == offsets.uncommitted()
+    assert 10 == offsets.next_offset(_P0)
+    assert {_P0: 50} == offsets.starts()
+    offsets.believe(_P0, 50)
+    assert {_P0: 10} == offsets.starts()
+
+
+def test_a_known_beginning_ends_a_reset() -> None:
+    """Once it is known where it goes on, that is where it would begin anew."""
+    offsets = _at(None)
+    offsets.reset(_P0, -2, anchored=True)
+    offsets.start_at(_P0, 7)
+    assert {_P0: 7} == offsets.starts()
+    assert "doubtful" == offsets.believe(_P0, 8)
+
+
+def test_a_beginning_before_what_is_committed_is_committed_once() -> None:
+    """In a topic that was deleted and made again; it used to be committed every second for ever."""
+    offsets = _at(6)
+    offsets.committed({_P0: 6})
+    offsets.reset(_P0, -2, anchored=True)
+    offsets.start_at(_P0, 0)
+    assert {_P0: 0} == offsets.uncommitted()
+    offsets.committed({_P0: 0})
+    assert {} == offsets.uncommitted()
+
+
+def test_a_partition_begins_where_it_is_done_or_committed() -> None:
+    """Nothing delivered: the committed offset decides, so nothing is named."""
+    offsets = Offsets()
+    offsets.begin([_P0, _P1])
+    offsets.done({_P0: 5})
+    assert {_P0: 5, _P1: None} == offsets.starts()
+
+
+def test_without_a_committed_offset_the_first_is_anchored() -> None:
+    """A group that begins at `latest` commits where it began, or a revoke would lose it."""
+    offsets = _at(None)
+    assert not offsets.needs_anchor(_P0)
+    offsets.reset(_P0, -1, anchored=False)
+    assert offsets.needs_anchor(_P0)
+    offsets.anchored(_P0)
+    assert not offsets.needs_anchor(_P0)
+
+
+def test_uncommitted_is_what_is_done_and_not_acknowledged() -> None:
+    """Of all partitions or of some; what was never delivered and what is not ours is not in it."""
+    offsets = Offsets()
+    offsets.begin([_P0, _P1, _P2])
+    assert {} == offsets.uncommitted()
+    offsets.done({_P0: 5, _P1: 7})
+    assert {_P0: 5, _P1: 7} == offsets.uncommitted()
+    assert {_P1: 7} == offsets.uncommitted([_P1, _P2, ("elsewhere", 0)])
+    offsets.committed({_P0: 5, _P1: 6})
+    assert {_P1: 7} == offsets.uncommitted()
+    assert {} == offsets.uncommitted([])
+
+
+def test_an_acknowledged_0_is_acknowledged() -> None:
+    """The anchor of a group that begins at the first offset of all."""
+    offsets = _at(0)
+    before = offsets.uncommitted()
+    offsets.committed({_P0: 0})
+    assert ({_P0: 0}, {}) == (before, offsets.uncommitted())
+
+
+def test_what_was_acknowledged_last_is_what_the_broker_has() -> None:
+    """An older commit that arrived after a newer one has undone that: it is to be sent again."""
+    offsets = _at(None)
+    offsets.done({_P0: 9})
+    offsets.committed({_P0: 9})
+    offsets.committed({_P0: 4})
+    assert {_P0: 9} == offsets.uncommitted()
+
+
+def test_what_is_not_ours_is_not_ours_to_note() -> None:
+    """Answers and results for a revoked partition leave no trace, and a new epoch knows nothing."""
+    offsets = _at(None)
+    offsets.done({_P0: 9})
+    offsets.forget([_P0, _P1])
+    offsets.done({_P0: 10})
+    offsets.committed({_P0: 10})
+    assert ({}, {}) == (offsets.uncommitted(), offsets.starts())
+    offsets.begin([_P0])
+    assert offsets.next_offset(_P0) is None
+    assert {} == offsets.uncommitted()
+
+
+_steps = st.lists(
+    st.tuples(
+        st.sampled_from(["begin", "forget", "done", "committed"]),
+        st.sampled_from([_P0, _P1]),
+        st.integers(0, 20),
+    ),
+    max_size=30,
+)
+
+
+@given(_steps)
+def test_committed_is_done_and_owned(steps: list[tuple[str, tuple[str, int], int]]) -> None:
+    """After any history: what is to be committed is owned, and is the last that was done."""
+    offsets, owned = Offsets(), dict[tuple[str, int], int | None]()
+    for step, key, offset in steps:
+        if step == "begin":
+            offsets.begin([key])
+            owned[key] = None
+        elif step == "forget":
+            offsets.forget([key])
+            owned.pop(key, None)
+        elif step == "done":
+            offsets.done({key: offset})
+            if key in owned:
+                owned[key] = offset
+        else:
+            offsets.committed({key: offset})
+        assert offsets.uncommitted().items() <= owned.items()
+        assert owned == offsets.starts()
+
+
+def test_what_is_sealed_is_not_committed() -> None:
+    """A transaction may have committed more: what is lower, arriving later, would undo that."""
+    offsets = _at(3)
+    offsets.begin([_P1])
+    offsets.start_at(_P1, 5)
+    offsets.seal(_P0)
+    seen = [(offsets.is_sealed(_P0), offsets.uncommitted(), offsets.uncommitted([_P0]))]
+    offsets.unseal(_P0)
+    seen.append((offsets.is_sealed(_P0), offsets.uncommitted(), offsets.uncommitted([_P0])))
+    assert [(True, {_P1: 5}, {}), (False, {_P0: 3, _P1: 5}, {_P0: 3})] == seen
+
+
+def test_a_seal_ends_with_the_ownership() -> None:
+    """Whoever is given the partition, we included, begins where the group says."""
+    offsets = _at(3)
+    offsets.seal(_P0)
+    offsets.forget([_P0])
+    offsets.unseal(_P0)
+    offsets.begin([_P0])
+    assert not offsets.is_sealed(_P0)

@@ -1,0 +1,127 @@
+"""What becomes of a partition's state, and of a commit's answer, where the group has its say?"""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from linear_retry import BrokerError, ConfigurationError, events
+from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH
+from linear_retry.consumer.partitions.rebalance import Rebalance
+from linear_retry.kafka import Message
+from linear_retry.scope import Partition
+from tests.consumer.joined_parts import Joined
+
+_P0, _P1 = ("orders", 0), ("orders", 1)
+
+
+class _Scene:
+    """A member of a KIP-848 group."""
+
+    def __init__(self) -> None:
+        self.joined = Joined({"group.protocol": "consumer"})
+        self.parts = self.joined.parts
+        steering = Steering(self.parts)
+        gate = self.joined.gate(steering)
+        self.rebalance = Rebalance(self.parts, steering, gate, frozenset({"orders.dlq"}))
+
+
+def test_nothing_to_commit_is_no_refusal() -> None:
+    """librdkafka answers a commit of nothing new with `_NO_OFFSET`: neither said nor raised, where
+    any other refusal that no repetition mends is both."""
+    scene = _Scene()
+    scene.rebalance.commit_failed(KafkaError(KafkaError._NO_OFFSET, "nothing"), (_P0,))
+    assert [] == scene.joined.happened
+    with pytest.raises(BrokerError):
+        scene.rebalance.commit_failed(
+            KafkaError(KafkaError.OFFSET_METADATA_TOO_LARGE, "never"), (_P0,)
+        )
+    assert [events.CommitFailed] == list(map(type, scene.joined.happened))
+
+
+def test_a_topic_of_our_own() -> None:
+    """A pattern may match it, or it was made later: consumed, its letters would die again."""
+    scene = _Scene()
+    with pytest.raises(ConfigurationError, match=r"orders\.dlq"):
+        scene.rebalance.assigned([_P0, ("orders.dlq", 0)])
+    assert () == scene.parts.ownership.partitions
+
+
+def test_the_first_batch_after_an_assignment() -> None:
+    """Has one message: members come and go one after another, and what is read is fetched again."""
+    scene = _Scene()
+    for _ in range(8):
+        scene.parts.reading.note_speed(LARGEST_BATCH, 0.0)
+    scene.rebalance.assigned([_P0])
+    message = Message(topic="orders", partition=0, offset=0)
+    scene.joined.librdkafka.answers |= {"poll": message, "consume": []}
+    assert [message] == scene.parts.reading.read(1.0)
+    assert "consume" not in scene.joined.librdkafka.names
+
+
+def test_a_partition_that_comes_back() -> None:
+    """With no revoke in between, as a client may tell it that was out: nothing that was known of it
+    is taken for granted, as another may have gone on, or back."""
+    scene = _Scene()
+    scene.rebalance.assigned([_P0, _P1])
+    scene.parts.offsets.done({_P0: 5, _P1: 7})
+    scene.rebalance.assigned([_P0])
+    assert {_P0: None, _P1: 7} == scene.parts.offsets.starts()
+    assert {_P1: 7} == scene.parts.offsets.uncommitted()
+
+
+class _Refused(_Scene):
+    """A commit of `_P0` as who it was; then that is lost, and assigned anew together with `_P1`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts.client.tell(self.rebalance)
+        self.rebalance.assigned([_P0])
+        self.parts.client.commit({_P0: 5})
+        self.rebalance.lost([_P0])
+        self.rebalance.assigned([_P0, _P1])
+
+    def refuse(self, *partitions: Partition) -> None:
+        error = KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "not a member")
+        items = [TopicPartition(*partition, 5) for partition in partitions]
+        self.joined.librdkafka.config["on_commit"](error, items)
+
+
+def test_a_refusal_of_who_we_were() -> None:
+    """The bug: that a member's commit is refused, as the group had given it up, was heard when it
+    was another member of the same group, and took from that all that it had just been given."""
+    scene = _Refused()
+    scene.refuse(_P0)
+    assert (_P0, _P1) == scene.parts.ownership.partitions
+    assert isinstance(scene.joined.happened[-1], events.CommitFailed)
+
+
+@pytest.mark.parametrize("partition", [_P0, _P1])
+def test_a_refusal_of_who_we_are(partition: Partition) -> None:
+    """Also where an older answer was awaited, once that is there: all is given up."""
+    scene = _Refused()
+    scene.refuse(_P0)
+    scene.parts.client.commit({partition: 5})
+    scene.refuse(partition)
+    assert () == scene.parts.ownership.partitions
+
+
+def test_a_refusal_when_the_partition_is_gone() -> None:
+    """It was sent by a member that has given it away in the meantime: nothing else is given up."""
+    scene = _Refused()
+    scene.refuse(_P0)
+    scene.parts.client.commit({_P0: 6})
+    scene.rebalance.lost([_P0])
+    scene.refuse(_P0)
+    assert (_P1,) == scene.parts.ownership.partitions
+
+
+def test_what_is_gone_already_is_lost_after_it_was_assigned() -> None:
+    """The bug: where librdkafka refused to resume what it had just been given, `Lost` came before
+    `Assigned`, and whoever followed the events took it for ours for ever."""
+    scene = _Scene()
+    scene.joined.librdkafka.answers["assignment"] = []
+    scene.joined.librdkafka.answers["resume"] = KafkaException(KafkaError(KafkaError._STATE))
+    scene.rebalance.assigned([_P0])
+    assert [events.Assigned, events.Lost] == list(map(type, scene.joined.happened))

@@ -1,0 +1,149 @@
+"""Does a child that is forked inside a handler leave everything to its parent?"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import weakref
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+
+from linear_retry import UsageError
+from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.kafka import Message
+from tests.consumer.group import OutageError
+from tests.consumer.runners.async_life import Life
+from tests.consumer.runners.own_life import OwnLife
+from tests.fake.cluster import FakeKafka
+
+_Act: TypeAlias = Callable[[Message], object]
+
+
+class _Forking:
+    """Forks in the attempt of this number, 1-based; `child` ends the child, which tells of it."""
+
+    def __init__(self, life: Life, number: int) -> None:
+        self._life = life
+        self._number = number
+        self._pid: int | None = None
+        self._read, self._write = os.pipe()
+
+    def __call__(self) -> None:
+        """In the handler."""
+        if len(self._life.begun) == self._number and self._pid is None:
+            self._pid = os.fork()
+            if self._pid == 0:
+                signal.alarm(5)  # ends a child that hangs
+
+    @property
+    def is_child(self) -> bool:
+        return self._pid == 0
+
+    def tell(self, end: object) -> None:
+        """In the child: what its `run` has ended with, and how many attempts were begun."""
+        story = f"{type(end).__name__}, {len(self._life.begun)} begun, {len(self._life.events)}"
+        os.write(self._write, story.encode())
+        os._exit(0)
+
+    def told(self) -> str:
+        """In the parent."""
+        assert self._pid is not None
+        os.waitpid(self._pid, 0)
+        os.close(self._write)
+        with os.fdopen(self._read, "rb") as pipe:
+            return pipe.read().decode()
+
+
+def _run(life: OwnLife, handle: _Act) -> None:
+    life.consumer.run(handle)
+
+
+def _own_loop(life: OwnLife, handle: _Act) -> None:
+    for attempt in life.consumer:
+        with attempt as message:
+            handle(message)
+
+
+def _run_async(life: OwnLife, handle: _Act) -> None:
+    async def awaited(message: Message) -> None:
+        handle(message)
+
+    async def main() -> None:
+        # A child that polls takes its parent's wake-ups away: the parent must not wait for ever.
+        async with asyncio.timeout(10):
+            await life.consumer.run_async(awaited)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(main())
+    loop.close()  # not in the child: it would take the parent's self-pipe out of their epoll
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+@pytest.mark.parametrize("run", [_run, _own_loop, _run_async])
+def test_a_fork_in_the_handler(fake: FakeKafka, run: Callable[[OwnLife, _Act], None]) -> None:
+    """The child gets a `UsageError` before it handles another message, and the parent goes on. The
+    bug: in a loop of its own the child handled the rest of the batch as the parent did, and in
+    `run` it hung."""
+    life = OwnLife(fake)
+    fork = _Forking(life, 3)
+
+    def handle(message: Message) -> None:
+        life.handle(message, lambda _: fork())
+        if not fork.is_child:
+            life.stop_after(6)
+
+    try:
+        with life.consumer:
+            run(life, handle)
+    except UsageError as error:
+        if not fork.is_child:
+            raise
+        fork.tell(error)
+    finally:
+        if fork.is_child:
+            fork.tell(None)
+    assert "UsageError, 3 begun, 1" == fork.told()
+    assert (6, 6) == (life.done, life.committed)
+    assert [] == life.violations(finished=True)
+
+
+def test_a_failure_in_the_child(fake: FakeKafka) -> None:
+    """Nothing comes of it: no circuit is closed or opened there, and no listener hears of it."""
+    life = OwnLife(fake)
+    fork = _Forking(life, 2)
+
+    def act(_: Message) -> None:
+        fork()
+        if len(life.begun) == 1 or fork.is_child:
+            raise OutageError
+
+    def handle(message: Message) -> None:
+        life.handle(message, act)
+        life.stop_after(7)
+
+    try:
+        with life.consumer:
+            life.consumer.run(handle)
+    except UsageError as error:
+        if not fork.is_child:
+            raise
+        fork.tell(error)
+    finally:
+        if fork.is_child:
+            fork.tell(None)
+    assert "UsageError, 2 begun, 2" == fork.told()
+    assert [] == life.violations(finished=True)
+
+
+def test_what_watches_for_forks_holds_no_consumer() -> None:
+    """Python never forgets what is to be called after a fork; the consumer goes all the same."""
+    stop = StopFlag()
+    stop.watch_forks()
+    gone = weakref.ref(stop)
+    del stop
+    gc.collect()
+    assert gone() is None

@@ -1,0 +1,229 @@
+"""Does the first signal stop, and the second do what it would have done?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from linear_retry.consumer.runners.signals import (
+    deferring_interrupts,
+    stopping_on_signals,
+)
+
+_BOTH = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[list[int]]:
+    """Handlers of the program's own, which are put back; what they heard."""
+    heard: list[int] = []
+    before = {number: signal.getsignal(number) for number in _BOTH}
+    for number in _BOTH:
+        signal.signal(number, lambda number, _: heard.append(number))
+    yield heard
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def _send(number: int) -> None:
+    os.kill(os.getpid(), number)
+    signal.getsignal(number)  # a handler runs between two bytecodes: by now it has
+
+
+class _Stops:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+
+
+@pytest.mark.parametrize("number", _BOTH)
+def test_the_first_signal_stops(number: int, heard: list[int]) -> None:
+    """It raises nothing, and the program's own handler is not called."""
+    stops = _Stops()
+    with stopping_on_signals(stops):
+        _send(number)
+    assert (1, []) == (stops.count, heard)
+
+
+@pytest.mark.parametrize("first", _BOTH)
+@pytest.mark.parametrize("second", _BOTH)
+def test_the_second_signal_does_what_it_did_before(
+    first: int, second: int, heard: list[int]
+) -> None:
+    """Whoever presses Ctrl-C twice means it: both signals are the program's own again."""
+    stops = _Stops()
+    with stopping_on_signals(stops):
+        _send(first)
+        _send(second)
+    assert (1, [second]) == (stops.count, heard)
+
+
+@pytest.mark.parametrize("number", _BOTH)
+def test_after_it_signals_are_what_they_were(number: int, heard: list[int]) -> None:
+    """The program's own handlers are back, after an exception too."""
+    before = [signal.getsignal(one) for one in _BOTH]
+    with pytest.raises(LookupError), stopping_on_signals(_Stops()):
+        raise LookupError
+    assert before == [signal.getsignal(one) for one in _BOTH]
+    _send(number)
+    assert [number] == heard
+
+
+def test_nested_the_inner_one_stops_first(heard: list[int]) -> None:
+    """A consumer run inside another's handler: each signal stops one, from the inside."""
+    inner, outer, seen = _Stops(), _Stops(), []
+    with stopping_on_signals(outer), stopping_on_signals(inner):
+        for _ in range(3):
+            _send(signal.SIGTERM)
+            seen.append((inner.count, outer.count, len(heard)))
+    assert [(1, 0, 0), (1, 1, 0), (1, 1, 1)] == seen
+
+
+def test_in_another_thread_nothing_is_changed(heard: list[int]) -> None:
+    """Python allows handlers in the main thread only; elsewhere someone has to call `stop`."""
+    inside, leave, stops = threading.Event(), threading.Event(), _Stops()
+
+    def run() -> None:
+        with stopping_on_signals(stops):
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    inside.wait()
+    _send(signal.SIGTERM)
+    leave.set()
+    thread.join()
+    assert (0, [signal.SIGTERM]) == (stops.count, heard)
+
+
+# -- while the loop must not be cut short ------------------------------------------------------
+
+
+class _Turn:
+    """During it these signals come; at its end it raises, or not."""
+
+    def __init__(self, numbers: list[signal.Signals], error: Exception | None = None) -> None:
+        self._numbers = numbers
+        self._error = error
+        self.hurries = _Stops()
+        self.cuts = _Stops()
+        self.ended = False
+
+    def run(self) -> None:
+        with deferring_interrupts(self.hurries, self.cuts):
+            for number in self._numbers:
+                _send(number)
+            self.ended = True
+            if self._error is not None:
+                raise self._error
+
+
+def _raising(error: BaseException) -> None:
+    """A program's own handlers, for both, that raise."""
+
+    def handler(number: int, _: object) -> None:
+        raise error
+
+    for number in _BOTH:
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", _BOTH)
+def test_a_handler_that_returns_is_called_when_the_signal_comes(
+    number: int, heard: list[int]
+) -> None:
+    """What it does counts at once, and the end is not hurried for it."""
+    hurries = _Stops()
+    with deferring_interrupts(hurries, _Stops()):
+        _send(number)
+        _send(number)
+        assert [number, number] == heard
+    assert 0 == hurries.count
+
+
+@pytest.mark.parametrize("number", _BOTH)
+def test_what_a_handler_raises_is_raised_at_the_end(number: signal.Signals) -> None:
+    """And the end is hurried."""
+    turn = _Turn([number])
+    _raising(SystemExit(3))
+    with pytest.raises(SystemExit, match="3"):
+        turn.run()
+    assert (1, 0, True) == (turn.hurries.count, turn.cuts.count, turn.ended)
+
+
+def test_whoever_insists_is_not_kept_waiting() -> None:
+    """The second that raises does so at once: what it cuts short may never end. That is said."""
+    turn = _Turn([signal.SIGTERM, signal.SIGINT])
+    _raising(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        turn.run()
+    assert (1, False) == (turn.cuts.count, turn.ended)
+
+
+def test_an_interrupt_is_raised_after_an_error() -> None:
+    """What ended the turn is its context, so neither is lost."""
+    _raising(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt) as caught:
+        _Turn([signal.SIGINT], LookupError()).run()
+    assert isinstance(caught.value.__context__, LookupError)
+
+
+def test_after_it_the_handlers_are_back(heard: list[int]) -> None:
+    """After an exception too."""
+    before = [signal.getsignal(one) for one in _BOTH]
+    with pytest.raises(LookupError), deferring_interrupts(_Stops(), _Stops()):
+        raise LookupError
+    assert before == [signal.getsignal(one) for one in _BOTH]
+
+
+def test_a_handler_that_a_handler_installs_stays(heard: list[int]) -> None:
+    """The bug: the first Ctrl-C made the next one the default again, and that was undone."""
+
+    def once(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+
+    signal.signal(signal.SIGINT, once)
+    with deferring_interrupts(_Stops(), _Stops()):
+        _send(signal.SIGINT)
+    assert signal.SIG_IGN == signal.getsignal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("disposition", [signal.SIG_IGN, signal.SIG_DFL])
+def test_what_python_does_not_handle_is_left_alone(disposition: signal.Handlers) -> None:
+    """Ignored stays ignored; what ends the process ends it."""
+    for number in _BOTH:
+        signal.signal(number, disposition)
+    with deferring_interrupts(_Stops(), _Stops()):
+        assert [disposition] * 2 == [signal.getsignal(number) for number in _BOTH]
+
+
+def test_in_run_of_another_consumer_a_signal_stops_that_one(heard: list[int]) -> None:
+    """A loop of one's own in the handler of `run`: the first is for `run`, the second is not."""
+    stops = _Stops()
+    with stopping_on_signals(stops), deferring_interrupts(_Stops(), _Stops()):
+        _send(signal.SIGTERM)
+        assert (1, []) == (stops.count, heard)
+        _send(signal.SIGTERM)
+    assert (1, [signal.SIGTERM]) == (stops.count, heard)
+
+
+def test_elsewhere_nothing_is_deferred(heard: list[int]) -> None:
+    """In another thread than the main one no handler of Python's ever runs."""
+    before = [signal.getsignal(one) for one in _BOTH]
+    seen = []
+
+    def run() -> None:
+        with deferring_interrupts(_Stops(), _Stops()):
+            seen.extend([signal.getsignal(one) for one in _BOTH])
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert before == seen

@@ -1,0 +1,123 @@
+"""Is every record of a dead-letter topic read as what it is?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from linear_retry.dlq.letters import fast_parse
+from linear_retry.dlq.letters.letter import read_letter
+from linear_retry.dlq.letters.origin import Origin
+from linear_retry.errors import DeadLetterError
+from linear_retry.records.dead_letter import (
+    HEADER_NAMES,
+    DeadLetter,
+    Record,
+    parse,
+)
+from linear_retry.records.exception_text import ErrorText
+from tests.dlq.sample_letters import (
+    RECORDS,
+    our_record,
+    our_records,
+)
+
+_SPRING = (
+    ("kafka_dlt-original-topic", b"payments"),
+    ("kafka_dlt-original-partition", b"\0\0\0\x02"),
+    ("kafka_dlt-original-offset", b"\0\0\0\0\0\0\0\x07"),
+)
+
+
+def _parsed(record: Record) -> DeadLetter | str:
+    try:
+        return parse(record.headers, record.key, record.value)
+    except DeadLetterError as error:
+        return str(error)
+
+
+@given(RECORDS)
+def test_whatever_lies_there_is_read(record: Record) -> None:
+    """No record raises; what came stays as it came, and says which system wrote it."""
+    letter = read_letter(record)
+    kept = (letter.topic, letter.partition, letter.offset, letter.timestamp_ms)
+    assert (record.topic, record.partition, record.offset, record.timestamp_ms) == kept
+    assert (record.key, record.value, record.headers) == (letter.key, letter.value, letter.headers)
+    assert letter.format in ("linear-retry", "spring-kafka", "kafka-connect", "none")
+    assert (letter.format == "none") <= (letter.problem is not None and letter.origin is None)
+
+
+@given(our_records() | RECORDS)
+def test_the_quick_way_says_what_parse_says(record: Record) -> None:
+    """Of ours, fast or not, each field is what the one parser of the package reads."""
+    letter = read_letter(record, formats=())
+    parsed = _parsed(record)
+    if isinstance(parsed, str):
+        assert ("none", parsed) == (letter.format, letter.problem)
+        return
+    assert ("linear-retry", None) == (letter.format, letter.problem)
+    assert (parsed.retry_id, parsed.generation) == (letter.id, letter.generation)
+    assert letter.origin == Origin(
+        parsed.destination,
+        parsed.original_partition,
+        parsed.original_offset,
+        parsed.original_timestamp_ms,
+    )
+    assert (parsed.group_id, parsed.reason) == (letter.group_id, letter.reason)
+    assert parsed.failures == letter.failures
+    error_text = parsed.error or ErrorText("", None, None)
+    assert (error_text.type or None, error_text.message, error_text.stack) == (
+        letter.exception_type,
+        letter.exception_message,
+        letter.exception_stack,
+    )
+
+
+def test_the_quick_way_is_taken() -> None:
+    """A letter as this version writes it needs no `parse`: that would take five times as long."""
+    record = our_record(error=ErrorText("ValueError", "no", "Traceback"))
+    assert fast_parse.usual(dict(record.headers)) is not None
+
+
+def test_the_quick_way_knows_every_header() -> None:
+    """A header that is new is unusual until somebody has said what it is."""
+    assert {*fast_parse.USUAL, *fast_parse.EXCEPTION, *fast_parse.RARE} == HEADER_NAMES
+
+
+def test_an_id_is_of_the_letter_or_of_its_place() -> None:
+    """`retry-id` where we wrote it, else where it lies; and the generation."""
+    ours = read_letter(our_record(7))
+    other = read_letter(Record("orders.dlq", 2, 5, -1, None, b"x"))
+    assert "billing/orders/3/7/1795253536817#1" == ours.resolution_key
+    assert "foreign/orders.dlq/2/5#1" == other.resolution_key
+
+
+def test_a_record_that_is_no_dead_letter_says_why() -> None:
+    """Nothing is thrown away: it is a letter without an origin, and with the reason."""
+    letter = read_letter(Record("orders.dlq", 2, 5, -1, None, b"x"))
+    assert ("none", None) == (letter.format, letter.origin)
+    assert letter.problem is not None
+    assert "retry-id is missing" in letter.problem
+
+
+@pytest.mark.parametrize(
+    ("ours_first", "expected"), [(True, "spring-kafka"), (False, "linear-retry")]
+)
+def test_of_several_systems_the_last_counts(ours_first: bool, expected: str) -> None:
+    """A letter that died again elsewhere is that system's: each adds its headers at the end."""
+    ours = our_record().headers
+    headers = (*ours, *_SPRING) if ours_first else (*_SPRING, *ours)
+    assert expected == read_letter(replace(our_record(), headers=headers)).format
+
+
+def test_a_replayed_message_that_died_elsewhere_is_that_systems() -> None:
+    """It bears our headers of a message, not those of a letter: they do not make it garbled."""
+    replayed = (("retry-id", b"billing/orders/3/7/1"), ("retry-replay-id", b"r"))
+    letter = read_letter(Record("orders.dlq", 0, 0, 1, None, b"", (*replayed, *_SPRING)))
+    assert ("spring-kafka", None, Origin("payments", 2, 7)) == (
+        letter.format,
+        letter.problem,
+        letter.origin,
+    )

@@ -1,0 +1,1 @@
+"""Tests of the README and the pages in `docs/`."""

@@ -1,0 +1,39 @@
+"""What stands in a page of Markdown: blocks of code, tables, links?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of one language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def table(text: str, first_column: str) -> list[list[str]]:
+    """The rows, cell by cell, of the one table whose header begins with `first_column`."""
+    found = re.findall(
+        rf"^\| {re.escape(first_column)} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE
+    )
+    assert 1 == len(found), first_column
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in found[0].splitlines()
+    ]
+
+
+def code(cell: str) -> list[str]:
+    """What stands between backticks."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def links(text: str) -> list[str]:
+    """The targets of all links, those inside code left out."""
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"\]\(([^)]+)\)", prose)

@@ -1,0 +1,72 @@
+"""Is what docs/dead-letters.md says true?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, Producer
+
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.kafka.topics.plain import (
+    produce,
+    read_all,
+)
+from linear_retry.records.dead_letter import (
+    HEADER_NAMES,
+    Death,
+    Record,
+    dead_letter,
+)
+
+_PAGE = (Path(__file__).parents[2] / "docs" / "dead-letters.md").read_text("utf-8")
+
+_BLOCKS = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)
+
+
+def test_the_table_has_every_header() -> None:
+    """The page's table names each header of ours, and no other."""
+    rows = "\n".join(line.split("|")[1] for line in _PAGE.splitlines() if line.startswith("| `"))
+    rows = rows.replace(
+        "`-message`, `-stack`", "`retry-exception-message`, `retry-exception-stack`"
+    )
+    assert set(HEADER_NAMES) == set(re.findall(r"`([a-z-]+)`", rows))
+
+
+def test_the_code_reads_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page's code prints the letters of a dead-letter topic."""
+    (code,) = [block for block in _BLOCKS if "subscribe" in block]
+    death = Death("billing", "exhausted", 3, 1, 2, "s@1")
+    letter = dead_letter(Record("orders", 3, 1042, 5, b"ann", b"book"), death)
+    with EmbeddedKafka() as broker:
+        broker.create_topic("orders.dlq", 1)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        producer.produce("orders.dlq", letter.value, letter.key, headers=[*letter.headers()])
+        assert 0 == producer.flush(10)
+        # Three seconds without a letter are the end here; the page waits longer.
+        code = code.replace("localhost:9092", broker.bootstrap).replace("poll(10)", "poll(3)")
+        exec(compile(code, "dead-letters.md", "exec"), {})
+    assert "billing/orders/3/1042/5 1 exhausted None\n" == capsys.readouterr().out
+
+
+def test_the_code_sends_letters_in_transactions() -> None:
+    """The page's transactional consumer sends the letter of what is refused, and goes on."""
+    (code,) = [block for block in _BLOCKS if "transactional=True" in block]
+    names: dict[str, Any] = {}
+
+    def charge(message: Message) -> None:
+        if message.value() == b"refused":
+            raise ValueError(message.value())
+        names["consumer"].stop()
+
+    names["charge"] = charge
+    with EmbeddedKafka() as broker:
+        for topic in ("orders", "orders.dlq"):
+            broker.create_topic(topic, 1)
+        produce(broker.bootstrap, "orders", [(0, b"ann", b"refused"), (0, b"ann", b"paid")])
+        code = code.replace("localhost:9092", broker.bootstrap)
+        exec(compile(code, "dead-letters.md", "exec"), names)
+        (letter,) = read_all(broker.bootstrap, "orders.dlq", 1)
+    assert (b"refused", b"0") == (letter.value, letter.headers["retry-original-offset"])

@@ -1,0 +1,40 @@
+"""Does docs/reliability.md name what there is?"""
+
+from __future__ import annotations
+
+import tomllib
+
+from tests.docs.markdown import (
+    ROOT,
+    code,
+    page,
+    table,
+)
+from tests.rules.rule import LISTS
+from tests.torture.layers import LAYERS
+
+_PAGE = page("docs/reliability.md")
+
+
+def test_every_layer_is_in_the_table() -> None:
+    """With its own amounts, where those are numbers of its unit."""
+    rows = {code(row[0])[0]: row for row in table(_PAGE, "layer")}
+    assert {layer.name for layer in LAYERS} == set(rows)
+    for layer in LAYERS:
+        if layer.name not in ("exhaustive", "crash-points"):  # a depth; each point so many times
+            assert f"{layer.short:,} {layer.unit}" == rows[layer.name][2]
+            assert rows[layer.name][3].startswith(f"{layer.long:,}")
+
+
+def test_the_rules_are_counted() -> None:
+    """As many as are listed."""
+    listed = sum(len(tomllib.loads(path.read_text("utf-8"))) for path in LISTS.glob("*.toml"))
+    assert f"{listed} of them are listed" in _PAGE
+
+
+def test_what_is_run_is_there() -> None:
+    """Each target of make."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = {word.split()[1] for word in code(_PAGE) if word.startswith("make ")}
+    assert {"torture", "rules", "soak", "test"} <= targets
+    assert [] == [name for name in targets if f"\n{name}:" not in makefile]

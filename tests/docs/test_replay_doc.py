@@ -1,0 +1,122 @@
+"""Is what docs/replay.md says of sending dead letters again true?"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from linear_retry.cli import app
+from linear_retry.dlq.letters.letter import read_letter
+from linear_retry.dlq.replay.outgoing import outgoing
+from linear_retry.dlq.replay.rate_limit import LARGEST_BATCH
+from linear_retry.dlq.resolution.recording import transactional_id
+from linear_retry.kafka.producers.batch_settings import TRANSACTION_TIMEOUT_MS
+from linear_retry.records.dead_letter import (
+    Death,
+    Record,
+    dead_letter,
+)
+from linear_retry.records.exception_text import ErrorText
+from tests.dlq.scene import Scene
+from tests.docs.markdown import (
+    blocks,
+    code,
+    page,
+    table,
+)
+from tests.real_kafka import RealKafka
+from tests.torture.replays.layer import REPLAY_KILLS
+from tests.torture.replays.points import POINTS
+
+_PAGE = page("docs/replay.md")
+_DEATH = Death("billing", "permanent", 1, 1, 2, "s@1", ErrorText("TimeoutError", "late", "stack"))
+
+
+def _letters(count: int) -> list[tuple[int, bytes, bytes, list[tuple[str, bytes | None]]]]:
+    made = []
+    for offset in range(count):
+        record = Record("orders", 0, offset, 1_795_253_536_810, b"ann", b"book")
+        made.append((0, b"ann", b"book", dead_letter(record, _DEATH).headers()))
+    return made
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
+    """The page's topics have the names of other pages' topics."""
+    with RealKafka(tmp_path_factory.mktemp("replay-doc") / "kafka") as kafka:
+        for name in ("orders", "orders.retry", "orders.dlq"):
+            kafka.create_topic(name)
+        Scene(kafka, "orders", "orders.dlq").commits("billing")
+        yield kafka
+
+
+def _commands() -> list[str]:
+    lines = [line for block in blocks(_PAGE, "sh") for line in block.splitlines()]
+    return [line for line in lines if line.startswith("linear-retry ")]
+
+
+@pytest.mark.broker
+def test_the_commands_work(own_broker: RealKafka) -> None:
+    """One after another, each with a new letter to find: all end with 0 and do what they say."""
+    said: list[str] = []
+    for line in _commands():
+        own_broker.produce("orders.dlq", _letters(len(said) + 1)[-1:])
+        _, *arguments = shlex.split(line.replace("localhost:9092", own_broker.bootstrap))
+        result = CliRunner().invoke(app, arguments)
+        assert 0 == result.exit_code, line
+        assert ("--for-group" in line) == bool(result.stderr), line  # nobody is in that one
+        said.append(result.stdout.splitlines()[-1])
+    assert [
+        "1 letter would be sent; --yes does it",
+        "2 letters sent",
+        "1 letter sent",
+        "1 letter would be sent; --yes does it",
+        "2 letters would be sent; --yes does it",
+        "3 letters resolved in orders.dlq",
+        "3 letters reopened in orders.dlq",
+        "--yes does it: what is deleted is gone",
+    ] == said[:-1]
+    assert [] == own_broker.read("orders.dlq")
+
+
+@pytest.mark.broker
+def test_the_code_works(own_broker: RealKafka, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page's Python sends what it chooses, resolves the rest, and deletes both."""
+    calm = dead_letter(Record("orders", 0, 9, 1, b"ann", b"book"), Death("b", "x", 1, 1, 2, "s@1"))
+    own_broker.produce("orders.dlq", [*_letters(3), (0, b"ann", b"book", calm.headers())])
+    (block,) = blocks(_PAGE, "python")
+    exec(compile(block.replace("localhost:9092", own_broker.bootstrap), "replay.md", "exec"), {})
+    expected = ["orders 0 3 0 2", "3 sent; 1 resolved", "4 deleted"]
+    assert expected == capsys.readouterr().out.splitlines()
+
+
+def test_the_headers_are_named() -> None:
+    """Each that a replayed message has, and no other."""
+    (_, key, value, headers), *_ = _letters(1)
+    letter = read_letter(Record("orders.dlq", 0, 0, 1, key, value, tuple(headers)))
+    sent = {name for name, _ in outgoing(letter, "id", lambda *_: None).headers}
+    (line,) = (line for line in _PAGE.splitlines() if line.startswith("The message's own key"))
+    assert sent | {"retry-escaped-headers"} == set(code(line))
+
+
+def test_the_numbers_are_right() -> None:
+    """What stands in the page is what is in the code."""
+    assert f"up to {LARGEST_BATCH:,} messages" in _PAGE
+    assert f"for {TRANSACTION_TIMEOUT_MS // 1000} seconds" in _PAGE
+    assert f"`{transactional_id('TOPIC')}`" in _PAGE
+    assert f"at {len(POINTS)} numbered points" in _PAGE
+    assert f"{REPLAY_KILLS.name}`: {REPLAY_KILLS.long} {REPLAY_KILLS.unit}" in _PAGE
+
+
+def test_the_exit_codes_are_those_of_the_commands() -> None:
+    """In the table, and in the help of each."""
+    expected = {code for row in table(_PAGE, "code") for code in row[0].split(", ")}
+    assert {"0", "1", "2", "3", "4", "129", "130", "143"} == expected
+    text = CliRunner().invoke(app, ["dlq", "replay", "--help"]).stdout
+    listed = text.split("Exit codes:")[1].split("\n\n")[0].replace(",", " ").replace(".", " ")
+    assert expected - {"129"} <= set(listed.split())
+    assert Path("docs/replay.md").name in page("docs/dead-letters.md") + page("README.md")

@@ -1,0 +1,90 @@
+"""Is what docs/scopes.md says true?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, get_args
+
+import pytest
+from confluent_kafka import Producer
+
+from linear_retry import LinearConsumer
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.scope import Scope, ScopeKind
+from tests.docs.markdown import (
+    blocks,
+    code,
+    page,
+    table,
+)
+from tests.kafka_operations import wait_until
+
+_PAGE = page("docs/scopes.md")
+_PROGRAM, _TELL = blocks(_PAGE, "python")
+
+
+@contextmanager
+def _running(broker: EmbeddedKafka) -> Iterator[dict[str, Any]]:
+    """The page's names, while its program runs in a thread."""
+    names: dict[str, Any] = {}
+    exec(compile(_TELL, "scopes.md", "exec"), names)
+    program = compile(_PROGRAM.replace("localhost:9092", broker.bootstrap), "scopes.md", "exec")
+    thread = threading.Thread(target=exec, args=(program, names))
+    thread.start()
+    try:
+        yield names
+    finally:
+        names["consumer"].stop()
+        thread.join()
+
+
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """One shop is closed and the other's orders are delivered; `tell` says which, and nothing once
+    it has opened."""
+    with EmbeddedKafka() as broker:
+        broker.create_topic("orders", 2)
+        broker.create_topic("orders.dlq", 2)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        for number in (0, 1, 0, 1, 0):
+            producer.produce("orders", b"order", partition=number)
+        assert 0 == producer.flush(10)
+        with _running(broker) as names:
+            said = _until(capsys, names, "delivered orders[0]@2", "orders[1] is open")
+            assert "orders[1] is open for orders[1]@0, failures so far: 1\n" in said
+            assert "delivered orders[1]" not in said
+            names["closed"].clear()
+            _until(capsys, names, "delivered orders[1]@0", "delivered orders[1]@1")
+            capsys.readouterr()
+            names["tell"](names["consumer"])
+            assert "" == capsys.readouterr().out
+
+
+def _until(capsys: pytest.CaptureFixture[str], names: dict[str, Any], *wanted: str) -> str:
+    said: list[str] = []
+
+    def heard() -> bool:
+        if isinstance(names.get("consumer"), LinearConsumer):
+            names["tell"](names["consumer"])
+        said.append(capsys.readouterr().out)
+        return all(text in "".join(said) for text in wanted)
+
+    wait_until(heard, " and ".join(wanted), detail=lambda: "".join(said))
+    return "".join(said)
+
+
+def test_the_table_has_every_scope() -> None:
+    """The page's table has each value of `scope`, in order."""
+    rows = [code(row[0])[0].strip('"') for row in table(_PAGE, "`scope`")]
+    assert list(get_args(ScopeKind)) == rows
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [(Scope("orders", 1), "orders[1]"), (Scope("orders"), "orders"), (Scope(), "consumer")],
+)
+def test_scopes_are_written_as_the_page_says(key: Scope, text: str) -> None:
+    """`str(scope)`, in the page's order."""
+    assert text == str(key)
+    assert f"`{text}`" in _PAGE

@@ -1,0 +1,348 @@
+"""Do entries of a journal add up to how the group stands, in whichever order they are read?"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linear_retry import events as e
+from linear_retry.journal.entry import (
+    Entry,
+    encode,
+    read_entry,
+)
+from linear_retry.journal.group_state import (
+    EVENTS_KEPT,
+    JournalFold,
+)
+from linear_retry.journal.group_view import GroupView
+from linear_retry.scope import Partition, Place, Scope
+from tests.journal.journal_story import (
+    GROUP,
+    Life,
+    at,
+    failed,
+    opened,
+)
+
+_P0, _P1, _P2 = (("orders", number) for number in range(3))
+
+
+def _fold(entries: Iterable[Entry]) -> JournalFold:
+    fold = JournalFold()
+    for entry in entries:
+        fold.take(entry)
+    return fold
+
+
+def _view(*entries: Entry) -> GroupView:
+    return _fold(entries).view(GROUP)
+
+
+def _states(view: GroupView) -> dict[str, str]:
+    return {one.member: one.state for one in view.members}
+
+
+# -- by example -----------------------------------------------------------------------------------
+
+
+def test_an_outage_from_its_beginning_to_its_end() -> None:
+    """Open since its first failure, half-open from `retry_at` on, and gone once it has closed."""
+    life, fold = Life("pod-1"), JournalFold()
+    fold.take(life.says(1000, e.Assigned((_P0, _P1))))
+    assert ("closed", (_P0, _P1)) == _member(fold)
+    fold.take(life.says(2000, opened(_P0, 7, 7000)))
+    fold.take(life.says(7100, failed(_P0, 7, 2, 12_000)))
+    (circuit,) = fold.view(GROUP).circuits
+    assert (Place("orders", 0, 7), 2, "again") == (circuit.held, circuit.failures, circuit.error)
+    assert (2000, 12_000, 7100) == (circuit.since_ms, circuit.retry_at_ms, circuit.last_word_ms)
+    assert ["open", "half-open"] == [circuit.state(now_ms) for now_ms in (11_999, 12_000)]
+    assert "open" == _member(fold)[0]
+    fold.take(life.says(12_100, e.CircuitClosed(Scope(), "recovered", 10.1)))
+    view = fold.view(GROUP)
+    assert ((), 1, 4) == (view.circuits, view.counts.recoveries, view.counts.entries)
+    assert "closed" == _member(fold)[0]
+    fold.take(life.says(13_000, e.Revoked((_P0, _P1))))
+    assert ("idle", ()) == _member(fold)
+    fold.take(life.says(13_001, e.Stopped(left_group=True)))
+    assert ("stopped", ()) == _member(fold)
+
+
+def _member(fold: JournalFold) -> tuple[str, tuple[Partition, ...]]:
+    (member,) = fold.view(GROUP).members
+    return member.state, member.partitions
+
+
+def test_what_a_circuit_waits_for() -> None:
+    """An attempt, its letter's sending, or both; its failures stay known while the letter waits."""
+    life, held = Life("pod-1"), (Scope(), *_P0, 7)
+    told = [
+        life.says(1, opened(_P0, 7, 5000)),
+        life.says(2, e.DeadLetterFailed(*held, "orders.dlq", "no such topic", 3, 2.0, at(9000))),
+        life.says(3, e.LimitReached(*held, "bad", 4, 10, 5.0, at(9000))),
+        life.says(4, e.RetriedNow(*held, 4, 3.0)),
+    ]
+    circuits = [_view(*told[:count]).circuits[0] for count in range(1, 5)]
+    assert ["failed", "letter", "limit", "limit"] == [one.why for one in circuits]
+    assert [1, 1, 4, 4] == [one.failures for one in circuits]
+    assert [0, 3, 0, 0] == [one.sends for one in circuits]
+    assert "bad" == circuits[3].error
+    assert ("half-open", 4) == (circuits[3].state(4), circuits[3].due_ms)
+
+
+def test_a_wait_that_was_ended_without_a_message() -> None:
+    """Its message went to another member, and an operator ended the wait: its probe is due."""
+    life = Life("pod-1")
+    told = [
+        life.says(1, e.Assigned((_P0, _P1))),
+        life.says(2, opened(_P0, 7, 5000)),
+        life.says(3, e.Revoked((_P0,))),
+        life.says(4, e.WaitEnded(Scope(), 4996.0)),
+    ]
+    (circuit,) = _view(*told).circuits
+    assert (None, "half-open", 4) == (circuit.held, circuit.state(4), circuit.due_ms)
+    assert () == _view(told[0], told[3]).circuits
+
+
+def test_a_message_of_which_only_the_letter_failed() -> None:
+    """Nobody has said how often the handler failed: that is not known, and not 0."""
+    failed = e.DeadLetterFailed(Scope(), *_P0, 7, "orders.dlq", "away", 1, 1.0, at(9))
+    (circuit,) = _view(Life("pod-1").says(1, failed)).circuits
+    assert (None, 1) == (circuit.failures, circuit.sends)
+
+
+def test_a_killed_member_is_silent_once_others_have_what_it_had() -> None:
+    """No word of its own: until then its circuit is open, as it said; never is it called dead."""
+    killed, other = Life("killed"), Life("other")
+    told = [
+        killed.says(1000, e.Assigned((_P0, _P1))),
+        killed.says(2000, opened(_P0, 7, 7000)),
+        other.says(1000, e.Assigned((_P2,))),
+    ]
+    before = _view(*told)
+    assert ({"killed": "open", "other": "closed"}, 1) == (_states(before), len(before.circuits))
+    half = _view(*told, other.says(46_000, e.Assigned((_P0,))))
+    assert [None] == [circuit.held for circuit in half.circuits]
+    assert {_P0: "other"} == half.members[0].taken
+    after = _view(*told, other.says(47_000, e.Assigned((_P0, _P1))))
+    assert ({"killed": "silent", "other": "closed"}, ()) == (_states(after), after.circuits)
+    assert 2000 == after.members[0].last_word_ms
+    assert (_P0, _P1, _P2) == after.members[1].partitions
+
+
+def test_who_took_it_need_not_keep_it() -> None:
+    """What went to another, and on from there, does not come back to one that said nothing."""
+    killed, other = Life("killed"), Life("other")
+    view = _view(
+        killed.says(1000, e.Assigned((_P0,))),
+        other.says(46_000, e.Assigned((_P0,))),
+        other.says(47_000, e.Revoked((_P0,))),
+        other.says(47_001, e.Stopped(left_group=True)),
+    )
+    assert {"killed": "silent", "other": "stopped"} == _states(view)
+
+
+def test_a_member_that_has_it_again_is_not_silent() -> None:
+    """Its own word is the newer one."""
+    back, other = Life("back"), Life("other")
+    told = [back.says(1000, e.Assigned((_P0,))), other.says(46_000, e.Assigned((_P0,)))]
+    told.append(back.says(50_000, e.Lost((_P0,), "session timeout")))
+    assert {"back": "idle", "other": "closed"} == _states(_view(*told))
+    told.append(other.says(51_000, e.Revoked((_P0,))))
+    told.append(back.says(51_001, e.Assigned((_P0,))))
+    assert {"back": "closed", "other": "idle"} == _states(_view(*told))
+
+
+def test_a_static_member_is_its_newest_life() -> None:
+    """The one that ended without a word is not seen beside the one that took its name."""
+    old, new = Life("pod-1", "a"), Life("pod-1", "b")
+    told = [
+        old.says(1000, e.Assigned((_P0,))),
+        old.says(2000, opened(_P0, 7, 9000)),
+        new.says(3000, e.Assigned((_P0,))),
+    ]
+    for order in itertools.permutations(told):
+        view = _view(*order)
+        (member,) = view.members
+        assert ("b", 2, "closed") == (member.instance, member.lives, member.state)
+        assert () == view.circuits
+
+
+def test_a_static_member_that_stopped_keeps_its_partitions() -> None:
+    """They wait for its return: it is told, and its circuit is not open any more."""
+    life = Life("pod-1")
+    view = _view(
+        life.says(1, e.Assigned((_P0,))),
+        life.says(2, opened(_P0, 7, 9000)),
+        life.says(3, e.Stopped(left_group=False)),
+    )
+    (member,) = view.members
+    assert ("stopped", False, ()) == (member.state, member.left_group, view.circuits)
+
+
+def test_a_held_message_goes_with_its_partition() -> None:
+    """The circuit stays over what else it stops, also where the partition comes back at once."""
+    life = Life("pod-1")
+    told = [life.says(1, e.Assigned((_P0, _P1))), life.says(2, opened(_P0, 7, 9000))]
+    told.append(life.says(3, e.Revoked((_P0,))))
+    assert [None] == [one.held for one in _view(*told).circuits]
+    told.append(life.says(4, e.Assigned((_P0,))))
+    assert [None] == [one.held for one in _view(*told).circuits]
+    told.append(life.says(5, e.Revoked((_P0, _P1))))
+    assert () == _view(*told).circuits
+
+
+def test_narrow_scopes_are_circuits_of_their_own() -> None:
+    """One closes, the other stays."""
+    life = Life("pod-1")
+    view = _view(
+        life.says(1, e.Assigned((_P0, _P1))),
+        life.says(2, opened(_P0, 7, 9000, Scope(*_P0))),
+        life.says(3, opened(_P1, 8, 9000, Scope(*_P1))),
+        life.says(4, e.CircuitClosed(Scope(*_P0), "dead-lettered", 1.0)),
+    )
+    assert [Scope(*_P1)] == [one.scope for one in view.circuits]
+    assert 0 == view.counts.recoveries
+
+
+def test_what_is_there_twice_counts_once() -> None:
+    """A producer repeats what was not acknowledged."""
+    life, fold = Life("pod-1"), JournalFold()
+    told = [life.says(at_ms, e.LeakDropped(*_P0, at_ms)) for at_ms in (1, 2, 3)]
+    order = [told[0], told[2], told[0], told[1], told[2], told[1]]
+    assert [True, True, False, True, False, False] == [fold.take(entry) for entry in order]
+    view = fold.view(GROUP)
+    assert (3, 0, tuple(told)) == (view.counts.entries, view.missing, view.last_events)
+
+
+def test_a_word_that_comes_late_changes_nothing() -> None:
+    """A topic got more partitions: what was said of a circuit lies in two, and comes as it may."""
+    life = Life("pod-1")
+    told = [
+        life.says(1, e.Assigned((_P0,))),
+        life.says(2, opened(_P0, 7, 9000)),
+        life.says(3, failed(_P0, 7, 2, 9000)),
+        life.says(4, e.CircuitClosed(Scope(), "recovered", 1.0)),
+    ]
+    for count in (3, 4):
+        circuits = [_view(*order).circuits for order in itertools.permutations(told[:count])]
+        assert {4 - count} == {len(some) for some in circuits}
+        assert {2} >= {one.failures for some in circuits for one in some}
+
+
+def test_what_is_missing_is_told() -> None:
+    """Numbers between the first and the last that were not seen; not what was before the first."""
+    life = Life("pod-1")
+    told = [life.says(at_ms, e.LeakDropped(*_P0, at_ms)) for at_ms in range(10)]
+    assert 0 == _view(*told[3:]).missing
+    seen = [told[3], told[6], told[9]]
+    for order in itertools.permutations(seen):
+        view = _view(*order)
+        assert (4, 4) == (view.missing, view.members[0].missing)
+
+
+def test_records_that_are_no_entries_are_counted() -> None:
+    """Those of a later release by themselves: they are a reason to take that."""
+    fold = JournalFold()
+    entry = Life("pod-1").says(1, e.Stopped(left_group=True))
+    later = encode(entry).replace(b'"v":1', b'"v":2'), encode(entry).replace(b"Stopped", b"Slept")
+    assert [False] * 4 == [fold.take(read_entry(value)) for value in (None, b"{}", *later)]
+    assert (2, 2, ()) == (fold.unreadable, fold.newer, fold.groups)
+    assert "Slept" in fold.trouble
+
+
+def test_groups_are_apart() -> None:
+    """Each has its own members, and one that said nothing has none."""
+    entry = Life("pod-1").says(1, e.Assigned((_P0,)))
+    fold = _fold([entry, replace(entry, group="parcels", instance="x", member="pod-2")])
+    assert (GROUP, "parcels") == fold.groups
+    assert ["pod-2"] == [one.member for one in fold.view("parcels").members]
+    assert () == fold.view("nobody").members
+
+
+def test_the_last_events_are_bounded() -> None:
+    """However many there were, the latest are kept, by time."""
+    life = Life("pod-1")
+    told = [life.says(at_ms, e.LeakDropped(*_P0, 1)) for at_ms in range(5 * EVENTS_KEPT)]
+    for entries in (told, told[::-1]):
+        assert tuple(told[-EVENTS_KEPT:]) == _view(*entries).last_events
+
+
+# -- by properties --------------------------------------------------------------------------------
+
+
+@st.composite
+def _histories(draw: st.DrawFn) -> list[Entry]:
+    """What some lives may have said, by number; any of them may end at any time."""
+    partitions = st.lists(st.sampled_from([_P0, _P1, _P2]), unique=True).map(tuple)
+    scopes = st.sampled_from([Scope(), Scope("orders"), Scope(*_P0), Scope(*_P1)])
+    place, times = st.sampled_from([_P0, _P1, _P2]), st.integers(0, 50)
+    said: st.SearchStrategy[e.Event] = st.one_of(
+        partitions.map(e.Assigned),
+        partitions.map(e.Revoked),
+        partitions.map(lambda some: e.Lost(some, "why")),
+        st.builds(opened, place, times, times, scopes),
+        st.builds(failed, place, times, times, times, scopes),
+        st.builds(e.CircuitClosed, scopes, st.sampled_from(["recovered", "dropped"]), st.just(1.0)),
+        st.just(e.Stopped(left_group=True)),
+    )
+    lives = [Life("a"), Life("b"), Life("static", "x"), Life("static", "y")]
+    talk = st.lists(st.tuples(st.sampled_from(lives), times, said), max_size=30)
+    return [life.says(at_ms, event) for life, at_ms, event in draw(talk)]
+
+
+def _read(entries: list[Entry], dice: random.Random) -> list[Entry]:
+    """As partitions give them: those of one key in order, and some of them twice."""
+    lanes: dict[bytes, list[Entry]] = {}
+    for entry in entries:
+        lanes.setdefault(entry.key + entry.instance.encode(), []).append(entry)
+    read: list[Entry] = []
+    while lanes:
+        key = dice.choice(sorted(lanes))
+        read.append(lanes[key].pop(0))
+        if dice.random() < 0.3:
+            read.append(dice.choice(read))
+        if not lanes[key]:
+            del lanes[key]
+    return read
+
+
+@given(_histories(), st.randoms(use_true_random=False))
+def test_any_order_of_the_partitions_gives_the_same_view(
+    entries: list[Entry], dice: random.Random
+) -> None:
+    """And so does reading some of it twice."""
+    assert _view(*entries) == _view(*_read(entries, dice))
+
+
+@given(_histories(), st.randoms(use_true_random=False))
+def test_any_part_of_it_is_a_whole_picture(entries: list[Entry], dice: random.Random) -> None:
+    """Whatever is missing: a circuit is its member's, over what that has, and all is counted."""
+    seen = [entry for entry in entries if dice.random() < 0.7]
+    view = _view(*seen)
+    by_name = {one.member: one for one in view.members}
+    assert len(by_name) == len(view.members)
+    for circuit in view.circuits:
+        member = by_name[circuit.member]
+        assert ("open", circuit.instance) == (member.state, member.instance)
+        assert any(map(circuit.scope.covers, member.partitions))
+    for member in view.members:
+        assert set() == set(member.partitions) & set(member.taken)
+        assert member.since_ms <= member.last_word_ms
+        assert (member.state == "open") == any(view.of(member.member))
+    assert len(seen) == view.counts.entries
+    unseen = {entry.event_id for entry in entries} - {entry.event_id for entry in seen}
+    assert view.missing <= len(unseen)
+
+
+@pytest.mark.parametrize("now_ms", [0, 2**62])
+def test_any_time_will_do(now_ms: int) -> None:
+    """Clocks of others may be anywhere."""
+    (circuit,) = _view(Life("a").says(1, opened(_P0, 1, 9000))).circuits
+    assert circuit.state(now_ms) in ("open", "half-open")

@@ -1,0 +1,176 @@
+"""Does a consumer live beside a journal that nobody takes, with librdkafka's own producer?"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message
+
+from linear_retry import Event, Journal, LinearConsumer, Scope, Strategy, events
+from linear_retry.journal.entry import (
+    Entry,
+    read_entry,
+)
+from linear_retry.testing import EmbeddedKafka
+from tests.consumer.group import OutageError
+
+_JOURNAL = "linear-retry.journal"
+
+
+@pytest.fixture
+def kafka() -> Iterator[EmbeddedKafka]:
+    """Where the messages are."""
+    with EmbeddedKafka() as embedded:
+        embedded.create_topic("orders")
+        embedded.create_topic("orders.dlq")
+        embedded.produce("orders", [b"%d" % number for number in range(5)])
+        yield embedded
+
+
+@pytest.fixture
+def other() -> Iterator[EmbeddedKafka]:
+    """Another cluster, where the journal is."""
+    with EmbeddedKafka() as embedded:
+        embedded.create_topic(_JOURNAL)
+        yield embedded
+
+
+def _entries(kafka: EmbeddedKafka) -> list[Entry]:
+    """What is in the journal now."""
+    wanted = sum(map(len, kafka.offsets(_JOURNAL).values()))
+    keys = {"bootstrap.servers": kafka.bootstrap, "group.id": "reader", "log_level": 0}
+    with Consumer({**keys, "auto.offset.reset": "earliest"}) as consumer:
+        consumer.subscribe([_JOURNAL])
+        read: list[Entry] = []
+        while len(read) < wanted:
+            message = consumer.poll(10.0)
+            assert message is not None, f"{len(read)} of {wanted} entries"
+            entry = read_entry(message.value())
+            assert isinstance(entry, Entry)
+            read.append(entry)
+    return read
+
+
+def _journal(other: EmbeddedKafka, **config: Any) -> Journal:
+    return Journal(config={"bootstrap.servers": other.bootstrap, "log_level": 0, **config})
+
+
+def _told(kafka: EmbeddedKafka, journal: Journal, fails: Callable[[], bool]) -> list[Event]:
+    """A consumer lives until it has handled offset 4; attempts of offset 2 fail while `fails`."""
+    told: list[Event] = []
+    consumer = LinearConsumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": "billing", "log_level": 0},
+        ["orders"],
+        strategy=Strategy([0.05]),
+        transient=OutageError,
+        dead_letters="orders.dlq",
+        on_exhausted="repeat",
+        listeners=[told.append, journal],
+    )
+
+    def handle(message: Message) -> None:
+        if message.offset() == 2 and fails():
+            raise OutageError
+        if message.offset() == 4:
+            consumer.stop()
+
+    with consumer:
+        consumer.run(handle)
+    return told
+
+
+def _times(number: int) -> Callable[[], bool]:
+    """Fails so often."""
+    asked = count(1)
+    return lambda: next(asked) <= number
+
+
+def test_it_is_on_a_cluster_of_its_own(kafka: EmbeddedKafka, other: EmbeddedKafka) -> None:
+    """`config` may name other brokers than the consumer's; nothing is missing there."""
+    journal = _journal(other)
+    told = _told(kafka, journal, _times(3))
+    assert (told, 0) == ([entry.event for entry in _entries(other)], journal.dropped)
+
+
+def test_nobody_takes_it(
+    kafka: EmbeddedKafka, other: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every message is handled, every event is counted as dropped, and the log says why."""
+    journal = _journal(other)
+    with other.down(), caplog.at_level(logging.WARNING, logger="linear_retry"):
+        told = _told(kafka, journal, _times(20))
+    assert 20 == sum(isinstance(one, events.CircuitOpened | events.ProbeFailed) for one in told)
+    assert len(told) == journal.dropped
+    assert f"journal: {len(told)} events so far are not in {_JOURNAL} (" in caplog.messages[-1]
+
+
+def test_10000_openings_beside_brokers_that_are_away() -> None:
+    """A thousand wait, in the producer and beside it; the others are dropped at once, and counted.
+
+    The consumer's timing with as many is shown on the fake Kafka, whose clock tells every wait.
+    """
+    journal = Journal(config={"bootstrap.servers": "127.0.0.1:9", "log_level": 0})
+    consumer = LinearConsumer(
+        {"bootstrap.servers": "127.0.0.1:9", "group.id": "billing"},
+        ["orders"],
+        strategy=Strategy([1]),
+        transient=OutageError,
+        dead_letters="orders.dlq",
+        close_timeout_s=0.4,
+        listeners=[journal],
+    )
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    with consumer:
+        for offset in range(10_000):
+            journal(events.CircuitOpened(Scope(), "orders", 0, offset, "down", 1, 1.0, at))
+        assert 9_000 == journal.dropped
+        journal(events.Stopped(True))
+    assert 10_001 == journal.dropped
+
+
+def test_it_comes_back_after_deliveries_have_timed_out(
+    kafka: EmbeddedKafka, other: EmbeddedKafka
+) -> None:
+    """A new producer writes then; the numbers say how much is missing."""
+    journal = _journal(other, **{"message.timeout.ms": 1000})
+    with ExitStack() as down:
+        down.enter_context(other.down())
+
+        def fails() -> bool:
+            if journal.dropped:
+                down.close()
+            return not (journal.dropped and other.offsets(_JOURNAL)["linear-retry.journal", 0])
+
+        told = _told(kafka, journal, fails)
+    entries = _entries(other)
+    assert isinstance(entries[-1].event, events.Stopped)
+    assert entries[-1].sequence == len(told)
+    missing = len(told) - len({entry.event_id for entry in entries})
+    assert 0 < missing == journal.dropped
+
+
+def test_a_topic_that_is_made_later_is_written_to(
+    kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Said at the start, counted while it is missing, and found once it is there."""
+    journal = Journal(config={"topic.metadata.propagation.max.ms": 500, "log_level": 0})
+    made: list[str] = []
+
+    def fails() -> bool:
+        if journal.dropped and not made:
+            kafka.create_topic(_JOURNAL)
+            made.append(_JOURNAL)
+        return not (made and kafka.offsets(_JOURNAL)[_JOURNAL, 0])
+
+    with caplog.at_level(logging.WARNING, logger="linear_retry"):
+        told = _told(kafka, journal, fails)
+    assert f"journal: no such topic: {_JOURNAL}" in caplog.text
+    entries = _entries(kafka)
+    assert 0 < journal.dropped == len(told) - len({entry.event_id for entry in entries})
+    assert isinstance(entries[-1].event, events.Stopped)

@@ -1,0 +1,124 @@
+"""Is a topic read from a moment on, to its end and beyond, whatever happens to it?"""
+
+from __future__ import annotations
+
+import time
+from itertools import chain
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from linear_retry.errors import UnknownTopicError
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.kafka.topics.tail import (
+    Following,
+    TopicSince,
+)
+from tests.conftest import TopicFactory
+from tests.kafka_operations import KafkaOperations, wait_until
+from tests.real_kafka import RealKafka
+
+_NOW_MS = time.time_ns() // 1_000_000
+
+
+def _write(
+    kafka: KafkaOperations, topic: str, values: dict[bytes, int], partition: int = 0
+) -> None:
+    """Each with its timestamp."""
+    producer = Producer(kafka.client_settings())
+    for value, at_ms in values.items():
+        producer.produce(topic, value, partition=partition, timestamp=at_ms)
+    assert 0 == producer.flush(20)
+
+
+def _so_far(reading: TopicSince) -> list[bytes | None]:
+    return [record.value for record in chain.from_iterable(reading.so_far())]
+
+
+class _Reader:
+    """All that was read."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+        self.values: list[bytes | None] = []
+
+    def has(self, *values: bytes) -> bool:
+        self.values += [record.value for record in self._following.read(0.05)]
+        return len(self.values) >= len(values)
+
+
+@pytest.mark.broker
+def test_from_a_moment_on(kafka: RealKafka, topic: TopicFactory) -> None:
+    """What is older is not given, also where it lies behind what is younger, or a partition has
+    nothing else; what comes later is, once, also what came before anybody followed."""
+    name = topic(3)
+    _write(kafka, name, {b"old": _NOW_MS - 9000, b"new": _NOW_MS, b"late": _NOW_MS - 8000})
+    _write(kafka, name, {b"only old": _NOW_MS - 9000}, 1)
+    reading = TopicSince(kafka.client_settings(), name, _NOW_MS - 5000)
+    assert [b"new"] == _so_far(reading)
+    _write(kafka, name, {b"meanwhile": _NOW_MS}, 1)
+    with reading.following() as following:
+        reader = _Reader(following)
+        wait_until(lambda: reader.has(b"meanwhile"), "what came meanwhile")
+        _write(kafka, name, {b"then": _NOW_MS}, 2)
+        wait_until(lambda: reader.has(b"meanwhile", b"then"), "what came then")
+        assert ([b"meanwhile", b"then"], None) == (reader.values, following.trouble)
+
+
+@pytest.mark.broker
+def test_partitions_that_are_added(kafka: RealKafka, topic: TopicFactory) -> None:
+    """They are read too, from their beginning."""
+    name = topic()
+    reading = TopicSince(kafka.client_settings(), name, 0)
+    assert [] == _so_far(reading)
+    with reading.following(look_every_s=0.1) as following:
+        kafka.add_partitions(name, 2)
+        _write(kafka, name, {b"first": _NOW_MS}, 1)
+        reader = _Reader(following)
+        wait_until(lambda: reader.has(b"first"), "the new partition is read")
+
+
+@pytest.mark.broker
+def test_a_topic_that_is_made_anew(kafka: RealKafka, topic: TopicFactory) -> None:
+    """While it is gone that is said; the new one is read from its beginning."""
+    name = topic()
+    _write(kafka, name, {b"old": _NOW_MS, b"older": _NOW_MS})
+    reading = TopicSince(kafka.client_settings(), name, 0)
+    assert [b"old", b"older"] == _so_far(reading)
+    with reading.following(look_every_s=0.1) as following:
+        reader = _Reader(following)
+        kafka.delete_topic(name)
+        wait_until(lambda: reader.has() and following.trouble, "it is gone")
+        kafka.create_topic(name)
+        _write(kafka, name, {b"new": _NOW_MS})
+        wait_until(lambda: reader.has(b"new"), "the new one is read", 60.0)
+        assert [b"new"] == reader.values
+
+
+def test_brokers_that_are_away() -> None:
+    """Said while they are, and not any longer; nothing is missing, and nothing there twice."""
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("journal")
+        kafka.produce("journal", [b"before"])
+        reading = TopicSince(_quick(kafka), "journal", 0)
+        assert [b"before"] == _so_far(reading)
+        with reading.following() as following:
+            reader = _Reader(following)
+            with kafka.down():
+                wait_until(lambda: reader.has() and following.trouble, "they are away")
+                assert kafka.bootstrap in (following.trouble or "")
+            wait_until(lambda: reader.has() and not following.trouble, "they are back")
+            kafka.produce("journal", [b"after"])
+            wait_until(lambda: reader.has(b"after"), "what came after")
+            assert [b"after"] == reader.values
+
+
+def test_a_topic_that_is_not_there() -> None:
+    """Before anything was read it is a wrong name."""
+    with EmbeddedKafka() as kafka, pytest.raises(UnknownTopicError, match="'nowhere'"):
+        _so_far(TopicSince(_quick(kafka), "nowhere", 0))
+
+
+def _quick(kafka: EmbeddedKafka) -> dict[str, Any]:
+    return {"bootstrap.servers": kafka.bootstrap, "reconnect.backoff.ms": 20}

@@ -1,0 +1,206 @@
+"""Does Prometheus see what has happened, and is the page it gets one that it can read?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, Producer
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
+from prometheus_client.parser import text_string_to_metric_families as plain_text
+
+from linear_retry import Journal, LinearConsumer, Strategy
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.monitoring.metrics import (
+    Metrics,
+    exposition,
+)
+from linear_retry.scope import Scope
+from tests.kafka_operations import wait_until
+from tests.living import broker_of_orders, living, patient_consumer
+
+_KEY, _BAD, _DOWN = b"secret-key", b"bad", b"down"
+_LABELS = ("group", "topic", "partition", "reason", "state", "outcome", "event", "le")
+
+
+class Dependency:
+    """Refuses what is bad, and is down for some until it is up."""
+
+    def __init__(self) -> None:
+        self.is_up = False
+
+    def __call__(self, message: Message) -> None:
+        if message.value() == _BAD:
+            raise ValueError("bad")
+        if message.value() == _DOWN and not self.is_up:
+            raise ConnectionError("down")
+
+
+def consuming(
+    kafka: EmbeddedKafka, dependency: Dependency, **options: Any
+) -> AbstractContextManager[LinearConsumer]:
+    return living(patient_consumer(kafka.bootstrap, **options), dependency)
+
+
+@pytest.fixture
+def kafka() -> Iterator[EmbeddedKafka]:
+    """A bad message, two that are well, one for which the dependency is down, and another."""
+    with broker_of_orders() as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        for value in (_BAD, b"well", b"well", _DOWN, b"well"):
+            producer.produce("orders", value, _KEY)
+        assert 0 == producer.flush(10)
+        yield broker
+
+
+def _figures(metrics: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
+    """Name to labels' values to value, as Prometheus reads them."""
+    body, _ = exposition(metrics, "")
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in plain_text(body.decode()):
+        for sample in family.samples:
+            assert set(_LABELS) >= sample.labels.keys()
+            labels = tuple(sample.labels[name] for name in _LABELS if name in sample.labels)
+            assert labels not in found.setdefault(sample.name, {}), (sample.name, labels)
+            found[sample.name][labels] = sample.value
+    return found
+
+
+def test_an_outage(kafka: EmbeddedKafka) -> None:
+    """What is seen while a message is held, and after."""
+    dependency = Dependency()
+    with consuming(kafka, dependency) as consumer:
+        metrics = Metrics(consumer)
+        wait_until(lambda: consumer.health().state == "open", "a circuit is open")
+        wait_until(lambda: consumer.lag() == {("orders", 0): 2}, "the rest is committed")
+        seen = _figures(metrics)
+        one, whole = ("billing", "orders", "0"), ("billing", "", "")
+        assert {("billing",): 1.0} == seen["linear_retry_open_circuits"]
+        assert 1.0 == seen["linear_retry_state"]["billing", "open"]
+        assert 1.0 == sum(seen["linear_retry_state"].values())
+        assert {("billing",): 1.0} == seen["linear_retry_ready"]
+        assert 0.0 <= seen["linear_retry_circuit_open_seconds"][whole] < 3600
+        retry_at = consumer.circuits[Scope()].retry_at
+        assert retry_at is not None
+        assert {whole: retry_at.timestamp()} == seen["linear_retry_circuit_retry_at_seconds"]
+        assert {whole: 1.0} == seen["linear_retry_circuit_failures"]
+        attempts = {("billing", "succeeded"): 2.0, ("billing", "failed"): 2.0}
+        assert attempts == seen["linear_retry_attempts_total"]
+        assert {one: 1.0} == seen["linear_retry_waits_total"]
+        assert {one: 3600.0} == seen["linear_retry_wait_seconds_total"]
+        assert {(*one, "permanent"): 1.0} == seen["linear_retry_dead_letters_total"]
+        assert {one: 2.0} == seen["linear_retry_lag"]
+        assert seen["linear_retry_handling_seconds_bucket"]["billing", "+Inf"] >= 3.0
+        dependency.is_up = True
+        consumer.retry_now("orders", 0, 3).result(10)
+        wait_until(lambda: consumer.lag() == {("orders", 0): 0}, "all is committed")
+        after = _figures(metrics)
+        assert {("billing",): 0.0} == after["linear_retry_open_circuits"]
+        assert "linear_retry_circuit_open_seconds" not in after
+        assert 1.0 == after["linear_retry_circuits_closed_total"]["billing", "recovered"]
+        assert 1.0 == after["linear_retry_events_total"]["billing", "RetriedNow"]
+        assert {one: 0.0} == after["linear_retry_lag"]
+    assert 1.0 == _figures(metrics)["linear_retry_state"]["billing", "stopped"]
+
+
+def test_what_a_journal_has_dropped(kafka: EmbeddedKafka) -> None:
+    """By topic, from 0 on; two journals of one topic, on two clusters, are one figure."""
+    unreachable = {"bootstrap.servers": "127.0.0.1:9"}
+    journals = [Journal("one", unreachable), Journal("one", unreachable), Journal("other")]
+    kafka.create_topic("other")
+    with consuming(kafka, Dependency(), listeners=journals) as consumer:
+        wait_until(lambda: consumer.health().state == "open", "a circuit is open")
+        metrics = Metrics(consumer)
+        dropped = _figures(metrics)["linear_retry_journal_dropped_total"]
+        assert {("billing", "one"): 0.0, ("billing", "other"): 0.0} == dropped
+    first, second, other = [journal.dropped for journal in journals]
+    assert first == second > 3
+    assert 0 == other
+    dropped = _figures(metrics)["linear_retry_journal_dropped_total"]
+    assert {("billing", "one"): 2.0 * first, ("billing", "other"): 0.0} == dropped
+
+
+def test_no_key_and_no_offset_is_shown(kafka: EmbeddedKafka) -> None:
+    """Nor an exception's text: what Prometheus keeps is for many eyes, and for each value apart."""
+    with consuming(kafka, Dependency()) as consumer:
+        wait_until(lambda: consumer.health().state == "open", "a circuit is open")
+        body, _ = exposition(Metrics(consumer), "")
+    text = body.decode()
+    assert [] == [word for word in ("secret", "offset=", "ConnectionError") if word in text]
+
+
+def test_both_forms_can_be_read(kafka: EmbeddedKafka) -> None:
+    """Prometheus's own text, and OpenMetrics for who asks for that."""
+    with consuming(kafka, Dependency()) as consumer:
+        wait_until(lambda: consumer.health().state == "open", "a circuit is open")
+        metrics = Metrics(consumer)
+        plain, plain_type = exposition(metrics, "text/plain")
+        new, new_type = exposition(metrics, "application/openmetrics-text; version=1.0.0")
+    names = {family.name for family in plain_text(plain.decode())}
+    families = open_metrics(new.decode())  # type: ignore[no-untyped-call]  # the client has no types for it
+    assert {name.removesuffix("_total") for name in names} == {one.name for one in families}
+    assert plain_type.startswith("text/plain")
+    assert new_type.startswith("application/openmetrics-text")
+
+
+def test_a_registry_takes_it_once_and_asks_nobody(kafka: EmbeddedKafka) -> None:
+    """Registered before the consumer runs; a second of the same names is refused."""
+    consumer = LinearConsumer(
+        {"bootstrap.servers": "127.0.0.1:9", "group.id": "billing"},
+        ["orders"],
+        strategy=Strategy([1]),
+        transient=ConnectionError,
+        dead_letters="orders.dlq",
+    )
+    registry = CollectorRegistry(auto_describe=True)
+    registry.register(Metrics(consumer))
+    with pytest.raises(ValueError, match="Duplicated"):
+        registry.register(Metrics(consumer))
+    assert 1.0 == registry.get_sample_value(
+        "linear_retry_state", {"group": "billing", "state": "starting"}
+    )
+
+
+def test_two_of_one_group_are_told_as_one(kafka: EmbeddedKafka) -> None:
+    """A series may be there once: else Prometheus would show one of them, and hide the other."""
+    other = LinearConsumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": "billing"},
+        ["orders"],
+        strategy=Strategy([1]),
+        transient=ConnectionError,
+        dead_letters="orders.dlq",
+    )
+    with consuming(kafka, Dependency()) as consumer:
+        wait_until(lambda: consumer.health().state == "open", "a circuit is open")
+        alone = _figures(Metrics(consumer))
+        for pair in ((consumer, other), (other, consumer)):
+            seen = _figures(Metrics(*pair))
+            states = {labels[1] for labels, value in seen["linear_retry_state"].items() if value}
+            assert {"open", "starting"} == states
+            assert {("billing",): 0.0} == seen["linear_retry_ready"]
+            assert {("billing",): 1.0} == seen["linear_retry_open_circuits"]
+        twice = _figures(Metrics(consumer, consumer))
+    for name in ("linear_retry_attempts_total", "linear_retry_handling_seconds_bucket"):
+        assert {labels: 2 * value for labels, value in alone[name].items()} == twice[name]
+    for name in ("linear_retry_circuit_retry_at_seconds", "linear_retry_ready"):
+        assert alone[name] == twice[name]
+
+
+def test_several_consumers_share_the_names(kafka: EmbeddedKafka) -> None:
+    """Told apart by their groups: one collector, for a page may name each metric once."""
+    consumers = [
+        LinearConsumer(
+            {"bootstrap.servers": kafka.bootstrap, "group.id": group},
+            ["orders"],
+            strategy=Strategy([1]),
+            transient=ConnectionError,
+            dead_letters="orders.dlq",
+        )
+        for group in ("billing", "shipping")
+    ]
+    seen = _figures(Metrics(*consumers))
+    assert 0.0 == seen["linear_retry_events_total"]["billing", "DeadLettered"]
+    assert {("billing",): 0.0, ("shipping",): 0.0} == seen["linear_retry_open_circuits"]

@@ -1,0 +1,48 @@
+"""Does the machine's clock say what waits and headers need?"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from datetime import UTC, datetime
+
+from linear_retry.retry.clock import SystemClock
+
+
+def test_waiting_time_never_goes_back() -> None:
+    """Each reading is at or after the one before."""
+    clock = SystemClock()
+    readings = [clock.now_s() for _ in range(1000)]
+    assert sorted(readings) == readings
+
+
+def test_the_time_of_day_is_utc_in_milliseconds() -> None:
+    """What stands in headers is what the calendar says."""
+    before = datetime.now(UTC).timestamp() * 1000
+    now_ms = SystemClock().utc_ms()
+    after = datetime.now(UTC).timestamp() * 1000
+    assert int(before) <= now_ms <= after
+
+
+def test_waiting_goes_on_while_the_machine_sleeps() -> None:
+    """By the clock that counts suspend, where there is one: the broker's session timeout does not
+    wait. What the machine has slept is what that clock is ahead of one that stands still."""
+    clock = SystemClock()
+    earliest_s = _waiting_s()
+    now_s, slept_s = clock.now_s(), clock.suspended_s()
+    assert earliest_s <= now_s <= _waiting_s()
+    assert abs(slept_s - (earliest_s - time.monotonic())) < 1.0
+    assert hasattr(time, "CLOCK_BOOTTIME") == (SystemClock.now_s is not time.monotonic)
+
+
+def _waiting_s() -> float:
+    return (
+        time.clock_gettime(time.CLOCK_BOOTTIME)
+        if hasattr(time, "CLOCK_BOOTTIME")
+        else time.monotonic()
+    )
+
+
+def test_the_time_is_asked_of_nobody() -> None:
+    """A partial in a class is told whose it is from Python 3.14 on, and `clock_gettime` refuses."""
+    assert isinstance(inspect.getattr_static(SystemClock, "now_s"), staticmethod)

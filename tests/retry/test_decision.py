@@ -1,0 +1,346 @@
+"""Is what becomes of a failed message exactly what the user chose?"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from linear_retry import RetryAfter, Strategy
+from linear_retry.retry.decision import (
+    HELD_BACK_AT_LEAST_S,
+    Bury,
+    Decision,
+    Failure,
+    HoldBack,
+    OnExhausted,
+    OnPermanent,
+    Permanent,
+    Policy,
+    Skip,
+    Stop,
+    Transient,
+    Wait,
+    classify,
+    decide,
+    held_back_s,
+)
+
+_ERROR = OSError("down")
+_on_exhausted = st.sampled_from(get_args(OnExhausted))
+_on_permanent = st.sampled_from(get_args(OnPermanent))
+_delays_s = st.lists(st.integers(0, 7 * 86_400_000).map(lambda ms: ms / 1000), max_size=6)
+_asked_s = st.floats(0, 3600)
+
+
+def _is_os_error(error: BaseException) -> bool:
+    return isinstance(error, OSError)
+
+
+@pytest.mark.parametrize(
+    ("failures", "asked_s", "delay_s"),
+    [
+        (1, 0.0, 1.0),  # the first wait
+        (2, 0.0, 5.0),  # the last one
+        (1, 0.5, 1.0),  # asked for less
+        (1, 1.0, 1.0),  # asked for as much
+        (1, 60.0, 60.0),  # asked for more
+        (2, 60.0, 60.0),
+    ],
+)
+@pytest.mark.parametrize("on_exhausted", get_args(OnExhausted))
+@pytest.mark.parametrize("on_permanent", get_args(OnPermanent))
+def test_it_waits_as_long_as_the_strategy_lasts(
+    failures: int,
+    asked_s: float,
+    delay_s: float,
+    on_exhausted: OnExhausted,
+    on_permanent: OnPermanent,
+) -> None:
+    """Until the strategy ends a transient failure waits, whatever is chosen for afterwards."""
+    policy = Policy(Strategy([1, 5]), on_exhausted, on_permanent)
+    assert Wait(delay_s) == decide(Transient(_ERROR, asked_s), failures, policy)
+
+
+@pytest.mark.parametrize("failures", [3, 4, 1000])
+@pytest.mark.parametrize("asked_s", [0.0, 60.0])
+@pytest.mark.parametrize(
+    ("on_exhausted", "asked_nothing", "asked_a_minute"),
+    [
+        ("dead-letter", Bury("exhausted"), Bury("exhausted")),
+        ("stop", Stop("exhausted"), Stop("exhausted")),
+        ("repeat", Wait(5.0), Wait(60.0)),
+    ],
+)
+@pytest.mark.parametrize("on_permanent", get_args(OnPermanent))
+def test_after_the_end_of_the_strategy_the_choice_holds(
+    failures: int,
+    asked_s: float,
+    on_exhausted: OnExhausted,
+    asked_nothing: Decision,
+    asked_a_minute: Decision,
+    on_permanent: OnPermanent,
+) -> None:
+    """Behind the last delay `on_exhausted` decides, and `RetryAfter` does not put it off."""
+    policy = Policy(Strategy([1, 5]), on_exhausted, on_permanent)
+    expected = asked_a_minute if asked_s else asked_nothing
+    assert expected == decide(Transient(_ERROR, asked_s), failures, policy)
+
+
+@pytest.mark.parametrize("asked_s", [0.0, 60.0])
+@pytest.mark.parametrize(
+    ("on_exhausted", "expected"),
+    [("dead-letter", Bury("exhausted")), ("stop", Stop("exhausted"))],
+)
+def test_an_empty_strategy_is_exhausted_at_once(
+    asked_s: float, on_exhausted: OnExhausted, expected: Decision
+) -> None:
+    """Without delays the first failure is the last."""
+    policy = Policy(Strategy([]), on_exhausted)
+    assert expected == decide(Transient(_ERROR, asked_s), 1, policy)
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3, 1000])
+@pytest.mark.parametrize("delays_s", [[], [1, 5]])
+@pytest.mark.parametrize("on_exhausted", get_args(OnExhausted))
+@pytest.mark.parametrize(
+    ("on_permanent", "expected"),
+    [("dead-letter", Bury("permanent")), ("skip", Skip()), ("stop", Stop("permanent"))],
+)
+def test_a_permanent_error_never_waits(
+    failures: int,
+    delays_s: list[float],
+    on_exhausted: OnExhausted,
+    on_permanent: OnPermanent,
+    expected: Decision,
+) -> None:
+    """What cannot succeed is decided by `on_permanent` alone, at any number of failures."""
+    policy = Policy(Strategy(delays_s), on_exhausted, on_permanent)
+    assert expected == decide(Permanent(_ERROR), failures, policy)
+
+
+@pytest.mark.parametrize("on_exhausted", get_args(OnExhausted))
+@pytest.mark.parametrize("on_permanent", get_args(OnPermanent))
+def test_dead_letters_are_needed_where_either_choice_names_them(
+    on_exhausted: OnExhausted, on_permanent: OnPermanent
+) -> None:
+    """A policy needs a dead-letter topic exactly if one of its choices may use it."""
+    policy = Policy(Strategy([1]), on_exhausted, on_permanent)
+    ends = [decide(failure, 2, policy) for failure in (Transient(_ERROR), Permanent(_ERROR))]
+    assert any(isinstance(end, Bury) for end in ends) == policy.needs_dead_letters
+
+
+@given(_delays_s, st.integers(1, 10), _on_exhausted, _on_permanent, _asked_s, st.floats(0, 1))
+def test_a_wait_is_never_shorter_than_asked(
+    delays_s: list[float],
+    failures: int,
+    on_exhausted: OnExhausted,
+    on_permanent: OnPermanent,
+    asked_s: float,
+    jitter: float,
+) -> None:
+    """No wait is below the strategy's own delay, nor below what the handler asked for."""
+    strategy = Strategy(delays_s, jitter=jitter)
+    assume(delays_s or on_exhausted != "repeat")  # refused at construction
+    policy = Policy(strategy, on_exhausted, on_permanent)
+    decision = decide(Transient(_ERROR, asked_s), failures, policy, lambda: 0.5)
+    if isinstance(decision, Wait):
+        own_s = strategy.delay_s(min(failures, len(strategy)))
+        assert own_s is not None
+        assert decision.delay_s >= max(own_s, asked_s)
+    else:
+        assert len(strategy) < failures
+
+
+@given(_delays_s.filter(bool), st.integers(1, 10**9), _asked_s)
+def test_repeat_never_ends(delays_s: list[float], failures: int, asked_s: float) -> None:
+    """With `on_exhausted="repeat"` a transient failure waits, behind the end as long as last."""
+    strategy = Strategy(delays_s)
+    own_s = strategy.delay_s(min(failures, len(strategy)))
+    assert own_s is not None
+    decision = decide(Transient(_ERROR, asked_s), failures, Policy(strategy, "repeat"))
+    assert Wait(max(own_s, asked_s)) == decision
+
+
+@given(_delays_s, _on_exhausted.filter(lambda choice: choice != "repeat"))
+def test_a_message_waits_exactly_as_often_as_there_are_delays(
+    delays_s: list[float], on_exhausted: OnExhausted
+) -> None:
+    """The dead letter, or the stop, comes with failure n + 1 of n delays: not before, not after."""
+    policy = Policy(Strategy(delays_s), on_exhausted)
+    decisions = [decide(Transient(_ERROR), k, policy) for k in range(1, len(delays_s) + 2)]
+    assert [True] * len(delays_s) + [False] == [isinstance(one, Wait) for one in decisions]
+
+
+@given(st.floats(0, 1), st.floats(0, 1, exclude_max=True))
+def test_jitter_only_lengthens(jitter: float, drawn: float) -> None:
+    """The dice make a wait longer by up to the jitter's share, also where it is repeated."""
+    policy = Policy(Strategy([10], jitter=jitter), "repeat")
+    for failures in (1, 2):
+        decision = decide(Transient(_ERROR), failures, policy, lambda: drawn)
+        assert isinstance(decision, Wait)
+        assert 10 <= decision.delay_s <= 10 * (1 + jitter)
+
+
+_failures = st.one_of(
+    _asked_s.map(lambda asked_s: Transient(_ERROR, asked_s)), st.just(Permanent(_ERROR))
+)
+
+
+@given(
+    _failures,
+    _delays_s,
+    st.integers(1, 10),
+    _on_exhausted,
+    _on_permanent,
+    st.integers(1, 5),
+    st.integers(0, 10),
+)
+def test_the_limit_turns_letters_into_waits_and_nothing_else(
+    failure: Failure,
+    delays_s: list[float],
+    failures: int,
+    on_exhausted: OnExhausted,
+    on_permanent: OnPermanent,
+    limit: int,
+    letters: int,
+) -> None:
+    """A letter is held back exactly where the limit is reached; nothing else heeds the limit."""
+    assume(delays_s or on_exhausted != "repeat")  # refused at construction
+    strategy = Strategy(delays_s)
+    without = decide(failure, failures, Policy(strategy, on_exhausted, on_permanent))
+    policy = Policy(strategy, on_exhausted, on_permanent, limit)
+    decision = decide(failure, failures, policy, letters_in_a_row=letters)
+    held_back = isinstance(without, Bury) and letters >= limit
+    assert held_back == isinstance(decision, HoldBack)
+    assert held_back or without == decision
+
+
+@pytest.mark.parametrize(
+    ("delays_s", "failure", "delay_s"),
+    [
+        ([], Permanent(_ERROR), 30.0),
+        ([1, 5], Permanent(_ERROR), 30.0),
+        ([1, 300], Permanent(_ERROR), 300.0),
+        ([300, 1], Permanent(_ERROR), 30.0),
+        ([1, 5], Transient(_ERROR, 3.0), 30.0),
+        ([1, 5], Transient(_ERROR, 90.0), 90.0),
+        ([1, 300], Transient(_ERROR, 90.0), 300.0),
+    ],
+    ids=repr,
+)
+def test_what_is_held_back_waits_for_the_last_delay_or_half_a_minute(
+    delays_s: list[float], failure: Failure, delay_s: float
+) -> None:
+    """The longest of the strategy's last delay, half a minute, and what the handler asked for."""
+    policy = Policy(Strategy(delays_s), letter_limit=1)
+    assert HoldBack(delay_s) == decide(failure, 3, policy, letters_in_a_row=1)
+
+
+@given(_delays_s, st.floats(0, 1), st.floats(0, 1, exclude_max=True))
+def test_what_is_held_back_never_waits_for_less_than_half_a_minute(
+    delays_s: list[float], jitter: float, drawn: float
+) -> None:
+    """Neither for less than half a minute, nor for less than the last delay, jitter or not."""
+    delay_s = held_back_s(Policy(Strategy(delays_s, jitter=jitter)), lambda: drawn)
+    assert delay_s >= max([HELD_BACK_AT_LEAST_S, *delays_s[-1:]])
+
+
+@pytest.mark.parametrize(
+    ("failure", "delay_s"),
+    [(Permanent(_ERROR), 2.0), (Transient(_ERROR, 3.0), 3.0)],
+    ids=repr,
+)
+def test_a_hold_of_ones_own_is_heeded(failure: Failure, delay_s: float) -> None:
+    """It takes the place of the last delay, shorter or longer; the handler may ask for more."""
+    policy = Policy(Strategy([1, 300]), letter_limit=1, hold_s=2.0)
+    assert HoldBack(delay_s) == decide(failure, 3, policy, letters_in_a_row=1)
+
+
+_down, _bug = OSError("down"), KeyError("bug")
+_group, _nested = (
+    ExceptionGroup("", [_down, _down]),
+    ExceptionGroup("", [ExceptionGroup("", [_down])]),
+)
+_mixed = ExceptionGroup("", [_down, ExceptionGroup("", [_bug])])
+_asking = ExceptionGroup("", [RetryAfter(3), ExceptionGroup("", [_down, RetryAfter(7)])])
+_asking_bug = ExceptionGroup("", [RetryAfter(3), _bug])
+_retry_after = RetryAfter(30)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (_down, Transient(_down)),
+        (_bug, Permanent(_bug)),
+        (_retry_after, Transient(_retry_after, 30.0)),
+        (_group, Transient(_group)),
+        (_nested, Transient(_nested)),
+        (_mixed, Permanent(_mixed)),
+        (_asking, Transient(_asking, 7.0)),
+        (_asking_bug, Permanent(_asking_bug)),
+    ],
+    ids=repr,
+)
+def test_a_group_is_transient_where_all_its_leaves_are(error: Exception, expected: Failure) -> None:
+    """One leaf that cannot succeed makes a group permanent; `RetryAfter` is transient unasked."""
+    assert expected == classify(error, _is_os_error)
+
+
+@given(
+    st.recursive(
+        st.sampled_from([_down, _bug, RetryAfter(5)]),
+        lambda inner: st.lists(inner, min_size=1, max_size=3).map(
+            lambda some: ExceptionGroup("", some)
+        ),
+        max_leaves=8,
+    )
+)
+def test_the_order_and_the_nesting_of_a_group_do_not_matter(error: Exception) -> None:
+    """Whether a group is transient is said by the set of its leaves."""
+    permanent = error is _bug or (
+        isinstance(error, ExceptionGroup) and error.subgroup(KeyError) is not None
+    )
+    assert permanent == isinstance(classify(error, _is_os_error), Permanent)
+
+
+def test_what_the_predicate_raises_goes_through() -> None:
+    """A predicate that fails decides nothing: neither a wait nor a dead letter comes of it."""
+
+    def broken(error: BaseException) -> bool:
+        raise LookupError("bug in the predicate")
+
+    with pytest.raises(LookupError, match="bug in the predicate"):
+        classify(_down, broken)
+
+
+def test_a_group_that_is_nested_too_deep_for_recursion() -> None:
+    """A client that wraps what it caught once more at each try is no bug of `transient`. The bug:
+    `run` ended with a UsageError that blamed it."""
+    error: Exception = _down
+    for _ in range(2000):
+        error = ExceptionGroup("again", [error])
+    assert Transient(error) == classify(error, _is_os_error)
+
+
+def test_a_group_that_has_one_error_many_times() -> None:
+    """Each error is asked about once: a group of groups that share theirs has 2^60 paths."""
+    asked: list[BaseException] = []
+    error: Exception = _down
+    for _ in range(60):
+        error = ExceptionGroup("twice", [error, error])
+
+    def is_transient(leaf: BaseException) -> bool:
+        asked.append(leaf)
+        return True
+
+    classify(error, is_transient)
+    assert [_down] == asked
+
+
+def test_a_wait_that_cannot_be_read_is_told() -> None:
+    """The failure is transient all the same; whoever applies it says what was asked for."""
+    error = ExceptionGroup("", [RetryAfter(3), RetryAfter("soon")])
+    assert Transient(error, 3.0, "'soon'") == classify(error, lambda _: False)

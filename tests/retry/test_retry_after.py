@@ -1,0 +1,205 @@
+"""Is whatever a server says taken for a wait, and never for an error?"""
+
+from __future__ import annotations
+
+import copy
+import email.message
+import math
+import pickle
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from email.utils import format_datetime
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linear_retry import LinearRetryError, RetryAfter
+from linear_retry.retry.retry_after import (
+    MAX_RETRY_AFTER_S,
+    asked_s,
+    wait_s_of,
+)
+
+_NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+_IN_A_MINUTE = _NOW + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("when", "expected_s"),
+    [
+        *((None, 0.0), (0, 0.0), (0.25, 0.25), (3600, 3600.0), (3600.001, 3600.0), (7200, 3600.0)),
+        *((-1, 0.0), (-0.0, 0.0), (math.inf, 3600.0), (-math.inf, 0.0), (True, 1.0)),
+        *((10**400, 3600.0), (-(10**400), 0.0), (Decimal("2.5"), 2.5)),
+        *(("120", 120.0), (" 1.5 ", 1.5), ("7200", 3600.0), ("-3", 0.0), (b"120", 120.0)),
+        (timedelta(minutes=2), 120.0),
+        (timedelta(days=-2), 0.0),
+        (_IN_A_MINUTE, 60.0),
+        (_IN_A_MINUTE.astimezone(timezone(timedelta(hours=-7))), 60.0),
+        (_IN_A_MINUTE.astimezone().replace(tzinfo=None), 60.0),
+        (_NOW - timedelta(days=1), 0.0),
+        (format_datetime(_IN_A_MINUTE, usegmt=True), 60.0),
+        ("Fri, 02 Jan 2026 03:05:05 -0000", 60.0),
+        ("Fri, 02 Jan 2026 04:05:05 +0100", 60.0),
+        ("Friday, 02-Jan-26 03:05:05 GMT", 60.0),
+        ("Fri Jan  2 03:05:05 2026", 60.0),
+        (b"Fri, 02 Jan 2026 03:05:05 GMT", 60.0),
+    ],
+    ids=repr,
+)
+def test_every_form_of_a_wait(when: Any, expected_s: float) -> None:
+    """Seconds, the three forms of an HTTP date (RFC 9110), a `datetime`, a `timedelta`, or None;
+    cut to 0 to 3600 s. The bug: an HTTP date raised ValueError in the handler, so an outage's
+    message was a dead letter."""
+    assert expected_s == wait_s_of(when, _NOW)
+
+
+def test_a_date_is_a_wait_from_now_on() -> None:
+    """What the constructor reads is the wall clock."""
+    in_half_an_hour = datetime.now(UTC) + timedelta(minutes=30)
+    assert 1790 < RetryAfter(format_datetime(in_half_an_hour, usegmt=True)).seconds <= 1800
+
+
+class _Unspeakable:
+    def __repr__(self) -> str:
+        raise LookupError
+
+    def __float__(self) -> float:
+        raise LookupError
+
+
+@pytest.mark.parametrize(
+    ("when", "unread"),
+    [
+        *(
+            ("soon", "'soon'"),
+            ("", "''"),
+            ("nan", "'nan'"),
+            (math.nan, "nan"),
+            (b"\xff", r"b'\xff'"),
+        ),
+        *(([1], "[1]"), (object, "<class 'object'>"), (_Unspeakable(), "<_Unspeakable>")),
+        (datetime.max, repr(datetime.max)),
+        ("Wed, 99 Foo 2026 25:61:61 GMT", "'Wed, 99 Foo 2026 25:61:61 GMT'"),
+    ],
+    ids=["soon", "empty", "nan", "NaN", "bytes", "list", "type", "unspeakable", "max", "date"],
+)
+def test_what_cannot_be_read_counts_as_none(when: Any, unread: str) -> None:
+    """It is kept for the log, and nothing is raised."""
+    if when is datetime.max:
+        assert RetryAfter(when).seconds in (0.0, MAX_RETRY_AFTER_S)
+        return
+    error = RetryAfter(when)
+    assert (0.0, unread, "retry after 0 s") == (error.seconds, error.unread, str(error))
+
+
+@given(
+    st.one_of(st.text(), st.binary(), st.floats(), st.integers(), st.datetimes(), st.timedeltas())
+)
+def test_it_never_raises(when: Any) -> None:
+    """Whatever it is given, the wait is finite, not negative and at most an hour."""
+    error = RetryAfter(when)
+    assert 0.0 <= error.seconds <= MAX_RETRY_AFTER_S
+    assert str(error)
+
+
+@given(
+    st.from_regex(
+        r"[A-Z][a-z]{2}, ?[0-9 -]{0,9}[A-Za-z]{0,4} [0-9]{0,9} [0-9:]{0,9} ?[-+A-Z0-9]{0,6}"
+    )
+)
+def test_what_looks_like_a_date_never_raises(text: str) -> None:
+    """Python's parser of dates has raised IndexError and OverflowError."""
+    assert 0.0 <= RetryAfter(text).seconds <= MAX_RETRY_AFTER_S
+
+
+@pytest.mark.parametrize(
+    ("after", "expected_s"),
+    [(math.inf, 3600.0), (math.nan, 0.0), ("soon", 0.0), ("30", 30.0), (None, 0.0), (5, 5.0)],
+)
+def test_seconds_that_are_set_later(after: Any, expected_s: float) -> None:
+    """Read like any other. The bug: infinity ended `run`, with an error that blamed `transient`."""
+    error = RetryAfter(1)
+    error.seconds = after
+    assert (expected_s, expected_s) == (error.seconds, asked_s(error))
+
+
+def test_a_subclass_that_does_not_call_our_init() -> None:
+    """It asks for no wait of its own. The bug: `run` ended with an AttributeError."""
+
+    class BusyError(RetryAfter):
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+    assert (0.0, "retry after 0 s") == (asked_s(BusyError("busy")), str(BusyError("busy")))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected_s"),
+    [(30, 30.0), (math.inf, 3600.0), ("soon", 0.0), (property(lambda self: 1 / 0), 0.0)],
+)
+def test_a_subclass_with_seconds_of_its_own(seconds: Any, expected_s: float) -> None:
+    """Bounded like ours."""
+    kind = type("BusyError", (RetryAfter,), {"seconds": seconds, "__init__": Exception.__init__})
+    assert (expected_s, f"retry after {expected_s:g} s") == (asked_s(kind()), str(kind()))
+
+
+def test_it_keeps_what_it_was_given() -> None:
+    """The arguments stay in `args`, and the text says what will be waited for."""
+    error = RetryAfter("7200", "from the server")
+    assert ("7200", "from the server") == error.args
+    assert "retry after 3600 s" == str(error)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_a_copy_asks_for_the_same(copied: Callable[[RetryAfter], RetryAfter]) -> None:
+    """Also where it came of a date, or could not be read."""
+    error = RetryAfter(format_datetime(datetime.now(UTC) + timedelta(minutes=5), usegmt=True))
+    assert error.seconds == copied(error).seconds
+    assert "'soon'" == copied(RetryAfter("soon")).unread
+
+
+def test_it_is_no_error_of_ours() -> None:
+    """`except LinearRetryError` around a handler's call must not swallow its request."""
+    assert not issubclass(RetryAfter, LinearRetryError)
+
+
+# -- from a response ------------------------------------------------------------------------------
+
+
+def _headers_of_urllib() -> email.message.Message:
+    headers = email.message.Message()
+    headers["Retry-After"] = "17"
+    return headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        httpx.Headers({"retry-after": "17"}),
+        _headers_of_urllib(),
+        {"Retry-After": "17"},
+        {"Server": "x", "retry-after": "17"},
+    ],
+    ids=lambda headers: type(headers).__name__,
+)
+def test_the_header_of_a_response(headers: Any) -> None:
+    """Of whatever has `.headers` with `.items()`, and whatever the case of the name."""
+    assert 17.0 == RetryAfter.from_response(SimpleNamespace(headers=headers)).seconds
+
+
+def test_a_response_without_the_header() -> None:
+    """Most say nothing: the strategy alone decides, and nothing is wrong with that."""
+    error = RetryAfter.from_response(httpx.Response(503))
+    assert (0.0, None) == (error.seconds, error.unread)
+
+
+@pytest.mark.parametrize("response", [None, "503", SimpleNamespace(headers=None)])
+def test_what_is_no_response(response: Any) -> None:
+    """Nothing is raised; the log says what it was."""
+    error = RetryAfter.from_response(response)
+    assert (0.0, repr([response])) == (error.seconds, error.unread)

@@ -1,0 +1,163 @@
+"""Do Spark's columns say of the journal what `linear_retry.journal.entry` says?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Row, SparkSession
+
+from linear_retry.events import CircuitOpened, CloseOutcome, Event
+from linear_retry.journal.entry import (
+    Entry,
+    Unreadable,
+    encode,
+    read_entry,
+)
+from linear_retry.records.dead_letter import Record
+from linear_retry.records.process import Process
+from linear_retry.scope import Partition, Scope
+from linear_retry.spark.tables.entries import entries
+from tests.spark.records import Many, frame
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+_WHOLE = st.integers(-(2**63), 2**63 - 1)
+_SCOPES = st.just(Scope()) | st.builds(Scope, _TEXT, st.none() | _WHOLE)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
+    str: _TEXT,
+    str | None: st.none() | _TEXT,
+    int: _WHOLE,
+    int | None: st.none() | _WHOLE,
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    bool: st.booleans(),
+    datetime: st.integers(0, 10**13).map(lambda ms: _EPOCH + timedelta(milliseconds=ms)),
+    CloseOutcome: st.sampled_from(get_args(CloseOutcome)),
+    Scope: _SCOPES,
+    tuple[Partition, ...]: st.lists(st.tuples(_TEXT, _WHOLE), max_size=3).map(tuple),
+    tuple[str, ...]: st.lists(_TEXT, max_size=3).map(tuple),
+}
+
+
+def _events() -> st.SearchStrategy[Event]:
+    return st.one_of(
+        *(
+            st.builds(kind, **{name: _BY_TYPE[hint] for name, hint in get_type_hints(kind).items()})
+            for kind in get_args(Event)
+        )
+    )
+
+
+_ENTRIES = st.builds(
+    Entry,
+    _TEXT.filter(bool),
+    st.integers(0, 10**18),
+    *(_WHOLE, _TEXT, _TEXT, _events()),
+    st.none() | st.builds(Process, _TEXT, _WHOLE, _TEXT),
+)
+_WRONG: st.SearchStrategy[Any] = (
+    st.none() | st.booleans() | _TEXT | st.just([]) | st.just({}) | st.just(1.5)
+)
+
+
+@st.composite
+def _values(draw: st.DrawFn) -> bytes | None:
+    """What a consumer writes, now and then with a field of another type, or no entry at all."""
+    written = encode(draw(_ENTRIES))
+    match draw(st.integers(0, 4)):
+        case 0:
+            said = json.loads(written)
+            name = draw(st.sampled_from(sorted(said)))
+            said[name] = draw(_WRONG)
+            return json.dumps(said).encode()
+        case 1:
+            return draw(st.none() | st.binary(max_size=8) | st.just(written[:-1]))
+        case 2:
+            said = json.loads(written)
+            del said[draw(st.sampled_from(sorted(said)))]
+            return json.dumps({**said, "of a later version": [1]}).encode()
+        case _:
+            return written
+
+
+def _rows(spark: SparkSession, values: list[bytes | None]) -> list[Row]:
+    records = [Record("journal", 0, offset, 0, None, value) for offset, value in enumerate(values)]
+    return entries(frame(spark, records)).collect()
+
+
+@given(st.lists(_values(), min_size=60, max_size=200).map(Many))
+@settings(
+    max_examples=3,
+    phases=[Phase.explicit, Phase.generate],  # a smaller example is another job of seconds
+    suppress_health_check=list(HealthCheck),
+)
+def test_spark_and_python_say_the_same(spark: SparkSession, values: list[bytes | None]) -> None:
+    """An entry is one for both or for neither, and each of its fields is in its column."""
+    for value, row in zip(values, _rows(spark, values), strict=True):
+        entry = read_entry(value)
+        if isinstance(entry, Unreadable):
+            assert row.problems, (value, entry)
+            kept = row.garbled[0].value
+            assert value == (None if kept is None else bytes(kept))
+            assert (row.event, row.at_ms, row.message_topic) == (None, None, None)
+        else:
+            assert row.problems is None, value
+            assert _of(entry) == {name: row[name] for name in _of(entry)}
+
+
+@pytest.mark.usefixtures("strict_parser")
+def test_the_sessions_own_sql_changes_nothing(spark: SparkSession) -> None:
+    """Neither words that it reserves, nor how it reads a backslash."""
+    opened = CircuitOpened(Scope(), "orders", 0, 7, "Error", 1, 0.5, _EPOCH)
+    entry = Entry("a/b\nc", 12, 1, "billing", "m", opened)
+    (row,) = _rows(spark, [encode(entry)])
+    assert row.problems is None
+    assert _of(entry) == {name: row[name] for name in _of(entry)}
+
+
+def _of(entry: Entry) -> dict[str, object]:
+    said = {
+        "event_id": entry.event_id,
+        "instance": entry.instance,
+        "sequence": entry.sequence,
+        "at_ms": entry.at_ms,
+        "group": entry.group,
+        "member": entry.member,
+        "event": type(entry.event).__name__,
+        **dict.fromkeys(("host", "pid", "client_id")),
+        **({} if entry.process is None else asdict(entry.process)),
+    }
+    for field in fields(entry.event):
+        value = getattr(entry.event, field.name)
+        match value:
+            case Scope():
+                said |= {"scope_topic": value.topic, "scope_partition": value.partition}
+            case datetime():
+                said[f"{field.name}_ms"] = (value - _EPOCH) // timedelta(milliseconds=1)
+            case tuple():
+                said[field.name] = list(value)
+            case _ if field.name in ("topic", "partition", "offset"):
+                said[f"message_{field.name}"] = value
+            case _:
+                said[field.name] = value
+    return said
+
+
+def test_what_is_no_entry_says_why(spark: SparkSession) -> None:
+    """A newer version, an unknown event and garbage are told apart."""
+    told: dict[bytes | None, str] = {
+        b'{"v":2}': "v is 2, and 1 is known here",
+        b'{"event":"Stopped"}': "v is missing, and 1 is known here",
+        b'{"v":1,"event":"Started"}': "event is not known",
+        b"[1]": "no JSON object",
+        b"[" * 5000: "no JSON object",
+        b'{"v":NaN}': "no JSON object",
+        None: "no JSON object",
+    }
+    rows = _rows(spark, list(told))
+    assert [[problem] for problem in told.values()] == [row.problems for row in rows]

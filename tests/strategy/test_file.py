@@ -1,0 +1,344 @@
+"""Is a strategy file read as it was meant, and refused with every reason at once?"""
+
+from __future__ import annotations
+
+import json
+import re
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
+
+from linear_retry.errors import StrategyError
+from linear_retry.files.small import MAX_BYTES
+from linear_retry.strategy.file import (
+    load,
+    parse,
+    schema,
+)
+from linear_retry.strategy.strategy import Strategy
+from tests.strategy.strategy_documents import (
+    arrays,
+    documents,
+    texts,
+)
+
+READY = Path(__file__).parents[2] / "strategies"
+SCHEMA = Draft202012Validator(schema())
+
+
+def problems_of(text: bytes | str, where: str = "x.json") -> tuple[str, ...]:
+    try:
+        parse(text, where)
+    except StrategyError as error:
+        return error.problems
+    return ()
+
+
+@given(documents)
+@example([{"every": 1, "times": 1000}, 1])
+@example(["200h"])
+@example([1.0, {"every": "5m", "times": 2.0}])
+@example({"delays": [], "jitter": True})
+def test_schema_and_parser_agree(document: Any) -> None:
+    """The schema accepts what the parser accepts; beyond that only two rules it cannot express."""
+    text = json.dumps(document)
+    problems = problems_of(text)
+    beyond_schema = ("is longer than 7 days", "delays after expansion are more than 1000")
+    expected = all(any(rule in problem for rule in beyond_schema) for problem in problems)
+
+    assert expected == SCHEMA.is_valid(json.loads(text))
+
+
+def growing(**changes: object) -> list[Any]:
+    exponential = {"initial": 1, "factor": 2, "max": 5, "times": 3, **changes}
+    return [{"exponential": {key: value for key, value in exponential.items() if value != "gone"}}]
+
+
+@pytest.mark.parametrize(
+    ("document", "is_legal"),
+    [
+        ([], True),
+        ([0] * 1000, True),
+        ([0] * 1001, False),
+        ([604_800, 0, -0.0], True),
+        ([604_800.001], False),
+        ([-0.001], False),
+        ([[1]], False),
+        ([{"every": 1, "times": 1}], True),
+        ([{"every": 1, "times": 1000.0}], True),
+        ([{"every": 1, "times": 0}], False),
+        ([{"every": 1, "times": 1.5}], False),
+        ([{"every": 1, "times": 1001}], False),
+        ([{"every": 1, "times": "1"}], False),
+        ([{"every": 1, "times": 1, "max": 1}], False),
+        (growing(), True),
+        (growing(factor=1), True),
+        (growing(factor=0.999), False),
+        (growing(factor=1e999), False),
+        (growing(factor="2"), False),
+        (growing(initial="gone"), False),
+        (growing(factor="gone"), False),
+        (growing(max="gone"), False),
+        (growing(times="gone"), False),
+        (growing(every=1), False),
+        ([{**growing()[0], "times": 1}], False),
+        ([{**growing()[0], "every": 1, "times": 1}], False),
+        ({"delays": [], "jitter": 1, "description": "é ☃"}, True),
+        ({"delays": [], "jitter": 1.001}, False),
+        ({"delays": [], "jitter": -0.001}, False),
+        ({"delays": [], "jitter": None}, False),
+        ({"delays": [], "description": 5}, False),
+        ({"delays": [], "description": "a\n"}, False),
+        ({"delays": [], "description": "\udfff"}, False),
+        ({"jitter": 0}, False),
+        ({"delays": {}}, False),
+        ("5s", False),
+    ],
+    ids=lambda value: str(value)[:60].encode("ascii", "backslashreplace").decode(),
+)
+def test_schema_and_parser_agree_at_the_edge_of_each_rule(document: Any, is_legal: bool) -> None:
+    """The last legal value and the first illegal one are the same for schema and parser."""
+    text = json.dumps(document)
+    assert (is_legal, is_legal) == (problems_of(text) == (), SCHEMA.is_valid(json.loads(text)))
+
+
+def test_the_schema_is_a_schema() -> None:
+    """What ships as JSON Schema is valid draft 2020-12."""
+    Draft202012Validator.check_schema(schema())
+
+
+@given(st.binary(max_size=200) | st.text(st.characters(exclude_categories=())), texts)
+@example(b"\xff\xfe[\x001\x00]\x00", "x.json")
+@example("[1] [2]", "")
+@example('["\ud800"]', "\ud800")
+@example('[{"a":1,"a":2}]', "\x00")
+def test_whatever_the_text_only_a_strategy_error_is_raised(text: bytes | str, where: str) -> None:
+    """Any bytes and any text are a strategy or a StrategyError that can be printed, no more."""
+    for problem in problems_of(text, where):
+        assert "\n" not in problem
+        assert problem.encode("utf-8")
+
+
+@given(
+    waits_s=st.lists(st.integers(0, 604_800), max_size=10),
+    jitter=st.floats(0, 1),
+    description=st.text(st.characters(exclude_categories=("Cc", "Cs"))),
+)
+def test_a_strategy_comes_back_from_its_file(
+    waits_s: list[int], jitter: float, description: str
+) -> None:
+    """What the long form says is the strategy: waits, jitter, description, the file's name."""
+    document = {"delays": waits_s, "jitter": jitter, "description": description}
+    expected = Strategy(waits_s, jitter=jitter, description=description, name="night")
+
+    assert expected == parse(json.dumps(document), "some/where/night.json")
+    assert expected == parse(json.dumps(document).encode(), "night.json")
+
+
+@given(arrays)
+def test_a_file_and_code_say_the_same(delays: list[Any]) -> None:
+    """An array of delays is the same strategy, or has the same problems, in a file and in code."""
+    delays = json.loads(json.dumps(delays))
+    try:
+        in_code: Any = Strategy(delays, name="x").delays_ms
+    except StrategyError as error:
+        in_code = [f"x.json {problem}" for problem in error.problems]
+    long_form = json.dumps({"delays": delays})
+    # What is too long for an integer is a float in a file.
+    in_file: Any = list(problems_of(long_form)) or parse(long_form, "x.json").delays_ms
+
+    assert [str(part).partition(":")[0] for part in in_code] == [
+        str(part).partition(":")[0] for part in in_file
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"", "x.json line 1, column 1: this is not JSON"),
+        (b"[1,\n 2 3]", "x.json line 2, column 4: this is not JSON"),
+        (b"[1] // one", "x.json line 1, column 5: this is not JSON"),
+        (b"\xef\xbb\xbf[1]", "x.json: it begins with a byte order mark"),
+        ("\ufeff[1]", "x.json: it begins with a byte order mark"),
+        (b"[1, \xff]", "x.json: byte 4 is not UTF-8"),
+        (b"[" * 60_000, "x.json: nested too deeply"),
+        (b"[1" + b", 1" * MAX_BYTES + b"]", "x.json: more than 65536 bytes"),
+        (b"5", "x.json: 5 is not an array"),
+        (b"null", "x.json: null is not an array"),
+        (b"{}", 'x.json: the key "delays" is missing'),
+        (b'{"delays": 5}', "x.json delays: 5 is not an array"),
+        (b'{"delays": [], "retries": 5}', 'x.json: the key "retries" is unknown'),
+        (b'{"delays": [], "name": "a"}', 'x.json: the key "name" is unknown'),
+        (b'{"delays": [1], "delays": [2]}', 'x.json: the key "delays" appears more than once'),
+        (b'[{"every": 1, "times": 2, "times": 2}]', 'x.json [0]: the key "times" appears more'),
+        (
+            b'{"delays": [{"exponential": '
+            b'{"initial": 1, "initial": 2, "factor": 2, "max": 5, "times": 2}}]}',
+            'x.json delays[0].exponential: the key "initial" appears more than once',
+        ),
+        (b"[NaN]", "x.json [0]: NaN is not a delay"),
+        (b"[-Infinity]", "x.json [0]: -Infinity is not a delay"),
+        (b"[1e999]", "x.json [0]: Infinity is not a delay"),
+        (b"[" + b"9" * 5000 + b"]", "x.json [0]: Infinity is not a delay"),
+        (b"[-" + b"9" * 5000 + b"]", "x.json [0]: -Infinity is not a delay"),
+        (b"[9999999999999999999]", "x.json [0]: 1e+19 is not a delay"),
+        (b"[true]", "x.json [0]: true is not a delay"),
+        (b'[1, "5 m"]', 'x.json [1]: "5 m" is not a duration'),
+        (b'["169h"]', 'x.json [0]: "169h" is longer than 7 days'),
+        (b'[1, 2, 3, {"every": "x", "times": 1}]', 'x.json [3].every: "x" is not a duration'),
+        (b'[{"every": 1, "times": 1e9}]', "x.json [0].times: 1000000000.0 is not a count"),
+        (b"[" + b"0," * 1000 + b"0]", "x.json: 1001 delays after expansion"),
+        (b'{"delays": [1], "jitter": 2}', "x.json jitter: 2 is not a share"),
+        (b'{"delays": [1], "description": "\\ud800"}', 'x.json description: "\\ud800" in it'),
+    ],
+)
+def test_an_error_says_where_what_and_how_to_mend_it(text: bytes | str, problem: str) -> None:
+    """A problem is one sentence: file, path inside it, value, rule; a semicolon; the remedy."""
+    (found,) = problems_of(text)
+
+    assert problem == found[: len(problem)]
+    assert re.fullmatch(r"[^;]+; .+", found)
+
+
+def test_a_long_value_is_cut() -> None:
+    """An error shows the start of a long value, not a screenful of it."""
+    (problem,) = problems_of(json.dumps(["x" * 5000]))
+    assert f'x.json [0]: "{"x" * 40}"... is not a duration' in problem
+
+
+def test_a_long_key_costs_no_more_than_a_short_one() -> None:
+    """Bug: below a key of 32 KB each of 10,000 values had its own copy of it: 320 MB, 0.4 s."""
+    text = b'{"%b": [%b]}' % (b"k" * 32_000, b'{"a":1,"a":1},' * 2000 + b"0")
+    tracemalloc.start()
+    try:
+        problems = problems_of(text)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert 2002 == len(problems)
+    assert max(map(len, problems)) < 300
+    assert peak_bytes < 10_000_000
+
+
+def test_the_path_to_what_is_nested_deeply_is_cut() -> None:
+    """Of a long path its start and its end are shown: where to look, and for what."""
+    problem, _ = problems_of(b'{"delays":' * 40 + b'{"a":1,"a":1}' + b"}" * 40)
+
+    assert problem.startswith("x.json delays.delays.")
+    assert '.delays: the key "a" appears more than once' in problem
+    assert len(problem) < 300
+
+
+@pytest.mark.parametrize("depth", [51, 200, 800, 900, 950, 1000, 1100])
+@pytest.mark.parametrize("opening", [b"[", b'{"delays":['])
+def test_what_is_too_deep_is_so_wherever_it_is_read(opening: bytes, depth: int) -> None:
+    """The JSON parser's own bound depends on how deep its caller is, so that one text was refused
+    with two sentences."""
+    closing = opening.translate(bytes.maketrans(b"{[", b"}]"), delete=b'"delays:')[::-1]
+    text = opening * depth + closing * depth
+
+    assert [*problems_of(text)] == [*problems_of(text.decode())]
+    assert ["x.json: nested too deeply"] == [one.partition(";")[0] for one in problems_of(text)]
+
+
+def test_a_file_without_a_stem_is_called_inline() -> None:
+    """A strategy always has a name."""
+    assert "inline" == parse("[1]", "").name
+
+
+def test_every_problem_is_said_at_once() -> None:
+    """Problems of keys, of elements, of settings: none hides another."""
+    text = b"""{
+      "delays": [-1, {"every": "1x", "times": 0, "times": 0}, true, 7, [], "8d"],
+      "jitter": -1, "description": 5, "retries": 5
+    }"""
+
+    assert [
+        "x.json delays[1]",
+        "x.json",
+        "x.json delays[0]",
+        "x.json delays[1].every",
+        "x.json delays[1].times",
+        "x.json delays[2]",
+        "x.json delays[4]",
+        "x.json delays[5]",
+        "x.json jitter",
+        "x.json description",
+    ] == [problem.partition(":")[0] for problem in problems_of(text)]
+
+
+def test_a_file_at_the_limit_is_read() -> None:
+    """64 KiB are allowed, one byte more is not."""
+    text = b"[1]".ljust(MAX_BYTES)
+    assert Strategy([1], name="x") == parse(text, "x.json")
+    assert problems_of(text + b" ")
+
+
+def test_a_file_is_loaded_by_its_path(tmp_path: Path) -> None:
+    """Strategy.load takes a path in either form and names the strategy after the file."""
+    path = tmp_path / "my.night.json"
+    path.write_text("[1, 5]")
+
+    expected = Strategy([1, 5], name="my.night")
+    assert (expected, expected) == (Strategy.load(path), Strategy.load(str(path)))
+
+
+def test_what_cannot_be_read_is_a_strategy_error(tmp_path: Path) -> None:
+    """A missing file, a directory, a name that cannot be one: a sentence with the path."""
+    for path in (tmp_path / "none.json", tmp_path, tmp_path / "a\0b", tmp_path / ("a" * 5000)):
+        with pytest.raises(StrategyError, match="cannot be read") as caught:
+            load(path)
+        (problem,) = caught.value.problems
+        assert problem.startswith(f"{tmp_path}")
+        assert "\0" not in problem
+
+
+def test_a_file_name_that_is_not_text_becomes_one(tmp_path: Path) -> None:
+    """A name that cannot be sent as a header is made one that can."""
+    path = tmp_path / "n\udcffight\x1b.json"
+    path.write_text("[1]")
+    assert "n\ufffdight\ufffd" == load(path).name
+
+
+def test_no_more_of_a_huge_file_is_read_than_the_limit() -> None:
+    """An endless file is refused, not read."""
+    with pytest.raises(StrategyError, match="more than 65536 bytes"):
+        load("/dev/zero")
+
+
+def test_the_ready_strategies_are_as_their_table_says() -> None:
+    """Each ready file is described, and its row in the README has its waits and its total."""
+    rows = re.findall(
+        r"^\| `([a-z-]+\.json)` \| ([0-9]+) \| ([0-9a-z]+) \|",
+        (READY / "README.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    ready = {path.name: Strategy.load(path) for path in READY.glob("*.json")}
+
+    assert {name: (len(strategy), strategy.total_s) for name, strategy in ready.items()} == {
+        name: (int(waits), Strategy([total]).total_s) for name, waits, total in rows
+    }
+    assert 5 == len(ready)
+    assert all(strategy.description for strategy in ready.values())
+
+
+def test_the_json_in_the_readme_is_legal() -> None:
+    """Every JSON example of the strategies' README is a strategy."""
+    readme = (READY / "README.md").read_text("utf-8")
+    blocks = re.findall(r"```json\n(.*?)```", readme, re.DOTALL)
+    cells = re.findall(r"^\| `(\{.*?\})` \|", readme, re.MULTILINE)
+
+    assert (2, 2) == (len(blocks), len(cells))
+    assert [()] * 4 == [problems_of(text) for text in (*blocks, *(f"[{cell}]" for cell in cells))]
+
+
+def test_the_fingerprint_in_the_readme_is_the_real_one() -> None:
+    """The label that the README shows is that of the file it names."""
+    label = Strategy.load(READY / "short-outage.json").label
+    assert f"`{label}`" in (READY / "README.md").read_text("utf-8")

@@ -1,0 +1,335 @@
+"""Is the wait after failure k what the array of delays says?"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import subprocess
+import sys
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linear_retry.errors import ConfigurationError, StrategyError, UsageError
+from linear_retry.strategy.strategy import Strategy
+
+delays_ms = st.lists(st.integers(0, 604_800_000), max_size=20)
+shares = st.floats(0, 1)
+
+
+def of_ms(waits_ms: list[int], jitter: float = 0.0) -> Strategy:
+    return Strategy([f"{wait_ms}ms" for wait_ms in waits_ms], jitter=jitter)
+
+
+def repr_or_size(value: object) -> str:
+    return f"{value.bit_length()} bits" if isinstance(value, int) else repr(value)
+
+
+def test_each_form_of_an_element_stands_for_its_waits() -> None:
+    """A number is seconds, a string a duration, every/times repeats, exponential grows to max."""
+    strategy = Strategy(
+        [
+            1,
+            0.25,
+            "1h30m",
+            {"every": "5m", "times": 2},
+            {"exponential": {"initial": "500ms", "factor": 3, "max": 10, "times": 5}},
+        ]
+    )
+
+    assert [1.0, 0.25, 5400.0, 300.0, 300.0, 0.5, 1.5, 4.5, 10.0, 10.0] == list(strategy)
+    assert 10 == len(strategy)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0s", 0.0),
+        ("250ms", 0.25),
+        ("1.5s", 1.5),
+        ("5m", 300.0),
+        ("1h0m0s", 3600.0),
+        ("1h30m15s250ms", 5415.25),
+        ("1.5h0.5m", 5430.0),
+        ("2d", 172_800.0),
+        ("1d12h", 129_600.0),
+        ("0.5d1ms", 43_200.001),
+        ("168h", 604_800.0),
+        ("7d", 604_800.0),
+        ("604800000ms", 604_800.0),
+    ],
+)
+def test_a_duration_is_the_sum_of_its_parts(text: str, seconds: float) -> None:
+    """A duration is days, hours, minutes, seconds and milliseconds, in this order, added up."""
+    assert [seconds] == list(Strategy([text]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "5",
+            "5 m",
+            " 5m",
+            "5m\n",
+            "-5m",
+            "+5m",
+            "5M",
+            "5D",
+            "5w",
+            "2h1d",
+            "5us",
+            "5m1h",
+            "5m5m",
+            "1.s",
+        ),
+        *(".5s", "1e3s", "٣s", "1_0s", "0x5s", "ms", "1,5s", "1234567890s", "\ud800s"),
+    ],
+)
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    """A sign, a space, an unknown or repeated unit, another order make no duration."""
+    with pytest.raises(StrategyError, match=r"^delays\[0\]: .* is not a duration; write it as"):
+        Strategy([text])
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        *(True, None, -1, -0.001, 604_800.001, float("nan"), float("inf"), 10**5000, b"5s", [5]),
+        *(timedelta(seconds=5), {}, {5: 5}, {"every": 5}, {"times": 5}, {"exponential": 5}),
+    ],
+    ids=repr_or_size,
+)
+def test_what_is_no_delay_is_refused(element: Any) -> None:
+    """Every element that is none of the forms, or not within 0 to 7 days, is refused."""
+    with pytest.raises(StrategyError, match=r"^delays\[0\]"):
+        Strategy([element])
+
+
+@pytest.mark.parametrize("times", [0, -1, 1001, 1.5, True, "2", None, float("nan"), 10**400])
+def test_what_is_no_count_is_refused(times: object) -> None:
+    """`times` is a whole number from 1 to 1000."""
+    with pytest.raises(StrategyError, match=r"^delays\[0\].times: .* is not a count"):
+        Strategy([{"every": 1, "times": times}])
+
+
+@pytest.mark.parametrize("factor", [0.999, -2, float("inf"), float("nan"), True, "2", 10**400])
+def test_what_is_no_factor_is_refused(factor: object) -> None:
+    """`factor` is a finite number from 1 up."""
+    exponential = {"initial": 1, "factor": factor, "max": 5, "times": 2}
+    with pytest.raises(StrategyError, match=r"^delays\[0\].exponential.factor: "):
+        Strategy([{"exponential": exponential}])
+
+
+@pytest.mark.parametrize("delays", ["5s", b"55", 5, None, {"delays": [5]}, iter([5]), {5}])
+def test_what_is_no_array_is_refused(delays: Any) -> None:
+    """Only a sequence is an array of delays; a text is not one of its characters."""
+    with pytest.raises(StrategyError, match=r"^delays: .* is not an array"):
+        Strategy(delays)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("jitter", value) for value in (-0.1, 1.1, float("nan"), True, None, "0.1")]
+    + [("description", value) for value in (None, 5, "two\nlines", "\x1b[31m", "\ud800")]
+    + [("name", value) for value in (None, "", "two\nlines", "\ud800", "\x7f")],
+)
+def test_a_bad_setting_is_refused(setting: str, value: Any) -> None:
+    """Jitter is a share from 0 to 1; texts are one line that can be shown and sent."""
+    settings: dict[str, Any] = {setting: value}
+    with pytest.raises(StrategyError, match=rf"^{setting}: "):
+        Strategy([1], **settings)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    """One error holds one sentence for each problem, and it is a ValueError too."""
+    with pytest.raises(StrategyError) as caught:
+        Strategy([-1, 1, {"every": "x", "times": 0, "of": 1}], jitter=7, name="")
+
+    assert [
+        "delays[0]",
+        "delays[2]",
+        "delays[2].every",
+        "delays[2].times",
+        "jitter",
+        "name",
+    ] == [problem.partition(":")[0] for problem in caught.value.problems]
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, ConfigurationError)
+
+
+def test_a_thousand_waits_are_legal_and_one_more_is_not() -> None:
+    """1000 waits after expansion are the limit, wherever they come from."""
+    assert 1000 == len(Strategy([0, {"every": 1, "times": 999}]))
+    with pytest.raises(StrategyError, match=r"^delays: 1001 delays after expansion"):
+        Strategy([0, 0, {"every": 1, "times": 999}])
+    with pytest.raises(StrategyError, match=r"^delays: 1000000 delays after expansion"):
+        Strategy([{"every": 1, "times": 1000}] * 1000)
+
+
+def test_the_steepest_exponential_does_not_overflow() -> None:
+    """A factor of 1e308, a thousand times, is the first wait and then the longest allowed one."""
+    steep = {"initial": 1, "factor": 1e308, "max": "168h", "times": 1000}
+    assert [1.0] + [604_800.0] * 999 == list(Strategy([{"exponential": steep}]))
+
+    nothing = {"initial": 0, "factor": 1e308, "max": 5, "times": 1000}
+    assert [0.0] * 1000 == list(Strategy([{"exponential": nothing}]))
+
+
+def test_an_exponential_never_exceeds_its_max_not_even_at_first() -> None:
+    """`max` bounds the first wait too."""
+    exponential = {"initial": 10, "factor": 2, "max": 5, "times": 3}
+    assert [5.0, 5.0, 5.0] == list(Strategy([{"exponential": exponential}]))
+
+
+@given(
+    initial_ms=st.integers(0, 100_000),
+    factor=st.integers(1, 50),
+    max_ms=st.integers(0, 604_800_000),
+    times=st.integers(1, 60),
+)
+def test_an_exponential_is_its_formula(
+    initial_ms: int, factor: int, max_ms: int, times: int
+) -> None:
+    """Wait k of an exponential is min(initial * factor ** k, max), exactly."""
+    exponential = {
+        "initial": f"{initial_ms}ms",
+        "factor": factor,
+        "max": f"{max_ms}ms",
+        "times": times,
+    }
+    expected = tuple(min(initial_ms * factor**k, max_ms) for k in range(times))
+    assert expected == Strategy([{"exponential": exponential}]).delays_ms
+
+
+@given(st.floats(0, 604_800))
+def test_a_wait_is_rounded_to_the_nearest_millisecond(seconds: float) -> None:
+    """What is waited is at most half a millisecond from what was written (floats' error aside)."""
+    (wait_ms,) = Strategy([seconds]).delays_ms
+    assert abs(wait_ms - Fraction(seconds) * 1000) <= Fraction(1, 2) + Fraction(1, 1_000_000)
+
+
+@given(delays_ms, st.integers(1, 25))
+def test_delay_is_the_element_of_that_number(waits_ms: list[int], failures: int) -> None:
+    """The wait after failure k is element k; after the last one there is none."""
+    expected = waits_ms[failures - 1] / 1000 if failures <= len(waits_ms) else None
+    assert expected == of_ms(waits_ms).delay_s(failures)
+
+
+@pytest.mark.parametrize("waits", [0, 3])
+def test_delay_is_right_far_beyond_the_end(waits: int) -> None:
+    """After a million failures the strategy is exhausted, and nothing else."""
+    assert Strategy([1] * waits).delay_s(10**6) is None
+
+
+@pytest.mark.parametrize("failures", [0, -1, -1000])
+def test_a_failure_below_one_is_a_mistake(failures: int) -> None:
+    """Failures are counted from 1; -1 is not the last element."""
+    with pytest.raises(UsageError, match="the first failure is 1"):
+        Strategy([1, 2, 3]).delay_s(failures)
+
+
+@given(st.integers(0, 604_800_000), shares, st.floats(0, 1, exclude_max=True))
+def test_jitter_lengthens_by_at_most_its_share(wait_ms: int, jitter: float, die: float) -> None:
+    """Jitter never shortens a wait, and never lengthens it by more than its share."""
+    delay_s = of_ms([wait_ms], jitter).delay_s(1, lambda: die)
+
+    assert delay_s is not None
+    assert wait_ms / 1000 <= delay_s <= wait_ms / 1000 * (1 + jitter)
+
+
+def test_jitter_is_what_the_dice_say() -> None:
+    """The share of the jitter that is added is the number that the dice draw."""
+    strategy = Strategy([100], jitter=0.5)
+    assert 100.0 == strategy.delay_s(1)
+    assert 100.0 == strategy.delay_s(1, lambda: 0.0)
+    assert 125.0 == strategy.delay_s(1, lambda: 0.5)
+
+
+def test_dice_are_not_asked_where_there_is_no_jitter() -> None:
+    """A strategy without jitter draws no random number."""
+    asked: list[int] = []
+
+    def dice() -> float:
+        asked.append(1)
+        return 0.5
+
+    assert 1.0 == Strategy([1]).delay_s(1, dice)
+    assert Strategy([1], jitter=1).delay_s(2, dice) is None
+    assert [] == asked
+
+
+@given(delays_ms, shares)
+def test_the_total_is_the_sum_of_the_waits(waits_ms: list[int], jitter: float) -> None:
+    """The total is all waits together, without jitter."""
+    assert sum(waits_ms) / 1000 == of_ms(waits_ms, jitter).total_s
+
+
+@given(delays_ms, shares, delays_ms, shares)
+def test_fingerprints_are_equal_for_equal_waits_and_jitter_only(
+    one_ms: list[int], one_jitter: float, other_ms: list[int], other_jitter: float
+) -> None:
+    """Two fingerprints are equal exactly if waits and jitter are."""
+    one, other = of_ms(one_ms, one_jitter), of_ms(other_ms, other_jitter)
+    assert ((one_ms, one_jitter) == (other_ms, other_jitter)) == (
+        one.fingerprint == other.fingerprint
+    )
+
+
+def test_the_fingerprint_is_the_one_written_down() -> None:
+    """The fingerprint can be made by anyone: it is in dead letters and must never change."""
+    strategy = Strategy([1, {"every": "5s", "times": 2}], jitter=0.1, name="mine", description="x")
+    expected = hashlib.sha256(b"1000,5000,5000;0.1").hexdigest()[:12]
+
+    assert expected == strategy.fingerprint
+    assert f"mine@{expected}" == strategy.label
+    assert Strategy([], jitter=-0.0).fingerprint == Strategy([]).fingerprint
+    assert hashlib.sha256(b";0.0").hexdigest()[:12] == Strategy([]).fingerprint
+
+
+def test_the_way_of_writing_leaves_no_trace() -> None:
+    """The same waits written in two forms are the same strategy."""
+    one = Strategy([300, "5m", "1s"])
+    other = Strategy([{"every": "300s", "times": 2}, 1.0])
+
+    assert one == other
+    assert hash(one) == hash(other)
+    assert 1 == len({one, other})
+
+
+def test_a_strategy_is_a_value() -> None:
+    """It cannot be changed, compares by what it says, and survives pickling."""
+    strategy = Strategy([1, 2], jitter=0.5, name="a", description="b")
+
+    with pytest.raises(AttributeError):
+        strategy.jitter = 0.1  # type: ignore[misc]  # that it is refused is the point
+    assert strategy != Strategy([1, 2], jitter=0.5, name="other", description="b")
+    assert strategy != Strategy([1, 3], jitter=0.5, name="a", description="b")
+    assert strategy == pickle.loads(pickle.dumps(strategy))
+
+
+def test_an_empty_strategy_is_one() -> None:
+    """`[]` is a strategy that gives up at once, and is not false."""
+    empty = Strategy([])
+    assert (0, 0.0, [], None, True) == (
+        len(empty),
+        empty.total_s,
+        list(empty),
+        empty.delay_s(1),
+        bool(empty),
+    )
+
+
+def test_a_library_user_loads_no_command_line() -> None:
+    """Importing the library and reading a strategy loads neither typer nor rich."""
+    code = (
+        "import sys, linear_retry, linear_retry.strategy.file;"
+        "print([m for m in ('typer', 'rich') if m in sys.modules])"
+    )
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "[]" == child.stdout.strip()

@@ -1,0 +1,59 @@
+"""Does the question of a quiet stretch see what stands still?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from linear_retry import events
+from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.watchdogs.stalled_partition import Revival
+from linear_retry.scope import Scope
+from linear_retry.testing import Entry, Said
+from tests.consumer.group import FakeGroup
+from tests.testing.logs import P0, assigned, attempt, opened
+from tests.testing.violations import others_go_on
+
+_OTHER = Scope("refunds")
+
+
+def _opened(scope: Scope) -> Said:
+    said = opened(1, 0)
+    assert isinstance(said.event, events.CircuitOpened)
+    return replace(said, event=replace(said.event, scope=scope))
+
+
+def _closed(scope: Scope) -> Said:
+    return Said(2, "one", events.CircuitClosed(scope, "recovered", 1.0))
+
+
+@pytest.mark.parametrize(
+    ("log", "broken"),
+    [
+        ([assigned(0), *attempt(1, 0)], 0),
+        ([assigned(0)], 1),
+        ([assigned(0), _opened(Scope(*P0))], 0),
+        ([assigned(0), _opened(_OTHER)], 1),
+        ([assigned(0), _opened(Scope(*P0)), _closed(Scope(*P0))], 1),
+    ],
+)
+def test_what_stands_still_is_seen(log: list[Entry], broken: int) -> None:
+    """Undone with no open circuit over it, or with another scope's only."""
+    assert broken == len(list(others_go_on(log, {P0: [0]})))
+
+
+def test_a_group_on_the_fake_is_asked_whether_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there to read is in its log: a consumer that never resumes is seen by that alone."""
+    monkeypatch.setattr(Steering, "release", lambda *_: None)
+    monkeypatch.setattr(Revival, "look", lambda _: None)
+    group = FakeGroup(partitions=1)
+    group.join()
+    group.share([0])
+    group.produce(0, 2)
+    group.dependency.down = True
+    group.turn(2)
+    group.dependency.down = False
+    group.turn(60)
+    (found,) = group.violations(finished=False)
+    assert found.startswith("Alive: orders[0] stood still for")
