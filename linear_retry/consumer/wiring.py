@@ -199,6 +199,9 @@ class Assembly:
         named = [topic for topic in self._plan.topics if not is_pattern(topic)]
         reads = brokers.rights(self._admin, named)
         writes = brokers.rights(self._letters_admin(), ours)
+        # The handle has learnt who leads these topics, and would go by that for 15 minutes: the
+        # watchdog of stalled partitions would not see those whose broker is down just now.
+        self._admin.close()
         problems = [*missing_rights(reads, "READ"), *missing_rights(writes, "WRITE")]
         if problems:
             raise BrokerError("\n".join(problems))

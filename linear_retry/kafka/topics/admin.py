@@ -29,7 +29,14 @@ _Read = TypeVar("_Read")
 _ANSWER_WITHIN_S = 10.0
 _NOT_FOR_ADMIN = ("isolation.level", "logger")
 _UNANSWERED = frozenset(
-    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        # "No leaders found": what a handle knows of leaders it keeps for 15 minutes (librdkafka
+        # 2.16), so one that asked while a broker was down would never see it again.
+        KafkaError._NOENT,
+    }
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.consumer.misbehaviours.misbehaving import (
     said,
     until,
 )
+from tests.fake.admin import FakeAdmin
 from tests.fake.cluster import FakeKafka
 
 _ALL = frozenset({"READ", "WRITE", "DESCRIBE"})
@@ -161,3 +163,35 @@ def test_what_is_said_once_is_heard_at_the_start(fake: FakeKafka) -> None:
     fake.clock.at(1.0, lambda: fake.consumers[-1].fail(refused))
     with consumer, pytest.raises(BrokerError, match=f"give this user READ on group {GROUP}"):
         consumer.run(_nothing)
+
+
+class _Handle:
+    """An admin client that notes what it is asked."""
+
+    def __init__(self, admin: FakeAdmin) -> None:
+        self.asked: set[str] = set()
+        self._admin = admin
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.add(name)
+        return getattr(self._admin, name)
+
+
+class _Noting(FakeKafka):
+    def __init__(self) -> None:
+        super().__init__()
+        self.handles: list[_Handle] = []
+
+    def admin(self, config: Mapping[str, Any]) -> Any:
+        self.handles.append(_Handle(super().admin(config)))
+        return self.handles[-1]
+
+
+def test_the_handle_that_asked_for_rights_is_asked_nothing_else() -> None:
+    """It goes for 15 minutes by the leaders that it has seen: a partition whose broker was down as
+    the consumer started stood still, and its watchdog never learnt that it has messages."""
+    fake = _Noting()
+    FakeGroup(fake=fake, partitions=1).join()
+    rights = {"describe_topics"}
+    assert [rights] == [each.asked for each in fake.handles if rights & each.asked]
+    assert {"describe_configs"} in [each.asked for each in fake.handles]

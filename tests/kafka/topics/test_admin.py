@@ -113,6 +113,7 @@ def test_a_refusal_is_an_error_of_the_answer() -> None:
     [
         (KafkaError._TIMED_OUT, 2),
         (KafkaError._TRANSPORT, 2),
+        (KafkaError._NOENT, 2),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, 1),
     ],
 )
