@@ -71,8 +71,8 @@ def test_every_client_logs_in_as_the_consumer_does(
     consumer.run(handle)
     assert made.follows.wait(10.0)
     consumer.close()
-    # Messages and what is committed; letters and journal.
+    # Messages and what is committed; letters and journal; rights, letters and watchdogs.
     kinds = [kind for kind, _ in made.configs]
-    expected = {"consumer": 2, "producer": 2, "admin": 2, "control": 1}
+    expected = {"consumer": 2, "producer": 2, "admin": 3, "control": 1}
     assert expected == {kind: kinds.count(kind) for kind in expected}
     assert [] == [(kind, config) for kind, config in made.configs if not logs_in(config)]
