@@ -6,11 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from benchmarks.topics import PARTITIONS
-from linear_retry.records.dead_letter import (
-    Death,
-    Record,
-    dead_letter,
-)
+from linear_retry.records.dead_letter import Death, Record, dead_letter
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_text import Header
 from tests.real_kafka import RealKafka

@@ -12,10 +12,7 @@ from datetime import datetime
 from typing import assert_never
 
 from linear_retry import events as e
-from linear_retry.records.header_text import (
-    guarded,
-    one_line,
-)
+from linear_retry.records.header_text import guarded, one_line
 from linear_retry.records.process import Process
 from linear_retry.scope import Partition, Scope
 

@@ -9,17 +9,10 @@ from typing import Any
 
 # All of it is in an environment of its own, so mypy finds none of it here.
 from arroyo import Partition, Topic  # type: ignore[import-not-found]  # see above
-from arroyo.backends.kafka import (  # type: ignore[import-not-found]  # see above
-    KafkaConsumer,
-    build_kafka_consumer_configuration,
-)
+from arroyo.backends.kafka import KafkaConsumer, build_kafka_consumer_configuration  # type: ignore[import-not-found]  # see above
 from arroyo.commit import ONCE_PER_SECOND  # type: ignore[import-not-found]  # see above
 from arroyo.processing import StreamProcessor  # type: ignore[import-not-found]  # see above
-from arroyo.processing.strategies import (  # type: ignore[import-not-found]  # see above
-    CommitOffsets,
-    ProcessingStrategyFactory,
-    RunTask,
-)
+from arroyo.processing.strategies import CommitOffsets, ProcessingStrategyFactory, RunTask  # type: ignore[import-not-found]  # see above
 
 from benchmarks.course import Course
 

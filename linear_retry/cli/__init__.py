@@ -24,11 +24,7 @@ from typing import Annotated
 import typer
 
 import linear_retry
-from linear_retry.cli import (
-    circuits,
-    dlq,
-    spark,
-)
+from linear_retry.cli import circuits, dlq, spark
 from linear_retry.cli.options.connection import (
     BOOTSTRAP_NAMES,
     Connection,
@@ -37,10 +33,7 @@ from linear_retry.cli.options.connection import (
 )
 from linear_retry.cli.options.journal import Span
 from linear_retry.cli.output.exit_codes import MEANINGS
-from linear_retry.cli.strategy import (
-    commands,
-    simulate,
-)
+from linear_retry.cli.strategy import commands, simulate
 
 app = typer.Typer(
     help="Consume a Kafka topic in order while the thing behind it is down.",

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from linear_retry.cli.output.exit_codes import (
-    DONE,
-    NO,
-    NOT_THERE,
-    code_of_signal,
-    fail,
-    told,
-)
+from linear_retry.cli.output.exit_codes import DONE, NO, NOT_THERE, code_of_signal, fail, told
 
 if TYPE_CHECKING:
     from linear_retry.demo.display.watching import Face
@@ -59,10 +52,7 @@ def _place(bootstrap: str | None, as_json: bool) -> AbstractContextManager[Place
 def _face_of(
     as_json: bool,
 ) -> Callable[[Record, Callable[[], Mapping[Scope, CircuitView]]], Face]:
-    from linear_retry.demo.display.lines import (
-        JsonLines,
-        Lines,
-    )
+    from linear_retry.demo.display.lines import JsonLines, Lines
 
     def make(record: Record, circuits: Callable[[], Mapping[Scope, CircuitView]]) -> Face:
         if as_json:

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from linear_retry.cli.output.exit_codes import (
-    DONE,
-    NO,
-    NOT_THERE,
-    WRONG_USAGE,
-    fail,
-    told,
-)
+from linear_retry.cli.output.exit_codes import DONE, NO, NOT_THERE, WRONG_USAGE, fail, told
 from linear_retry.cli.spark.needing import OF_THE_EXTRA
 
 if TYPE_CHECKING:

@@ -8,21 +8,11 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Never, Self, overload
 
-from linear_retry.consumer.config.checks import (
-    Transient,
-    check_listeners,
-    plan,
-)
+from linear_retry.consumer.config.checks import Transient, check_listeners, plan
 from linear_retry.consumer.config.topics import TopicNames
 from linear_retry.consumer.dead_letters.settings import DeadLetters
-from linear_retry.consumer.monitoring.counters import (
-    Counts,
-    Tally,
-)
-from linear_retry.consumer.monitoring.health import (
-    Health,
-    Vitals,
-)
+from linear_retry.consumer.monitoring.counters import Counts, Tally
+from linear_retry.consumer.monitoring.health import Health, Vitals
 from linear_retry.consumer.monitoring.listeners import (
     BoundListener,
     Listeners,
@@ -36,33 +26,17 @@ from linear_retry.consumer.operations.requests import (
     checked_place,
 )
 from linear_retry.consumer.runners.async_handler import AsyncHandler
-from linear_retry.consumer.runners.handler_checks import (
-    check_async_handler,
-    check_handler,
-)
+from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.consumer.runners.run_handler import Handler
 from linear_retry.consumer.session.session import Owning
-from linear_retry.consumer.wiring import (
-    Outside,
-    Plan,
-)
+from linear_retry.consumer.wiring import Outside, Plan
 from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
-from linear_retry.journal.journal import (
-    Journal,
-    Speaker,
-)
+from linear_retry.journal.journal import Journal, Speaker
 from linear_retry.kafka import Message
-from linear_retry.retry.circuits import (
-    Breaker,
-    Circuits,
-    CircuitView,
-)
-from linear_retry.retry.decision import (
-    OnExhausted,
-    OnPermanent,
-)
+from linear_retry.retry.circuits import Breaker, Circuits, CircuitView
+from linear_retry.retry.decision import OnExhausted, OnPermanent
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy

@@ -21,10 +21,7 @@ from linear_retry.consumer.watchdogs.slow_handler import Overruns
 from linear_retry.consumer.watchdogs.stalled_partition import Revival
 from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import (
-    foreign_group,
-    have_no_headers,
-)
+from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers
 from linear_retry.retry.circuits import Held
 from linear_retry.scope import Partition, Scope
 

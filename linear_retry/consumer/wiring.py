@@ -11,10 +11,7 @@ from uuid import uuid4
 from linear_retry.consumer.config.topics import is_pattern
 from linear_retry.consumer.dead_letters.ack_wait import Patience
 from linear_retry.consumer.dead_letters.plain import PlainWay
-from linear_retry.consumer.dead_letters.publisher import (
-    Letters,
-    Way,
-)
+from linear_retry.consumer.dead_letters.publisher import Letters, Way
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.dead_letters.transactional import TransactionalWay
 from linear_retry.consumer.loop import Loop
@@ -23,10 +20,7 @@ from linear_retry.consumer.operations.control_topic import Follower
 from linear_retry.consumer.operations.operator_actions import Operating
 from linear_retry.consumer.operations.remote_commands import Commands
 from linear_retry.consumer.operations.requests import Requests
-from linear_retry.consumer.outcomes import (
-    Applying,
-    Choices,
-)
+from linear_retry.consumer.outcomes import Applying, Choices
 from linear_retry.consumer.partitions.assignment import Ownership
 from linear_retry.consumer.partitions.delivery_filter import Gate
 from linear_retry.consumer.partitions.flow_control import Steering
@@ -54,10 +48,7 @@ from linear_retry.journal.journal import Journal
 from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
-from linear_retry.kafka.consumer.settings import (
-    ConsumerSettings,
-    connection,
-)
+from linear_retry.kafka.consumer.settings import ConsumerSettings, connection
 from linear_retry.kafka.producers.journal import JournalProducer
 from linear_retry.kafka.producers.journal_settings import journal_config
 from linear_retry.kafka.producers.plain import DeadLetterProducer
@@ -69,10 +60,7 @@ from linear_retry.log import log_start
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.process import Process
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.clock import (
-    Clock,
-    SystemClock,
-)
+from linear_retry.retry.clock import Clock, SystemClock
 
 _LAST_ANSWERS_S = 1.0
 _CONTROL_PATIENCE_S = 5.0

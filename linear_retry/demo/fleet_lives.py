@@ -28,19 +28,9 @@ from linear_retry.events import (
     ProbeFailed,
     Stopped,
 )
-from linear_retry.journal.entry import (
-    Entry,
-    encode,
-)
-from linear_retry.records.dead_letter import (
-    Death,
-    Record,
-    dead_letter,
-)
-from linear_retry.records.exception_text import (
-    brief,
-    describe,
-)
+from linear_retry.journal.entry import Entry, encode
+from linear_retry.records.dead_letter import Death, Record, dead_letter
+from linear_retry.records.exception_text import brief, describe
 from linear_retry.retry.decision import Reason
 from linear_retry.scope import Scope
 

@@ -21,10 +21,7 @@ from linear_retry.demo.fleet_lives import PARTITIONS, Said, said
 from linear_retry.demo.fleet_members import PARTITIONS as REAL_PARTITIONS
 from linear_retry.demo.fleet_members import Lived, Member, Topics, fill, living
 from linear_retry.demo.fleet_truth import Found, Tuned, compare, tuned
-from linear_retry.kafka.topics.plain import (
-    borrowed_topics,
-    write,
-)
+from linear_retry.kafka.topics.plain import borrowed_topics, write
 from linear_retry.records.dead_letter import Record
 
 Run = Callable[[Sequence[str]], None]

@@ -15,10 +15,7 @@ from linear_retry.demo.fleet import Outage, Service
 from linear_retry.demo.fleet_lives import Episode, Said
 from linear_retry.demo.fleet_members import Lived
 from linear_retry.strategy.strategy import Strategy
-from linear_retry.tuning.solver import (
-    OutageLengths,
-    cost,
-)
+from linear_retry.tuning.solver import OutageLengths, cost
 
 Row = Mapping[str, Any]
 

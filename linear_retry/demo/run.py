@@ -12,10 +12,7 @@ from threading import Timer
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.demo.display.quiet import without_log_lines
-from linear_retry.demo.display.watching import (
-    Face,
-    watching,
-)
+from linear_retry.demo.display.watching import Face, watching
 from linear_retry.demo.evidence import Evidence, Letter, Produced, Verdict
 from linear_retry.demo.orders import PARTITIONS, REJECTED, order_id_of, orders
 from linear_retry.demo.payments import TRANSIENT, Payments
@@ -23,12 +20,7 @@ from linear_retry.demo.proof import prove
 from linear_retry.demo.record import Record
 from linear_retry.demo.service import Outage, PaymentService
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.kafka.topics.plain import (
-    PlainMessage,
-    borrowed_topics,
-    produce,
-    read_all,
-)
+from linear_retry.kafka.topics.plain import PlainMessage, borrowed_topics, produce, read_all
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
 from linear_retry.strategy.strategy import Strategy

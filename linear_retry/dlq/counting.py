@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from linear_retry.dlq.letters.letter import (
-    Letter,
-    State,
-)
+from linear_retry.dlq.letters.letter import Letter, State
 
 DIFFERENT_AT_MOST = 100_000
 

@@ -9,43 +9,18 @@ from typing import Any
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.export import Exported, write_export
-from linear_retry.dlq.letters.filters import (
-    EVERYTHING,
-    Filter,
-)
-from linear_retry.dlq.letters.letter import (
-    Letter,
-    State,
-)
-from linear_retry.dlq.purge import (
-    Purge,
-    plan_purge,
-    purge,
-)
+from linear_retry.dlq.letters.filters import EVERYTHING, Filter
+from linear_retry.dlq.letters.letter import Letter, State
+from linear_retry.dlq.purge import Purge, plan_purge, purge
 from linear_retry.dlq.replay.addressees import absent_groups
-from linear_retry.dlq.replay.newer_messages import (
-    Newer,
-    newer,
-)
+from linear_retry.dlq.replay.newer_messages import Newer, newer
 from linear_retry.dlq.replay.plan import Plan
-from linear_retry.dlq.replay.replays import (
-    plan_replay,
-    replay,
-)
-from linear_retry.dlq.resolution.resolutions import (
-    Resolution,
-    Resolutions,
-)
-from linear_retry.dlq.resolution.resolving import (
-    reopen,
-    resolve,
-)
+from linear_retry.dlq.replay.replays import plan_replay, replay
+from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
+from linear_retry.dlq.resolution.resolving import reopen, resolve
 from linear_retry.dlq.spilled_set import Names
 from linear_retry.dlq.stats import Stats, stats_of
-from linear_retry.kafka.topics.reader import (
-    Progress,
-    WholeTopics,
-)
+from linear_retry.kafka.topics.reader import Progress, WholeTopics
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
 
 

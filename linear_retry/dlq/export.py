@@ -12,11 +12,7 @@ from typing import Any
 
 import orjson
 
-from linear_retry.dlq.letters.letter import (
-    Letter,
-    State,
-    read_letter,
-)
+from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.errors import DeadLetterError
 from linear_retry.files.whole import whole_file

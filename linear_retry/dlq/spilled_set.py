@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from linear_retry.dlq.spill import (
-    room,
-    scratch,
-)
+from linear_retry.dlq.spill import room, scratch
 
 
 class Names:

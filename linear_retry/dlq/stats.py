@@ -7,10 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from linear_retry.dlq.counting import TRAITS, Counts, Group
-from linear_retry.dlq.letters.letter import (
-    Letter,
-    State,
-)
+from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.timeline import Timeline
 
 TOP = 10

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from linear_retry import events as e
-from linear_retry.journal.entry import (
-    Entry,
-    Unreadable,
-)
+from linear_retry.journal.entry import Entry, Unreadable
 from linear_retry.journal.group_view import Counts, GroupView
-from linear_retry.journal.instance_state import (
-    Latest,
-    Life,
-)
+from linear_retry.journal.instance_state import Latest, Life
 from linear_retry.scope import Partition
 
 EVENTS_KEPT = 100

@@ -8,15 +8,8 @@ from typing import Any
 
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Event, Stopped
-from linear_retry.journal.entry import (
-    DEFAULT_TOPIC,
-    Entry,
-    encode,
-)
-from linear_retry.kafka.producers.journal import (
-    JournalProducer,
-    Record,
-)
+from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, encode
+from linear_retry.kafka.producers.journal import JournalProducer, Record
 from linear_retry.kafka.producers.journal_settings import (
     check_overlay,
     check_topic_name,

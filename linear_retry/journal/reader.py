@@ -6,18 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from linear_retry.journal.entry import (
-    DEFAULT_TOPIC,
-    Entry,
-    Unreadable,
-    read_entry,
-)
+from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, Unreadable, read_entry
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
-from linear_retry.kafka.topics.tail import (
-    Following,
-    TopicSince,
-)
+from linear_retry.kafka.topics.tail import Following, TopicSince
 from linear_retry.records.dead_letter import Record
 
 

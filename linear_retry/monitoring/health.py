@@ -141,10 +141,7 @@ def _circuits(views: Mapping[Scope, CircuitView]) -> list[dict[str, Any]]:
 
 def _metrics(consumer: LinearConsumer) -> Callable[[str], _Answer]:
     try:
-        from linear_retry.monitoring.metrics import (
-            Metrics,
-            exposition,
-        )
+        from linear_retry.monitoring.metrics import Metrics, exposition
     except ModuleNotFoundError:
         missing = {"error": "prometheus-client is missing: pip install 'linear-retry[prometheus]'"}
         return lambda _: _json(HTTPStatus.SERVICE_UNAVAILABLE, missing)

@@ -18,10 +18,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.consumer.monitoring.counters import (
-    HANDLED_WITHIN_S,
-    Counts,
-)
+from linear_retry.consumer.monitoring.counters import HANDLED_WITHIN_S, Counts
 from linear_retry.consumer.monitoring.health import HealthState
 from linear_retry.events import Event
 from linear_retry.scope import Scope

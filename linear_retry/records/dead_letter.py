@@ -8,10 +8,7 @@ from dataclasses import dataclass, replace
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_reader import HeaderReader
-from linear_retry.records.header_text import (
-    Header,
-    valid_unicode,
-)
+from linear_retry.records.header_text import Header, valid_unicode
 
 VERSION = 1
 

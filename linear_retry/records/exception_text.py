@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from traceback import StackSummary, walk_tb
 
-from linear_retry.records.header_text import (
-    first_bytes,
-    guarded,
-    one_line,
-    valid_unicode,
-)
+from linear_retry.records.header_text import first_bytes, guarded, one_line, valid_unicode
 
 MESSAGE_LIMIT_BYTES = 1024
 STACK_LIMIT_BYTES = 8 * 1024

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from linear_retry.records.header_text import (
-    Header,
-    whole_number,
-)
+from linear_retry.records.header_text import Header, whole_number
 
 INT64_MAX = 2**63 - 1
 

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from linear_retry.records.exception_text import leaves
-from linear_retry.retry.retry_after import (
-    RetryAfter,
-    asked_s,
-)
+from linear_retry.retry.retry_after import RetryAfter, asked_s
 
 OnExhausted: TypeAlias = Literal["dead-letter", "repeat", "stop"]
 OnPermanent: TypeAlias = Literal["dead-letter", "skip", "stop"]

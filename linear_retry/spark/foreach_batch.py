@@ -21,10 +21,7 @@ from linear_retry.errors import UsageError
 from linear_retry.events import Listener
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.decision import (
-    OnExhausted,
-    OnPermanent,
-)
+from linear_retry.retry.decision import OnExhausted, OnPermanent
 from linear_retry.spark.micro_batch import Handler, SparkBatch, check_columns
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy

@@ -20,23 +20,11 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from linear_retry.dlq import DeadLetterTopic, Filter
 from linear_retry.dlq.spilled_set import Names
 from linear_retry.errors import ConfigurationError
-from linear_retry.spark.errors import (
-    JavaError,
-    cause,
-    in_words,
-    is_of_sql,
-)
+from linear_retry.spark.errors import JavaError, cause, in_words, is_of_sql
 from linear_retry.spark.ingest.ingest import Progress
 from linear_retry.spark.ingest.kafka_options import librdkafka_keys
-from linear_retry.spark.ingest.sources import (
-    found,
-    other_topic,
-)
-from linear_retry.spark.lake.lake import (
-    DEAD_LETTERS,
-    Lake,
-    LakeError,
-)
+from linear_retry.spark.ingest.sources import found, other_topic
+from linear_retry.spark.lake.lake import DEAD_LETTERS, Lake, LakeError
 from linear_retry.strategy.delays import shown
 
 

@@ -13,13 +13,7 @@ from math import ceil
 from typing import Literal, TypeAlias
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.retry.decision import (
-    Policy,
-    Stop,
-    Transient,
-    Wait,
-    decide,
-)
+from linear_retry.retry.decision import Policy, Stop, Transient, Wait, decide
 
 GivesUp: TypeAlias = Literal["dead-lettered", "stopped"]
 

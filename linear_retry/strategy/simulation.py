@@ -13,12 +13,7 @@ from statistics import median
 from typing import TypeAlias
 
 from linear_retry.retry.decision import Policy
-from linear_retry.strategy.schedule import (
-    Failures,
-    GivesUp,
-    Schedule,
-    schedule,
-)
+from linear_retry.strategy.schedule import Failures, GivesUp, Schedule, schedule
 
 
 @dataclass(frozen=True, slots=True)

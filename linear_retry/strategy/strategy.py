@@ -9,12 +9,7 @@ from os import PathLike
 
 from linear_retry.errors import StrategyError, UsageError
 from linear_retry.files.small import NOT_TEXT
-from linear_retry.strategy.delays import (
-    Element,
-    expand,
-    is_number,
-    shown,
-)
+from linear_retry.strategy.delays import Element, expand, is_number, shown
 
 # Neither can be shown or sent as it is: a lone surrogate in a header crashes librdkafka's binding,
 # and a control character in a description would speak to the operator's terminal.

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from linear_retry.events import Event
-from linear_retry.retry.clock import (
-    NowS,
-    SystemClock,
-)
+from linear_retry.retry.clock import NowS, SystemClock
 from linear_retry.scope import Partition
 
 Place: TypeAlias = tuple[str, int, int]

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from linear_retry.tuning.durations import (
-    Estimate,
-    estimate,
-)
+from linear_retry.tuning.durations import Estimate, estimate
 from linear_retry.tuning.outages import Numbers, Outages
 
 MOST_OUTAGES = 5000

@@ -8,12 +8,7 @@ from typing import TypeAlias
 
 from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.outages import Outages
-from linear_retry.tuning.solver import (
-    Conditions,
-    Solution,
-    Unreachable,
-    solve,
-)
+from linear_retry.tuning.solver import Conditions, Solution, Unreachable, solve
 
 CONFIDENCE = 0.95
 

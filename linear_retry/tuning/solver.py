@@ -41,10 +41,7 @@ from itertools import accumulate, pairwise
 from math import fsum, inf, isfinite
 
 from linear_retry.errors import UsageError
-from linear_retry.strategy.delays import (
-    MAX_DELAY_S,
-    MAX_DELAYS,
-)
+from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 
 MAX_LENGTH_MS = MAX_DELAY_S * 1000
 """So no delay becomes longer than a strategy may have."""

@@ -12,24 +12,15 @@ from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.results import Results
 from linear_retry.consumer.runners.run_handler import attempt_all
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.wiring import (
-    Assembly,
-    Outside,
-)
+from linear_retry.consumer.wiring import Assembly, Outside
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.decision import (
-    OnExhausted,
-    OnPermanent,
-)
+from linear_retry.retry.decision import OnExhausted, OnPermanent
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import EventLog, NothingLate, broken
 from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
-from tests.testing.violations import (
-    others_go_on,
-    violations,
-)
+from tests.testing.violations import others_go_on, violations
 
 TOPIC = "orders"
 OTHER_TOPIC = "refunds"

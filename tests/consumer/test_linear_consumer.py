@@ -32,10 +32,7 @@ from linear_retry.events import (
 )
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, consumer_on
-from tests.consumer.runners.own_life import (
-    OwnLife,
-    raising,
-)
+from tests.consumer.runners.own_life import OwnLife, raising
 from tests.fake.cluster import FakeKafka
 
 

@@ -17,18 +17,12 @@ from linear_retry.consumer.dead_letters.publisher import (
 )
 from linear_retry.consumer.operations.operator_actions import Operating
 from linear_retry.consumer.operations.requests import Requests
-from linear_retry.consumer.outcomes import (
-    Applying,
-    Choices,
-)
+from linear_retry.consumer.outcomes import Applying, Choices
 from linear_retry.consumer.partitions.commits import COMMIT_EVERY_S
 from linear_retry.consumer.partitions.flow_control import Steering
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.retry.circuits import Held
-from linear_retry.retry.decision import (
-    IsTransient,
-    Policy,
-)
+from linear_retry.retry.decision import IsTransient, Policy
 from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import Joined

@@ -7,9 +7,7 @@ from typing import TypeVar, get_args
 
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    ClusterMetadata,
-)
+from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry import (
     BrokerError,

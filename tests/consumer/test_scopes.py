@@ -14,15 +14,7 @@ from linear_retry.kafka import Message
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Partition, Scope
 from linear_retry.testing import Begun, Ended, Entry, Place, Said
-from tests.consumer.group import (
-    GROUP,
-    TOPIC,
-    FakeGroup,
-    Member,
-    OutageError,
-    Protocol,
-    consumer_on,
-)
+from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member, OutageError, Protocol, consumer_on
 from tests.fake.cluster import FakeKafka
 
 Narrow: TypeAlias = Literal["topic", "partition"]

@@ -11,17 +11,8 @@ from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.scope import Scope
 from linear_retry.testing import Begun, Ended
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, OutageError, PoisonError
-from tests.consumer.misbehaviours.misbehaving import (
-    P0,
-    P1,
-    open_circuit,
-    said,
-    until,
-)
-from tests.consumer.runners.own_life import (
-    OwnLife,
-    raising,
-)
+from tests.consumer.misbehaviours.misbehaving import P0, P1, open_circuit, said, until
+from tests.consumer.runners.own_life import OwnLife, raising
 from tests.fake.cluster import FakeKafka
 from tests.fake.topic import Headers
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from linear_retry.demo.evidence import (
-    Answer,
-    Attempt,
-    Evidence,
-    Letter,
-    Noted,
-    Produced,
-    Receipt,
-)
+from linear_retry.demo.evidence import Answer, Attempt, Evidence, Letter, Noted, Produced, Receipt
 from linear_retry.events import CircuitClosed, CircuitOpened, Event, ProbeFailed
 from linear_retry.scope import Scope
 

@@ -7,10 +7,7 @@ import pytest
 from linear_retry.demo.fleet import FLEET, Calendar, Service, Week
 from linear_retry.demo.fleet_lives import Episode, Said, said
 from linear_retry.events import CircuitClosed, CircuitOpened, DeadLettered, ProbeFailed, Stopped
-from linear_retry.journal.entry import (
-    Entry,
-    read_entry,
-)
+from linear_retry.journal.entry import Entry, read_entry
 from linear_retry.records.dead_letter import parse
 
 _WEEK = Week(1_795_000_000_000, 86_400_000)

@@ -12,15 +12,8 @@ import pytest
 from rich.console import Console, RenderableType
 
 from linear_retry import events as e
-from linear_retry.demo.display.formats import (
-    json_line,
-    json_proof,
-    line,
-)
-from linear_retry.demo.display.lines import (
-    JsonLines,
-    Lines,
-)
+from linear_retry.demo.display.formats import json_line, json_proof, line
+from linear_retry.demo.display.lines import JsonLines, Lines
 from linear_retry.demo.display.screen import Screen
 from linear_retry.demo.display.watching import watching
 from linear_retry.demo.evidence import Attempt, Noted, Produced, Verdict

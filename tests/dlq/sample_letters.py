@@ -8,18 +8,9 @@ from hypothesis import strategies as st
 
 from linear_retry.dlq.letters.fast_parse import RARE
 from linear_retry.dlq.letters.foreign import FOREIGN
-from linear_retry.dlq.letters.letter import (
-    Letter,
-    State,
-    read_letter,
-)
+from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolution
-from linear_retry.records.dead_letter import (
-    HEADER_NAMES,
-    Death,
-    Record,
-    dead_letter,
-)
+from linear_retry.records.dead_letter import HEADER_NAMES, Death, Record, dead_letter
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_text import Header
 

@@ -9,19 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.dlq.counting import TRAITS, Counts, count
-from linear_retry.dlq.letters.letter import (
-    Letter,
-    State,
-    read_letter,
-)
+from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.stats import SPANS_AT_MOST, TOP, stats_of
 from linear_retry.dlq.timeline import Timeline
 from linear_retry.records.exception_text import ErrorText
-from tests.dlq.sample_letters import (
-    RECORDS,
-    our_letter,
-    our_records,
-)
+from tests.dlq.sample_letters import RECORDS, our_letter, our_records
 
 _LETTERS = st.lists(
     st.tuples((our_records() | RECORDS).map(read_letter), st.sampled_from(State)), max_size=12

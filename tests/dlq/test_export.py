@@ -15,12 +15,7 @@ from linear_retry.dlq import read_export
 from linear_retry.dlq.export import Exported, line_of, parse_line, write_export
 from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.errors import DeadLetterError
-from tests.dlq.sample_letters import (
-    RECORDS,
-    RESOLUTIONS,
-    our_letter,
-    our_records,
-)
+from tests.dlq.sample_letters import RECORDS, RESOLUTIONS, our_letter, our_records
 
 _EXPORTED = st.builds(Exported, (our_records() | RECORDS).map(read_letter), st.none() | RESOLUTIONS)
 

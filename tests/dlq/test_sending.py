@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from linear_retry.dlq.letters.letter import (
-    State,
-    read_letter,
-)
-from linear_retry.dlq.replay.plan import (
-    Plan,
-    Planner,
-)
+from linear_retry.dlq.letters.letter import State, read_letter
+from linear_retry.dlq.replay.plan import Plan, Planner
 from linear_retry.dlq.replay.rate_limit import Pace
-from linear_retry.dlq.replay.replaying import (
-    Standing,
-    send,
-)
+from linear_retry.dlq.replay.replaying import Standing, send
 from linear_retry.dlq.resolution.recording import Recorder
-from linear_retry.dlq.resolution.resolutions import (
-    Resolution,
-    Resolutions,
-)
+from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.kafka.producers.batch_transactions import Addressed
 from linear_retry.records.dead_letter import Record
 from tests.dlq.sample_letters import our_letter

@@ -16,12 +16,7 @@ from linear_retry import LinearConsumer, PermanentError
 from linear_retry.kafka import Message
 from tests.charges import run_example
 from tests.consumer.group import GROUP, LETTERS, TOPIC, PoisonError, consumer_on
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import blocks, code, page, table
 from tests.fake.cluster import FakeKafka
 
 _PAGE = page("docs/async.md")

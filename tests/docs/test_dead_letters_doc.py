@@ -10,16 +10,8 @@ import pytest
 from confluent_kafka import Message, Producer
 
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.kafka.topics.plain import (
-    produce,
-    read_all,
-)
-from linear_retry.records.dead_letter import (
-    HEADER_NAMES,
-    Death,
-    Record,
-    dead_letter,
-)
+from linear_retry.kafka.topics.plain import produce, read_all
+from linear_retry.records.dead_letter import HEADER_NAMES, Death, Record, dead_letter
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "dead-letters.md").read_text("utf-8")
 

@@ -15,18 +15,9 @@ from linear_retry.cli.options.config_file import read
 from linear_retry.dlq.counting import TRAITS
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
-from linear_retry.records.dead_letter import (
-    Death,
-    Record,
-    dead_letter,
-)
+from linear_retry.records.dead_letter import Death, Record, dead_letter
 from linear_retry.records.exception_text import ErrorText
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import blocks, code, page, table
 from tests.real_kafka import RealKafka
 
 _PAGE = page("docs/dlq.md")

@@ -12,13 +12,7 @@ import pytest
 
 from linear_retry import Event, Scope
 from linear_retry.log import log
-from tests.docs.markdown import (
-    ROOT,
-    code,
-    links,
-    page,
-    table,
-)
+from tests.docs.markdown import ROOT, code, links, page, table
 
 _PAGES = sorted(
     str(path.relative_to(ROOT))

@@ -9,25 +9,11 @@ from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 from linear_retry.events import CloseOutcome, Event
-from linear_retry.journal.entry import (
-    DEFAULT_TOPIC,
-    Entry,
-    encode,
-    read_entry,
-)
+from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, encode, read_entry
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import Partition, Scope
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
-from tests.journal.journal_story import (
-    GROUP,
-    outage,
-    write,
-)
+from tests.docs.markdown import blocks, code, page, table
+from tests.journal.journal_story import GROUP, outage, write
 
 _PAGE = "docs/journal.md"
 _TYPES: tuple[type[Any], ...] = get_args(Event)

@@ -16,12 +16,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from linear_retry import Attempt, LinearConsumer
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from tests.consumer.group import GROUP, LETTERS, TOPIC, consumer_on
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import blocks, code, page, table
 from tests.fake.cluster import FakeKafka
 
 _PAGE = page("docs/loops.md")

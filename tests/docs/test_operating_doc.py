@@ -14,18 +14,8 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.topics.plain import read_all
-from linear_retry.records.control import (
-    AnswerName,
-    Command,
-    encode,
-    read_control,
-)
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from linear_retry.records.control import AnswerName, Command, encode, read_control
+from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
 from tests.living import broker_of_orders, living, patient_consumer
 

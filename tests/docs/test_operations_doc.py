@@ -26,12 +26,7 @@ from linear_retry.journal.group_view import MemberState
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.metrics import Metrics
 from tests.cli.terminal import terminal
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
 from tests.living import broker_of_orders, living, patient_consumer
 

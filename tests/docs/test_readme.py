@@ -24,13 +24,7 @@ from linear_retry import (
 from linear_retry.cli import app
 from linear_retry.kafka.consumer.settings import consumer_settings
 from tests.charges import broker_with_orders, reasons, run_example
-from tests.docs.markdown import (
-    ROOT,
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import ROOT, blocks, code, page, table
 
 _README = page("README.md")
 _PROGRAM, *_FRAGMENTS = blocks(_README, "python")

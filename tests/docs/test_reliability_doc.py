@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import tomllib
 
-from tests.docs.markdown import (
-    ROOT,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import ROOT, code, page, table
 from tests.rules.rule import LISTS
 from tests.torture.layers import LAYERS
 

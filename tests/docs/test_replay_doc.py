@@ -15,19 +15,10 @@ from linear_retry.dlq.replay.outgoing import outgoing
 from linear_retry.dlq.replay.rate_limit import LARGEST_BATCH
 from linear_retry.dlq.resolution.recording import transactional_id
 from linear_retry.kafka.producers.batch_settings import TRANSACTION_TIMEOUT_MS
-from linear_retry.records.dead_letter import (
-    Death,
-    Record,
-    dead_letter,
-)
+from linear_retry.records.dead_letter import Death, Record, dead_letter
 from linear_retry.records.exception_text import ErrorText
 from tests.dlq.scene import Scene
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import blocks, code, page, table
 from tests.real_kafka import RealKafka
 from tests.torture.replays.layer import REPLAY_KILLS
 from tests.torture.replays.points import POINTS

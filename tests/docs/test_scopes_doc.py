@@ -13,12 +13,7 @@ from confluent_kafka import Producer
 from linear_retry import LinearConsumer
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import Scope, ScopeKind
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
 
 _PAGE = page("docs/scopes.md")

@@ -10,12 +10,7 @@ import pytest
 
 import linear_retry.testing as testing
 from linear_retry.testing import EmbeddedKafka, EventLog, Guarantee
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import blocks, code, page, table
 
 pytest_plugins = ["pytester"]
 

@@ -18,12 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from linear_retry import Event, LinearConsumer, Strategy
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.tracing import Tracing
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import blocks, code, page, table
 
 _PAGE = page("docs/tracing.md")
 _CODE = "\n".join(blocks(_PAGE, "python"))

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    ClusterMetadata,
-)
+from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry.scope import Partition
 from tests.fake.admin import FakeAdmin

@@ -15,9 +15,7 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    ClusterMetadata,
-)
+from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry.scope import Partition
 from tests.fake.commits import Answer, Commits, offsets_of

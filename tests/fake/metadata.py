@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    BrokerMetadata,
-    ClusterMetadata,
-    PartitionMetadata,
-    TopicMetadata,
-)
+from confluent_kafka.admin import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata  # type: ignore[attr-defined]  # exported by import only
 
 from tests.fake.topic import FakeTopic
 

@@ -10,9 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    ClusterMetadata,
-)
+from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]  # exported by import only
 
 from tests.fake.outgoing import Outgoing, Place, Report, as_bytes, reported, sent_headers
 from tests.fake.topic import FakeTopic, Headers

@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import (
-    KafkaError,
-    KafkaException,
-)
+from confluent_kafka import KafkaError, KafkaException
 
-from tests.fake.clients import (
-    COOPERATIVE,
-    P0,
-    P1,
-    calls,
-    five_messages,
-    joined,
-    offsets,
-    place,
-)
+from tests.fake.clients import COOPERATIVE, P0, P1, calls, five_messages, joined, offsets, place
 from tests.fake.clock import NothingCanHappenError, VirtualClock
 from tests.fake.cluster import FakeKafka
 

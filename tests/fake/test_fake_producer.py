@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    OffsetSpec,
-)
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported by import only
 
 from tests.fake.clients import P0, five_messages, joined, noting, place
 from tests.fake.cluster import FakeKafka

@@ -7,15 +7,7 @@ import gc
 import pytest
 from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException
 
-from tests.fake.clients import (
-    COOPERATIVE,
-    P0,
-    alone,
-    five_messages,
-    joined,
-    offsets,
-    place,
-)
+from tests.fake.clients import COOPERATIVE, P0, alone, five_messages, joined, offsets, place
 from tests.fake.cluster import FakeKafka
 
 

@@ -9,10 +9,7 @@ from datetime import UTC, datetime
 from confluent_kafka import Producer
 
 from linear_retry import events as e
-from linear_retry.journal.entry import (
-    Entry,
-    encode,
-)
+from linear_retry.journal.entry import Entry, encode
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import Partition, Scope
 

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from linear_retry import Scope, events
 from linear_retry.events import Event
-from linear_retry.journal.entry import (
-    Entry,
-    Unreadable,
-    encode,
-    read_entry,
-)
+from linear_retry.journal.entry import Entry, Unreadable, encode, read_entry
 from tests.journal.journal_entries import entries
 
 _TYPES: tuple[type[Any], ...] = get_args(Event)

@@ -12,24 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry import events as e
-from linear_retry.journal.entry import (
-    Entry,
-    encode,
-    read_entry,
-)
-from linear_retry.journal.group_state import (
-    EVENTS_KEPT,
-    JournalFold,
-)
+from linear_retry.journal.entry import Entry, encode, read_entry
+from linear_retry.journal.group_state import EVENTS_KEPT, JournalFold
 from linear_retry.journal.group_view import GroupView
 from linear_retry.scope import Partition, Place, Scope
-from tests.journal.journal_story import (
-    GROUP,
-    Life,
-    at,
-    failed,
-    opened,
-)
+from tests.journal.journal_story import GROUP, Life, at, failed, opened
 
 _P0, _P1, _P2 = (("orders", number) for number in range(3))
 

@@ -13,10 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Message
 
 from linear_retry import Event, Journal, LinearConsumer, Scope, Strategy, events
-from linear_retry.journal.entry import (
-    Entry,
-    read_entry,
-)
+from linear_retry.journal.entry import Entry, read_entry
 from linear_retry.testing import EmbeddedKafka
 from tests.consumer.group import OutageError
 

@@ -8,16 +8,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    OffsetSpec,
-)
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported by import only
 
-from tests.kafka.test_kafka_contract import (
-    FakeWorld,
-    Member,
-    RealWorld,
-    World,
-)
+from tests.kafka.test_kafka_contract import FakeWorld, Member, RealWorld, World
 from tests.real_kafka import RealKafka
 
 PROTOCOLS = {

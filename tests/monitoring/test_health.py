@@ -15,10 +15,7 @@ import pytest
 from confluent_kafka import Message
 
 from linear_retry import ConfigurationError, LinearConsumer
-from linear_retry.monitoring.health import (
-    Served,
-    serve,
-)
+from linear_retry.monitoring.health import Served, serve
 from tests.consumer.conftest import fake
 from tests.consumer.group import OutageError, PoisonError, consumer_on
 from tests.fake.cluster import FakeKafka

@@ -14,10 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain_tex
 
 from linear_retry import Journal, LinearConsumer, Strategy
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.monitoring.metrics import (
-    Metrics,
-    exposition,
-)
+from linear_retry.monitoring.metrics import Metrics, exposition
 from linear_retry.scope import Scope
 from tests.kafka_operations import wait_until
 from tests.living import broker_of_orders, living, patient_consumer

@@ -14,11 +14,7 @@ from linear_retry.cli.dlq.backlog import exposition
 from linear_retry.dlq import State
 from linear_retry.dlq.stats import stats_of
 from linear_retry.monitoring.metrics import Metrics
-from tests.docs.markdown import (
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import code, page, table
 
 _ALERTS = page("ops/alerts.yml")
 _DASHBOARD: dict[str, Any] = json.loads(page("ops/dashboard.json"))

@@ -18,10 +18,7 @@ from linear_retry import Journal, LinearConsumer, Strategy
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.health import serve
 from tests.debian import NoPackageError
-from tests.docs.markdown import (
-    ROOT,
-    page,
-)
+from tests.docs.markdown import ROOT, page
 from tests.kafka_operations import wait_until
 from tests.prometheus import SCRAPE_S, Prometheus, program
 

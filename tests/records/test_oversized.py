@@ -7,18 +7,9 @@ import hashlib
 import json
 from dataclasses import replace
 
-from linear_retry.records.dead_letter import (
-    DeadLetter,
-    Death,
-    Record,
-    dead_letter,
-    parse,
-)
+from linear_retry.records.dead_letter import DeadLetter, Death, Record, dead_letter, parse
 from linear_retry.records.exception_text import ErrorText
-from linear_retry.records.oversized import (
-    forms,
-    reference,
-)
+from linear_retry.records.oversized import forms, reference
 
 _RECORD = Record("orders", 3, 1042, 5, b"ann", b"v" * 2000, (("trace", b"x" * 10), ("n", None)))
 _ERROR = ErrorText("builtins.ValueError", "no", "Traceback")

@@ -14,12 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.kafka import Message
-from linear_retry.retry.circuits import (
-    Circuits,
-    CircuitView,
-    Held,
-    is_breaker_error,
-)
+from linear_retry.retry.circuits import Circuits, CircuitView, Held, is_breaker_error
 from linear_retry.scope import Partition, Scope
 
 _ALL, _ORDERS, _ONE = Scope(), Scope("orders"), Scope("orders", 0)

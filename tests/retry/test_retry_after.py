@@ -19,11 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry import LinearRetryError, RetryAfter
-from linear_retry.retry.retry_after import (
-    MAX_RETRY_AFTER_S,
-    asked_s,
-    wait_s_of,
-)
+from linear_retry.retry.retry_after import MAX_RETRY_AFTER_S, asked_s, wait_s_of
 
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _IN_A_MINUTE = _NOW + timedelta(minutes=1)

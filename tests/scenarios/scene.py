@@ -12,20 +12,14 @@ from typing import Any, TypeVar
 from linear_retry import LinearConsumer, Strategy, events
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
-from linear_retry.records.dead_letter import (
-    DeadLetter,
-    parse,
-)
+from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import Begun, Ended, Entry, EventLog, Place, Said
 from tests.kafka_operations import Headers, KafkaOperations, Record, wait_until
 from tests.scenarios.child import Role
 from tests.scenarios.handlers import OutageError, Script
 from tests.scenarios.process import END_S, Process
-from tests.testing.violations import (
-    done_places,
-    violations,
-)
+from tests.testing.violations import done_places, violations
 
 _ALIVE_WITHIN_S = 20.0
 """The watchdog of a dead partition is patient for 5 s, then for 10; and other work is going on."""

@@ -6,21 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    AclOperation,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]  # exported by import only
 from typer.testing import CliRunner
 
 from linear_retry import DeadLetters, Event, Journal, LinearConsumer, events
 from linear_retry.cli import app
 from linear_retry.kafka import Message
 from tests.dlq.guarded_kafka import GuardedKafka
-from tests.docs.markdown import (
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import code, page, table
 
 pytestmark = pytest.mark.broker
 

@@ -15,17 +15,8 @@ from typer.testing import CliRunner
 
 from linear_retry import DeadLetters, Journal, events
 from linear_retry.cli import app
-from linear_retry.journal.entry import (
-    Entry,
-    read_entry,
-)
-from linear_retry.records.control import (
-    Answer,
-    Command,
-    CommandName,
-    encode,
-    read_control,
-)
+from linear_retry.journal.entry import Entry, read_entry
+from linear_retry.records.control import Answer, Command, CommandName, encode, read_control
 from tests.conftest import TopicFactory
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.real_kafka import RealKafka

@@ -6,12 +6,7 @@ import threading
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs export too little
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]  # its stubs export too little
 
 from linear_retry import DeadLetters, events
 from linear_retry.kafka import Message

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from linear_retry import Journal, events
-from linear_retry.journal.entry import (
-    Entry,
-    read_entry,
-)
+from linear_retry.journal.entry import Entry, read_entry
 from linear_retry.testing import Said
 from tests.conftest import TopicFactory
 from tests.kafka_operations import KafkaOperations, wait_until

@@ -6,19 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    AclOperation,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]  # exported by import only
 
-from linear_retry import (
-    BrokerError,
-    ConfigurationError,
-    DeadLetters,
-    Event,
-    LinearConsumer,
-    events,
-)
+from linear_retry import BrokerError, ConfigurationError, DeadLetters, Event, LinearConsumer, events
 from linear_retry.kafka import Message
 from tests.dlq.guarded_kafka import GuardedKafka
 

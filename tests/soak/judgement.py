@@ -8,10 +8,7 @@ from typing import Any
 
 from linear_retry import events
 from linear_retry.kafka.consumer.messages import read
-from linear_retry.records.dead_letter import (
-    DeadLetter,
-    parse,
-)
+from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.testing import Committed, Ended, Entry, Place, Said, all_guarantees, broken
 from tests.soak.lines import Verdict, verdicts
 from tests.soak.soak import STRATEGY, Soak

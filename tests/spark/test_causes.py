@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linear_retry.spark.errors import (
-    cause,
-    in_words,
-    is_of_sql,
-)
+from linear_retry.spark.errors import cause, in_words, is_of_sql
 
 _RUNNING = """An error occurred while calling o30.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:

@@ -30,10 +30,7 @@ from linear_retry import (
 )
 from linear_retry.cli import app
 from linear_retry.demo.service import Cancel, Outage, PaymentService
-from linear_retry.journal.entry import (
-    Entry,
-    read_entry,
-)
+from linear_retry.journal.entry import Entry, read_entry
 from linear_retry.retry.clock import SystemClock
 from linear_retry.spark import ForeachBatch, foreach_batch
 from tests.conftest import TopicFactory

@@ -9,10 +9,7 @@ from pyspark.sql import SparkSession
 
 from linear_retry.demo.service import Outage, PaymentService
 from tests.conftest import TopicFactory
-from tests.docs.markdown import (
-    blocks,
-    page,
-)
+from tests.docs.markdown import blocks, page
 from tests.real_kafka import RealKafka
 
 

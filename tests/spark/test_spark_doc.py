@@ -15,12 +15,7 @@ from linear_retry.records.exception_text import ErrorText
 from linear_retry.spark.tables.entries import entries
 from linear_retry.spark.tables.letters import dead_letters
 from tests.dlq.sample_letters import our_record
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import blocks, code, page, table
 from tests.real_kafka import RealKafka
 from tests.spark.records import frame
 

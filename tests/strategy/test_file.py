@@ -15,17 +15,9 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 
 from linear_retry.errors import StrategyError
 from linear_retry.files.small import MAX_BYTES
-from linear_retry.strategy.file import (
-    load,
-    parse,
-    schema,
-)
+from linear_retry.strategy.file import load, parse, schema
 from linear_retry.strategy.strategy import Strategy
-from tests.strategy.strategy_documents import (
-    arrays,
-    documents,
-    texts,
-)
+from tests.strategy.strategy_documents import arrays, documents, texts
 
 READY = Path(__file__).parents[2] / "strategies"
 SCHEMA = Draft202012Validator(schema())

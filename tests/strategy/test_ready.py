@@ -16,12 +16,7 @@ from typer.testing import CliRunner
 from linear_retry import Strategy, StrategyError
 from linear_retry.cli import app
 from linear_retry.strategy.ready import names
-from tests.docs.markdown import (
-    ROOT,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import ROOT, code, page, table
 from tests.hatchling import build
 
 _FILES = {path.stem: path for path in sorted((ROOT / "strategies").glob("*.json"))}

@@ -9,15 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.retry.decision import (
-    OnExhausted,
-    Policy,
-)
-from linear_retry.strategy.schedule import (
-    Failures,
-    Schedule,
-    schedule,
-)
+from linear_retry.retry.decision import OnExhausted, Policy
+from linear_retry.strategy.schedule import Failures, Schedule, schedule
 from linear_retry.strategy.strategy import Strategy
 
 delays_ms = st.lists(st.sampled_from([0, 1, 250, 1000, 5000]) | st.integers(0, 10_000), max_size=12)

@@ -15,10 +15,7 @@ from hypothesis import strategies as st
 from linear_retry import Strategy
 from linear_retry.errors import ExhaustedError
 from linear_retry.kafka import Message
-from linear_retry.retry.decision import (
-    OnExhausted,
-    Policy,
-)
+from linear_retry.retry.decision import OnExhausted, Policy
 from linear_retry.strategy.schedule import GivesUp
 from linear_retry.strategy.simulation import (
     GivenUp,
@@ -32,12 +29,7 @@ from linear_retry.strategy.simulation import (
 from tests.consumer.group import LETTERS, TOPIC, Dependency, FakeGroup, OutageError, consumer_on
 from tests.fake.clock import VirtualClock
 from tests.fake.cluster import FakeKafka
-from tests.strategy.test_schedule import (
-    attempts_ms,
-    delays_ms,
-    of_ms,
-    starts_ms,
-)
+from tests.strategy.test_schedule import attempts_ms, delays_ms, of_ms, starts_ms
 
 outages_ms = st.integers(0, 80_000)
 

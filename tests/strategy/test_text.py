@@ -5,12 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.strategy.delays import (
-    MAX_DELAY_S,
-    MAX_DELAYS,
-    duration_ms,
-    duration_text,
-)
+from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS, duration_ms, duration_text
 from linear_retry.strategy.file import parse
 from linear_retry.strategy.text import text
 

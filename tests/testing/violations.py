@@ -6,15 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from linear_retry import events
 from linear_retry.scope import Partition, Scope
-from linear_retry.testing import (
-    Committed,
-    Entry,
-    NothingLost,
-    Place,
-    Said,
-    all_guarantees,
-    broken,
-)
+from linear_retry.testing import Committed, Entry, NothingLost, Place, Said, all_guarantees, broken
 from linear_retry.testing.guarantees.done import done_by
 
 

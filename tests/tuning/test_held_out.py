@@ -12,11 +12,7 @@ from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.held_out import compare, means, outage_costs
 from linear_retry.tuning.outages import Outages
 from linear_retry.tuning.proposal import propose
-from linear_retry.tuning.solver import (
-    Conditions,
-    Solution,
-    cost,
-)
+from linear_retry.tuning.solver import Conditions, Solution, cost
 from tests.tuning.recorded import lengths_ms, recorded
 
 PRESENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)

@@ -5,23 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from linear_retry.tuning.durations import (
-    Estimate,
-    estimate,
-)
+from linear_retry.tuning.durations import Estimate, estimate
 from linear_retry.tuning.held_out import outage_costs
 from linear_retry.tuning.outages import Numbers, Outages
-from linear_retry.tuning.proposal import (
-    TooFew,
-    cover_known,
-    outages_needed,
-    propose,
-)
-from linear_retry.tuning.solver import (
-    Conditions,
-    Solution,
-    Unreachable,
-)
+from linear_retry.tuning.proposal import TooFew, cover_known, outages_needed, propose
+from linear_retry.tuning.solver import Conditions, Solution, Unreachable
 from tests.tuning.recorded import lengths_ms, recorded
 
 LONG_MS = (1000, *[5000] * 10, *[60_000] * 60, *[3_600_000] * 24)

@@ -15,18 +15,8 @@ from hypothesis import strategies as st
 from linear_retry import Strategy
 from linear_retry.errors import UsageError
 from linear_retry.retry.decision import Policy
-from linear_retry.strategy.simulation import (
-    Recovered,
-    Simulator,
-)
-from linear_retry.tuning.solver import (
-    Conditions,
-    OutageLengths,
-    Solution,
-    Unreachable,
-    cost,
-    solve,
-)
+from linear_retry.strategy.simulation import Recovered, Simulator
+from linear_retry.tuning.solver import Conditions, OutageLengths, Solution, Unreachable, cost, solve
 
 DAY_MS = 24 * 3_600_000
 

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from linear_retry.cli.circuits import (
-    read_commands,
-    write_commands,
-)
+from linear_retry.cli.circuits import read_commands, write_commands
 
 app = typer.Typer(
     help="See which circuits of a group are open, end their waits, and lift the limit.",

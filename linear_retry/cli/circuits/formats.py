@@ -7,11 +7,7 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
-from linear_retry.cli.output.printable import (
-    in_one_line,
-    moment,
-    one_line,
-)
+from linear_retry.cli.output.printable import in_one_line, moment, one_line
 from linear_retry.journal.group_state import JournalFold
 from linear_retry.journal.group_view import GroupView, Member, OpenCircuit
 from linear_retry.records.process import Process

@@ -9,17 +9,10 @@ import typer
 
 from linear_retry.cli.circuits import formats
 from linear_retry.cli.options.journal import now_ms
-from linear_retry.cli.output.exit_codes import (
-    NO,
-    fail,
-)
+from linear_retry.cli.output.exit_codes import NO, fail
 from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.progress import Bar
-from linear_retry.cli.output.rows import (
-    Lines,
-    on_a_terminal,
-    write_json,
-)
+from linear_retry.cli.output.rows import Lines, on_a_terminal, write_json
 from linear_retry.journal.group_state import JournalFold
 from linear_retry.journal.group_view import OpenCircuit
 from linear_retry.journal.reader import JournalReading

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from linear_retry.cli.output.exit_codes import (
-    DONE,
-    NO,
-    PENDING,
-)
+from linear_retry.cli.output.exit_codes import DONE, NO, PENDING
 from linear_retry.cli.output.printable import moment
-from linear_retry.records.control import (
-    LIVES_MS,
-    Answer,
-    AnswerName,
-    Command,
-)
+from linear_retry.records.control import LIVES_MS, Answer, AnswerName, Command
 
 _YES: tuple[AnswerName, ...] = ("recovered", "no-message", "lifted", "none-open")
 _NOT_YET: tuple[AnswerName, ...] = ("heard", "pending", "begun")

@@ -6,10 +6,7 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.options.connection import (
-    Connection,
-    expanded,
-)
+from linear_retry.cli.options.connection import Connection, expanded
 from linear_retry.cli.options.journal import Span
 from linear_retry.cli.output.exit_codes import told
 

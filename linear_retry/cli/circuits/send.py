@@ -12,27 +12,12 @@ from uuid import uuid4
 import typer
 
 from linear_retry.cli.circuits.outcomes import code_of, nobody, sentence
-from linear_retry.cli.output.exit_codes import (
-    DONE,
-    NO,
-    NOT_THERE,
-    PENDING,
-)
+from linear_retry.cli.output.exit_codes import DONE, NO, NOT_THERE, PENDING
 from linear_retry.cli.output.rows import write_json
 from linear_retry.kafka.producers.control import send
 from linear_retry.kafka.producers.journal import Record
-from linear_retry.kafka.topics.tail import (
-    Following,
-    TopicSince,
-)
-from linear_retry.records.control import (
-    Answer,
-    AnswerName,
-    Command,
-    Garbled,
-    encode,
-    read_control,
-)
+from linear_retry.kafka.topics.tail import Following, TopicSince
+from linear_retry.records.control import Answer, AnswerName, Command, Garbled, encode, read_control
 from linear_retry.scope import Place
 
 _WAIT_S = 0.25

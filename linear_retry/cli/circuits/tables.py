@@ -9,11 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linear_retry.cli.circuits import formats
-from linear_retry.cli.output.printable import (
-    in_one_line,
-    moment,
-    one_line,
-)
+from linear_retry.cli.output.printable import in_one_line, moment, one_line
 from linear_retry.journal.group_view import OpenCircuit
 
 STYLES = {"open": "red", "half-open": "yellow"}

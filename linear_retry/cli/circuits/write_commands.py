@@ -9,30 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from linear_retry.cli.options.connection import (
-    Connection,
-    expanded,
-)
-from linear_retry.cli.options.person import (
-    BY,
-    whoami,
-)
-from linear_retry.cli.output.exit_codes import (
-    NO,
-    confirmed,
-    told,
-)
-from linear_retry.records.control import (
-    DEFAULT_TOPIC,
-    Command,
-)
+from linear_retry.cli.options.connection import Connection, expanded
+from linear_retry.cli.options.person import BY, whoami
+from linear_retry.cli.output.exit_codes import NO, confirmed, told
+from linear_retry.records.control import DEFAULT_TOPIC, Command
 from linear_retry.strategy.delays import shown
 
 if TYPE_CHECKING:
-    from linear_retry.cli.circuits.send import (
-        Sending,
-        Told,
-    )
+    from linear_retry.cli.circuits.send import Sending, Told
     from linear_retry.records.control import CommandName
     from linear_retry.scope import Place
 

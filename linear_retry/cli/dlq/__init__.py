@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from linear_retry.cli.dlq import (
-    read_commands,
-    write_commands,
-)
+from linear_retry.cli.dlq import read_commands, write_commands
 
 app = typer.Typer(
     help="See dead letters, search them, and deal with them.",

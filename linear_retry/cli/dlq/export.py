@@ -7,10 +7,7 @@ from pathlib import Path
 import typer
 
 from linear_retry.cli.dlq import formats
-from linear_retry.cli.output.exit_codes import (
-    NOT_THERE,
-    fail,
-)
+from linear_retry.cli.output.exit_codes import NOT_THERE, fail
 from linear_retry.cli.output.progress import Bar
 from linear_retry.cli.output.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Filter

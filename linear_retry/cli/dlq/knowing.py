@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from linear_retry.cli.dlq import formats
-from linear_retry.cli.output.exit_codes import (
-    NO,
-    fail,
-)
+from linear_retry.cli.output.exit_codes import NO, fail
 from linear_retry.cli.output.progress import Bar
 from linear_retry.dlq import DeadLetterTopic, Filter
 

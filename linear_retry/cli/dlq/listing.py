@@ -13,13 +13,7 @@ import typer
 from linear_retry.cli.dlq import formats
 from linear_retry.cli.output import printable
 from linear_retry.cli.output.progress import Bar
-from linear_retry.cli.output.rows import (
-    Lines,
-    json_line,
-    on_a_terminal,
-    write_json,
-    write_table,
-)
+from linear_retry.cli.output.rows import Lines, json_line, on_a_terminal, write_json, write_table
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
 from linear_retry.dlq.counting import count
 
@@ -102,10 +96,7 @@ def _writer(*, payload: bool, as_json: bool) -> _Writer[Any]:
             lambda lines: typer.echo(b"".join(lines), nl=False),
         )
     if on_a_terminal():
-        from linear_retry.cli.dlq.tables import (
-            draw,
-            drawn_row,
-        )
+        from linear_retry.cli.dlq.tables import draw, drawn_row
 
         return _Writer(lambda letter, state: drawn_row(letter, state, payload=payload), draw)
     if payload:

@@ -6,10 +6,7 @@ import typer
 
 from linear_retry.cli.dlq.resolve import plural
 from linear_retry.cli.output.progress import Bar
-from linear_retry.cli.output.rows import (
-    write_json,
-    write_table,
-)
+from linear_retry.cli.output.rows import write_json, write_table
 from linear_retry.dlq import DeadLetterTopic, Purge
 
 

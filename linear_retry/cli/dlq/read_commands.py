@@ -7,13 +7,7 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.dlq.options import (
-    PAYLOAD,
-    TOPIC,
-    Connection,
-    Selection,
-    chosen,
-)
+from linear_retry.cli.dlq.options import PAYLOAD, TOPIC, Connection, Selection, chosen
 from linear_retry.cli.options.connection import expanded
 from linear_retry.cli.output.exit_codes import told
 

@@ -14,18 +14,9 @@ from linear_retry.cli.dlq.knowing import require_known_ids
 from linear_retry.cli.dlq.resolve import plural
 from linear_retry.cli.options.person import whoami
 from linear_retry.cli.output import printable
-from linear_retry.cli.output.exit_codes import (
-    FENCED,
-    NO,
-    NOT_THERE,
-    fail,
-    fail_interrupted,
-)
+from linear_retry.cli.output.exit_codes import FENCED, NO, NOT_THERE, fail, fail_interrupted
 from linear_retry.cli.output.progress import Bar
-from linear_retry.cli.output.rows import (
-    write_json,
-    write_table,
-)
+from linear_retry.cli.output.rows import write_json, write_table
 from linear_retry.dlq import NO_LETTER, DeadLetterTopic, Filter, Lane, Newer, Plan
 from linear_retry.errors import BrokerError, FencedError
 from linear_retry.strategy import delays

@@ -10,10 +10,7 @@ import typer
 from linear_retry.cli.dlq import formats
 from linear_retry.cli.output import printable
 from linear_retry.cli.output.progress import Bar
-from linear_retry.cli.output.rows import (
-    write_bars,
-    write_json,
-)
+from linear_retry.cli.output.rows import write_bars, write_json
 from linear_retry.dlq import DeadLetterTopic, Filter, State, Stats, Top
 
 _TITLES = {

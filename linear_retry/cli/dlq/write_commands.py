@@ -7,11 +7,7 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli.dlq.options import TOPIC, Connection, Selection
-from linear_retry.cli.dlq.replay_options import (
-    WHY,
-    YES,
-    Sending,
-)
+from linear_retry.cli.dlq.replay_options import WHY, YES, Sending
 from linear_retry.cli.options.connection import expanded
 from linear_retry.cli.options.person import BY
 from linear_retry.cli.output.exit_codes import told

@@ -6,10 +6,7 @@ from datetime import UTC, datetime
 
 import typer
 
-from linear_retry.strategy.delays import (
-    duration_ms,
-    shown,
-)
+from linear_retry.strategy.delays import duration_ms, shown
 
 
 def moment_ms(text: str, now_ms: int, option: str) -> int:

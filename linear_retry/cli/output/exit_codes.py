@@ -10,10 +10,7 @@ from typing import Final, NoReturn
 
 import typer
 
-from linear_retry.cli.output.signals import (
-    Terminated,
-    ended_by_signals,
-)
+from linear_retry.cli.output.signals import Terminated, ended_by_signals
 from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError
 
 DONE: Final = 0

@@ -9,10 +9,7 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.options.connection import (
-    Connection,
-    expanded,
-)
+from linear_retry.cli.options.connection import Connection, expanded
 from linear_retry.cli.output.exit_codes import told
 from linear_retry.cli.spark import replaying, reporting, tuning
 from linear_retry.cli.spark.needing import needing_pyspark
@@ -109,10 +106,7 @@ app.command()(reporting.report)
 
 
 def _seconds(text: str) -> float:
-    from linear_retry.strategy.delays import (
-        duration_ms,
-        shown,
-    )
+    from linear_retry.strategy.delays import duration_ms, shown
 
     ms = duration_ms(text)
     if ms is None or ms < 1000:

@@ -15,10 +15,7 @@ from linear_retry.cli.output.progress import Bar
 from linear_retry.cli.output.rows import write_json
 from linear_retry.spark import Ingested
 from linear_retry.spark import ingest as run
-from linear_retry.spark.ingest.sources import (
-    found,
-    wanted,
-)
+from linear_retry.spark.ingest.sources import found, wanted
 from linear_retry.spark.session import ENDING, Handler, session
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from linear_retry.cli.output.exit_codes import (
-    NOT_THERE,
-    fail,
-)
+from linear_retry.cli.output.exit_codes import NOT_THERE, fail
 
 OF_THE_EXTRA = frozenset(
     [

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from linear_retry.cli.dlq.replay_options import Sending
-from linear_retry.cli.options.connection import (
-    Connection,
-    expanded,
-)
+from linear_retry.cli.options.connection import Connection, expanded
 from linear_retry.cli.output.exit_codes import told
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.options import LAKE, MASTER
@@ -73,10 +70,7 @@ def _chosen(
 
 
 def _replay(these: Chosen, lake: str, config: Mapping[str, Any], order: Order) -> None:
-    from linear_retry.cli.dlq.replay import (
-        replay_letters,
-        tell_end,
-    )
+    from linear_retry.cli.dlq.replay import replay_letters, tell_end
     from linear_retry.dlq import DeadLetterTopic, Plan
     from linear_retry.spark.ingest.kafka_options import librdkafka_keys
 

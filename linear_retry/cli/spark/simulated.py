@@ -6,20 +6,14 @@ from typing import Any
 
 import typer
 
-from linear_retry.cli.output.exit_codes import (
-    NOT_KNOWN,
-    fail,
-)
+from linear_retry.cli.output.exit_codes import NOT_KNOWN, fail
 from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark import compared
 from linear_retry.cli.spark.probes import draw
 from linear_retry.cli.spark.recorded import Recorded
 from linear_retry.cli.spark.tuned import load
-from linear_retry.cli.strategy.commands import (
-    echo_head,
-    echo_table,
-)
+from linear_retry.cli.strategy.commands import echo_head, echo_table
 from linear_retry.spark import Lake, Simulated
 from linear_retry.spark import simulate as run
 from linear_retry.spark.session import session

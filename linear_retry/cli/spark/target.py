@@ -6,11 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from linear_retry.cli.output.exit_codes import (
-    NOT_THERE,
-    WRONG_USAGE,
-    fail,
-)
+from linear_retry.cli.output.exit_codes import NOT_THERE, WRONG_USAGE, fail
 from linear_retry.files import small
 from linear_retry.strategy.text import text
 

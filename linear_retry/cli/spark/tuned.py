@@ -7,12 +7,7 @@ from pathlib import Path
 
 import typer
 
-from linear_retry.cli.output.exit_codes import (
-    NO,
-    NOT_KNOWN,
-    WRONG_USAGE,
-    fail,
-)
+from linear_retry.cli.output.exit_codes import NO, NOT_KNOWN, WRONG_USAGE, fail
 from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark import compared
@@ -29,10 +24,7 @@ from linear_retry.spark.session import session
 from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.proposal import TooFew
-from linear_retry.tuning.solver import (
-    Conditions,
-    Unreachable,
-)
+from linear_retry.tuning.solver import Conditions, Unreachable
 
 _ALL = ("group", "outages", "proposed", "waits", "in total", "covered", "saved an outage")
 

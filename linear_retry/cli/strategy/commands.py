@@ -10,10 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from linear_retry.cli.output.exit_codes import (
-    DONE,
-    NO,
-)
+from linear_retry.cli.output.exit_codes import DONE, NO
 from linear_retry.errors import StrategyError
 from linear_retry.files.small import named
 from linear_retry.strategy.delays import duration_text

@@ -9,11 +9,7 @@ import typer
 
 from linear_retry.files import small
 from linear_retry.files.small import MAX_BYTES
-from linear_retry.strategy.delays import (
-    DURATION_REMEDY,
-    duration_ms,
-    shown,
-)
+from linear_retry.strategy.delays import DURATION_REMEDY, duration_ms, shown
 
 MAX_OUTAGES = 1000
 

@@ -10,10 +10,7 @@ from typing import Annotated, NoReturn, get_args
 import typer
 
 from linear_retry.cli.options.connection import expanded
-from linear_retry.cli.output.exit_codes import (
-    NO,
-    told,
-)
+from linear_retry.cli.output.exit_codes import NO, told
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.recorded import Recorded
 from linear_retry.cli.strategy import simulation_report
@@ -25,21 +22,11 @@ from linear_retry.cli.strategy.commands import (
     load,
     summary,
 )
-from linear_retry.cli.strategy.outages import (
-    length_ms,
-    read,
-)
+from linear_retry.cli.strategy.outages import length_ms, read
 from linear_retry.errors import ConfigurationError, StrategyError
-from linear_retry.retry.decision import (
-    OnExhausted,
-    Policy,
-)
+from linear_retry.retry.decision import OnExhausted, Policy
 from linear_retry.strategy.delays import shown
-from linear_retry.strategy.simulation import (
-    Recovered,
-    Simulation,
-    Simulator,
-)
+from linear_retry.strategy.simulation import Recovered, Simulation, Simulator
 from linear_retry.strategy.strategy import Strategy
 
 _NARROWEST, _WIDEST = 76, 120

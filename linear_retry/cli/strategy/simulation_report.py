@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
-from linear_retry.cli.strategy.commands import (
-    duration,
-    duration_range,
-)
+from linear_retry.cli.strategy.commands import duration, duration_range
 from linear_retry.strategy.schedule import Failures
-from linear_retry.strategy.simulation import (
-    GivenUp,
-    Recovered,
-    Simulation,
-    Spread,
-    summary,
-)
+from linear_retry.strategy.simulation import GivenUp, Recovered, Simulation, Spread, summary
 
 _LISTED = 3
 """So many attempts with the same wait stand one by one; more of them are one row."""

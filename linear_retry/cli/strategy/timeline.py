@@ -9,10 +9,7 @@ from operator import itemgetter
 from rich.text import Text
 
 from linear_retry.cli.strategy.simulation_report import shown_ms
-from linear_retry.strategy.simulation import (
-    Recovered,
-    Simulation,
-)
+from linear_retry.strategy.simulation import Recovered, Simulation
 
 _OUTAGE, _IDLE, _FAILS, _SUCCEEDS, _GIVES_UP = "▒", "░", "×", "✓", "†"
 _STYLES = {_OUTAGE: "red", _IDLE: "yellow", _SUCCEEDS: "bold green", _GIVES_UP: "bold red"}

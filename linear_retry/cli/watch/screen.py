@@ -19,10 +19,7 @@ from linear_retry.cli.circuits.tables import STYLES as CIRCUIT_STYLES
 from linear_retry.cli.circuits.tables import clock
 from linear_retry.cli.circuits.tables import table as circuit_table
 from linear_retry.cli.options.journal import now_ms as utc_now_ms
-from linear_retry.cli.output.printable import (
-    in_one_line,
-    moment,
-)
+from linear_retry.cli.output.printable import in_one_line, moment
 from linear_retry.cli.watch.lines import away
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import JournalFold

@@ -48,10 +48,7 @@ def _ours(news: Sequence[object], group: str) -> list[Entry]:
 
 
 def _face(fold: JournalFold, group: str, topic: str, *, as_json: bool) -> Face:
-    from linear_retry.cli.watch.lines import (
-        JsonLines,
-        Lines,
-    )
+    from linear_retry.cli.watch.lines import JsonLines, Lines
 
     if as_json:
         return JsonLines(fold, group)

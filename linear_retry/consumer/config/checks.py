@@ -9,20 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast, get_args
 
-from linear_retry.consumer.config.topics import (
-    TopicNames,
-    check_topics,
-    refuse_own_topics,
-)
+from linear_retry.consumer.config.topics import TopicNames, check_topics, refuse_own_topics
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.monitoring.identity import this_process
 from linear_retry.consumer.outcomes import Choices
 from linear_retry.consumer.runners.handler_checks import why_not
-from linear_retry.consumer.wiring import (
-    Outside,
-    Plan,
-)
+from linear_retry.consumer.wiring import Outside, Plan
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
@@ -35,12 +28,7 @@ from linear_retry.kafka.producers.settings import (
 )
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.retry.circuits import is_breaker_error
-from linear_retry.retry.decision import (
-    IsTransient,
-    OnExhausted,
-    OnPermanent,
-    Policy,
-)
+from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
 from linear_retry.scope import ScopeKind
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from linear_retry.consumer.state import Parts
-from linear_retry.kafka.producers.transactional import (
-    Step,
-    Unfinished,
-)
+from linear_retry.kafka.producers.transactional import Step, Unfinished
 from linear_retry.retry.circuits import Held
 
 STOP_GRACE_S = 1.0

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from linear_retry.consumer.dead_letters.ack_wait import (
-    STOP_GRACE_S,
-    Patience,
-)
+from linear_retry.consumer.dead_letters.ack_wait import STOP_GRACE_S, Patience
 from linear_retry.consumer.dead_letters.publisher import (
     Abandoned,
     Acknowledged,
@@ -14,11 +11,7 @@ from linear_retry.consumer.dead_letters.publisher import (
     TooLarge,
 )
 from linear_retry.kafka import KafkaError
-from linear_retry.kafka.producers.plain import (
-    DeadLetterProducer,
-    Outgoing,
-    Sending,
-)
+from linear_retry.kafka.producers.plain import DeadLetterProducer, Outgoing, Sending
 from linear_retry.retry.circuits import Held
 
 

@@ -11,11 +11,7 @@ from linear_retry.consumer.state import Parts
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.kafka.producers.plain import Outgoing
-from linear_retry.records.dead_letter import (
-    DeadLetter,
-    Death,
-    dead_letter,
-)
+from linear_retry.records.dead_letter import DeadLetter, Death, dead_letter
 from linear_retry.records.exception_text import describe
 from linear_retry.records.oversized import forms
 from linear_retry.retry.circuits import Held

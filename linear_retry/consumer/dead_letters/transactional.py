@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from linear_retry.consumer.dead_letters.ack_wait import Patience
-from linear_retry.consumer.dead_letters.plain import (
-    said,
-    unsent,
-)
+from linear_retry.consumer.dead_letters.plain import said, unsent
 from linear_retry.consumer.dead_letters.publisher import (
     Abandoned,
     Acknowledged,

@@ -26,33 +26,15 @@ from linear_retry.consumer.monitoring.failure_events import (
     what,
 )
 from linear_retry.consumer.outcomes import Choices
-from linear_retry.consumer.runners.results import (
-    Results,
-    UndoneError,
-)
+from linear_retry.consumer.runners.results import Results, UndoneError
 from linear_retry.errors import ExhaustedError, PermanentError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
-from linear_retry.records.dead_letter import (
-    Record,
-    dead_letter,
-)
-from linear_retry.retry.circuits import (
-    Circuits,
-    CircuitView,
-    Held,
-)
+from linear_retry.records.dead_letter import Record, dead_letter
+from linear_retry.retry.circuits import Circuits, CircuitView, Held
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.consecutive import LettersInARow
-from linear_retry.retry.decision import (
-    Bury,
-    HoldBack,
-    Reason,
-    Skip,
-    Stop,
-    Wait,
-    decide,
-)
+from linear_retry.retry.decision import Bury, HoldBack, Reason, Skip, Stop, Wait, decide
 from linear_retry.scope import Scope
 
 _SCOPE = Scope()

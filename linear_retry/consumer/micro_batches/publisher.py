@@ -17,15 +17,9 @@ from linear_retry.consumer.dead_letters.publisher import (
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
 from linear_retry.kafka import Producer
-from linear_retry.kafka.producers.plain import (
-    DeadLetterProducer,
-    Outgoing,
-)
+from linear_retry.kafka.producers.plain import DeadLetterProducer, Outgoing
 from linear_retry.kafka.topics.reader import WholeTopics
-from linear_retry.records.dead_letter import (
-    DeadLetter,
-    Record,
-)
+from linear_retry.records.dead_letter import DeadLetter, Record
 from linear_retry.records.oversized import forms
 from linear_retry.retry.clock import Clock
 

@@ -19,11 +19,7 @@ from linear_retry.consumer.config.checks import (
 )
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.micro_batches.attempting import Attempting
-from linear_retry.consumer.micro_batches.publisher import (
-    Kafka,
-    Sender,
-    asking,
-)
+from linear_retry.consumer.micro_batches.publisher import Kafka, Sender, asking
 from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.monitoring.identity import this_process
 from linear_retry.consumer.monitoring.listeners import (
@@ -35,21 +31,12 @@ from linear_retry.consumer.outcomes import Choices
 from linear_retry.consumer.wiring import Outside
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
-from linear_retry.journal.journal import (
-    Journal,
-    Speaker,
-)
-from linear_retry.kafka.consumer.settings import (
-    ConsumerSettings,
-    consumer_settings,
-)
+from linear_retry.journal.journal import Journal, Speaker
+from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_settings
 from linear_retry.kafka.consumer.settings import connection as connection_of
 from linear_retry.kafka.producers.settings import producer_config
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.decision import (
-    OnExhausted,
-    OnPermanent,
-)
+from linear_retry.retry.decision import OnExhausted, OnPermanent
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from linear_retry.log import log_unread_wait
-from linear_retry.retry.decision import (
-    Failure,
-    Transient,
-)
+from linear_retry.retry.decision import Failure, Transient
 
 
 class UnreadWaits:

@@ -19,18 +19,8 @@ from linear_retry.consumer.operations.requests import (
     Wish,
 )
 from linear_retry.consumer.state import Parts
-from linear_retry.retry.circuits import (
-    Circuit,
-    Held,
-)
-from linear_retry.retry.decision import (
-    GIVEN_UP,
-    Bury,
-    Policy,
-    Stop,
-    Transient,
-    decide,
-)
+from linear_retry.retry.circuits import Circuit, Held
+from linear_retry.retry.decision import GIVEN_UP, Bury, Policy, Stop, Transient, decide
 from linear_retry.scope import Scope
 
 

@@ -10,19 +10,9 @@ from typing import Any
 
 from linear_retry import events
 from linear_retry.consumer.operations.operator_actions import Operating
-from linear_retry.consumer.operations.requests import (
-    GiveUp,
-    LiftLimit,
-    Requests,
-    Retry,
-    Wish,
-)
+from linear_retry.consumer.operations.requests import GiveUp, LiftLimit, Requests, Retry, Wish
 from linear_retry.consumer.state import Parts
-from linear_retry.records.control import (
-    Answer,
-    AnswerName,
-    Command,
-)
+from linear_retry.records.control import Answer, AnswerName, Command
 from linear_retry.records.header_text import one_line
 from linear_retry.retry.circuits import Held
 from linear_retry.scope import Partition, Place, Scope

@@ -5,10 +5,7 @@ from __future__ import annotations
 from linear_retry.consumer.partitions.error_throttle import Complaints
 from linear_retry.consumer.partitions.flow_control import Steering
 from linear_retry.consumer.partitions.offset_reset import Beginnings
-from linear_retry.consumer.partitions.read_ahead import (
-    is_about_client,
-    partition_of,
-)
+from linear_retry.consumer.partitions.read_ahead import is_about_client, partition_of
 from linear_retry.consumer.state import Parts
 from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.errors import BrokerError

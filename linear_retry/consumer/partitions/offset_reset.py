@@ -9,10 +9,7 @@ from linear_retry.consumer.partitions.flow_control import Steering
 from linear_retry.consumer.state import Parts
 from linear_retry.errors import DataLossError
 from linear_retry.events import DataLost
-from linear_retry.kafka.consumer.client import (
-    BEGINNING,
-    END,
-)
+from linear_retry.kafka.consumer.client import BEGINNING, END
 from linear_retry.scope import Partition
 
 _SHORTEST_PAUSE_S = 1.0

@@ -10,10 +10,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
-from linear_retry.consumer.runners.async_handler import (
-    AsyncAttempting,
-    AsyncHandler,
-)
+from linear_retry.consumer.runners.async_handler import AsyncAttempting, AsyncHandler
 from linear_retry.consumer.runners.batch import Work
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.retry.clock import NowS

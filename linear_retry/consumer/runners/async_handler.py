@@ -9,10 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias
 
 from linear_retry.consumer.runners.batch import Work
-from linear_retry.consumer.runners.results import (
-    Results,
-    UndoneError,
-)
+from linear_retry.consumer.runners.results import Results, UndoneError
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message

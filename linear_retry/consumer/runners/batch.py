@@ -8,10 +8,7 @@ from operator import length_hint
 
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import (
-    contents,
-    is_changed,
-)
+from linear_retry.kafka.consumer.messages import contents, is_changed
 
 
 class Work:

@@ -8,10 +8,7 @@ from typing import TypeAlias
 
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.runners.batch import Work
-from linear_retry.consumer.runners.results import (
-    Results,
-    UndoneError,
-)
+from linear_retry.consumer.runners.results import Results, UndoneError
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message

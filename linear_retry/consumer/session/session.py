@@ -9,40 +9,17 @@ from dataclasses import replace
 
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.monitoring.counters import Tally
-from linear_retry.consumer.monitoring.health import (
-    Health,
-    Signs,
-    Vitals,
-    judge,
-)
-from linear_retry.consumer.operations.requests import (
-    Wish,
-    denied,
-)
-from linear_retry.consumer.runners.async_hand_over import (
-    Awaiting,
-    HandOver,
-)
+from linear_retry.consumer.monitoring.health import Health, Signs, Vitals, judge
+from linear_retry.consumer.operations.requests import Wish, denied
+from linear_retry.consumer.runners.async_hand_over import Awaiting, HandOver
 from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
-from linear_retry.consumer.runners.own_loop import (
-    Attempt,
-    Attempts,
-)
-from linear_retry.consumer.runners.run_handler import (
-    Handler,
-    run,
-)
-from linear_retry.consumer.runners.signals import (
-    deferring_interrupts,
-    stopping_on_signals,
-)
+from linear_retry.consumer.runners.own_loop import Attempt, Attempts
+from linear_retry.consumer.runners.run_handler import Handler, run
+from linear_retry.consumer.runners.signals import deferring_interrupts, stopping_on_signals
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.session.owner_thread import Tenure
-from linear_retry.consumer.wiring import (
-    Assembly,
-    Plan,
-)
+from linear_retry.consumer.wiring import Assembly, Plan
 from linear_retry.events import Event
 from linear_retry.kafka.consumer.fatal_errors import as_our_errors
 from linear_retry.retry.circuits import Circuits

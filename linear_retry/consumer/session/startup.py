@@ -14,14 +14,8 @@ from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.events import RetentionTooShort
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.consumer.fatal_errors import raise_if_hopeless
-from linear_retry.kafka.consumer.settings import (
-    Config,
-    servers_of,
-)
-from linear_retry.kafka.topics.admin import (
-    Admin,
-    Rights,
-)
+from linear_retry.kafka.consumer.settings import Config, servers_of
+from linear_retry.kafka.topics.admin import Admin, Rights
 
 _Answer = TypeVar("_Answer")
 

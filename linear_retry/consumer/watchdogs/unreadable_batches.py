@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from linear_retry.consumer.operations.requests import (
-    Request,
-    Requests,
-    SkipUnreadable,
-)
+from linear_retry.consumer.operations.requests import Request, Requests, SkipUnreadable
 from linear_retry.consumer.partitions.flow_control import Steering
 from linear_retry.consumer.partitions.unreadable import Unread
 from linear_retry.consumer.state import Parts

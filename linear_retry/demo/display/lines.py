@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Self, TextIO
 
-from linear_retry.demo.display.formats import (
-    json_line,
-    line,
-)
+from linear_retry.demo.display.formats import json_line, line
 from linear_retry.demo.record import Record
 
 _PROGRESS_EVERY_S = 1.0

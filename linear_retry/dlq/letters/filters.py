@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from linear_retry.dlq.letters.letter import (
-    Letter,
-    State,
-)
+from linear_retry.dlq.letters.letter import Letter, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from linear_retry.dlq.replay.outgoing import (
-    largest_packed,
-    unpacked,
-)
+from linear_retry.dlq.replay.outgoing import largest_packed, unpacked
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics.description import TopicFacts

@@ -8,19 +8,10 @@ from dataclasses import dataclass
 
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.replay.outgoing import unpacked
-from linear_retry.dlq.replay.plan import (
-    Lane,
-    Plan,
-)
-from linear_retry.dlq.spill import (
-    room,
-    scratch,
-)
+from linear_retry.dlq.replay.plan import Lane, Plan
+from linear_retry.dlq.spill import room, scratch
 from linear_retry.kafka.topics.reader import Progress
-from linear_retry.records.dead_letter import (
-    REPLAY_ID,
-    Record,
-)
+from linear_retry.records.dead_letter import REPLAY_ID, Record
 from linear_retry.records.header_text import whole_number
 
 

@@ -8,10 +8,7 @@ from contextlib import closing
 from heapq import merge
 from typing import NamedTuple
 
-from linear_retry.dlq.spill import (
-    room,
-    scratch,
-)
+from linear_retry.dlq.spill import room, scratch
 
 _CACHE_KIB = 32 * 1024
 _CHUNK = 1_000

@@ -9,21 +9,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from linear_retry.dlq.letters.letter import (
-    NONE,
-    Letter,
-)
-from linear_retry.dlq.replay.order import (
-    Entry,
-    InOrder,
-)
-from linear_retry.dlq.replay.outgoing import (
-    Fetch,
-    LeftError,
-    Outgoing,
-    outgoing,
-    unpacked,
-)
+from linear_retry.dlq.letters.letter import NONE, Letter
+from linear_retry.dlq.replay.order import Entry, InOrder
+from linear_retry.dlq.replay.outgoing import Fetch, LeftError, Outgoing, outgoing, unpacked
 
 NO_LETTER = "no dead letter: it is sent only where a topic for it is named"
 

@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from linear_retry.dlq.replay.order import (
-    Entry,
-    together,
-)
-from linear_retry.dlq.replay.outgoing import (
-    place_of,
-    unpacked,
-)
-from linear_retry.dlq.replay.plan import (
-    Lane,
-    Plan,
-)
+from linear_retry.dlq.replay.order import Entry, together
+from linear_retry.dlq.replay.outgoing import place_of, unpacked
+from linear_retry.dlq.replay.plan import Lane, Plan
 from linear_retry.dlq.replay.rate_limit import Pace
 from linear_retry.dlq.resolution.recording import Recorder
-from linear_retry.dlq.resolution.resolutions import (
-    Resolution,
-    Resolutions,
-    encoded,
-)
+from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
 from linear_retry.kafka.producers.batch_transactions import Addressed
 from linear_retry.kafka.topics.reader import Progress
 

@@ -10,32 +10,13 @@ from dataclasses import replace
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.filters import Filter
-from linear_retry.dlq.letters.letter import (
-    Letter,
-    State,
-)
-from linear_retry.dlq.replay.checks import (
-    Facts,
-    RefusedError,
-    check,
-)
-from linear_retry.dlq.replay.plan import (
-    Plan,
-    Planner,
-)
-from linear_retry.dlq.replay.rate_limit import (
-    LARGEST_BATCH,
-    Pace,
-)
-from linear_retry.dlq.replay.replaying import (
-    Standing,
-    send,
-)
+from linear_retry.dlq.letters.letter import Letter, State
+from linear_retry.dlq.replay.checks import Facts, RefusedError, check
+from linear_retry.dlq.replay.plan import Plan, Planner
+from linear_retry.dlq.replay.rate_limit import LARGEST_BATCH, Pace
+from linear_retry.dlq.replay.replaying import Standing, send
 from linear_retry.dlq.resolution.recording import Recorder
-from linear_retry.dlq.resolution.resolutions import (
-    Resolution,
-    Resolutions,
-)
+from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.dead_letter import resolutions_topic
 

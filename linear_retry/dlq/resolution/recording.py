@@ -8,21 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from linear_retry.dlq.replay.checks import check_resolutions
-from linear_retry.dlq.resolution.resolutions import (
-    Resolution,
-    encoded,
-)
+from linear_retry.dlq.resolution.resolutions import Resolution, encoded
 from linear_retry.errors import BrokerError, FencedError, UnknownTopicError
 from linear_retry.kafka import Producer
 from linear_retry.kafka.producers.batch_settings import batch_config
-from linear_retry.kafka.producers.batch_transactions import (
-    Addressed,
-    BatchTransactions,
-)
-from linear_retry.kafka.topics.description import (
-    TopicFacts,
-    Topics,
-)
+from linear_retry.kafka.producers.batch_transactions import Addressed, BatchTransactions
+from linear_retry.kafka.topics.description import TopicFacts, Topics
 from linear_retry.records.dead_letter import resolutions_topic
 
 _ANSWER_S = 60.0

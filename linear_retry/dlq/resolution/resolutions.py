@@ -8,14 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from linear_retry.dlq.letters.letter import (
-    Letter,
-    State,
-)
-from linear_retry.dlq.spill import (
-    room,
-    scratch,
-)
+from linear_retry.dlq.letters.letter import Letter, State
+from linear_retry.dlq.spill import room, scratch
 from linear_retry.records.dead_letter import Record
 
 _VERSION = 1

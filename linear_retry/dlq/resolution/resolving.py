@@ -11,10 +11,7 @@ from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.filters import Filter
 from linear_retry.dlq.letters.letter import State
 from linear_retry.dlq.resolution.recording import Recorder
-from linear_retry.dlq.resolution.resolutions import (
-    Resolution,
-    Resolutions,
-)
+from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.dead_letter import resolutions_topic

@@ -8,11 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from linear_retry.errors import UsageError
-from linear_retry.kafka.embedded.mock_cluster import (
-    API_KEYS,
-    MockCluster,
-    RequestKind,
-)
+from linear_retry.kafka.embedded.mock_cluster import API_KEYS, MockCluster, RequestKind
 from linear_retry.kafka.topics import contents
 from linear_retry.scope import Partition
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from linear_retry.kafka.consumer.settings import (
-    Config,
-    connection,
-    is_whole,
-)
+from linear_retry.kafka.consumer.settings import Config, connection, is_whole
 from linear_retry.kafka.quiet import SILENT
 
 TRANSACTION_TIMEOUT_MS = 30_000

@@ -11,10 +11,7 @@ from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicErr
 from linear_retry.kafka.consumer.settings import connection
 from linear_retry.kafka.producers.journal import Record
 from linear_retry.kafka.quiet import SILENT
-from linear_retry.kafka.topics.standalone_consumer import (
-    PATIENCE_S,
-    text_of,
-)
+from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S, text_of
 
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 

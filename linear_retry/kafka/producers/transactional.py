@@ -12,13 +12,7 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from linear_retry.kafka.producers.plain import (
-    Outgoing,
-    Sending,
-    checked,
-    partitions_of,
-    produce,
-)
+from linear_retry.kafka.producers.plain import Outgoing, Sending, checked, partitions_of, produce
 from linear_retry.scope import Partition
 
 

@@ -14,21 +14,12 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    AclOperation,
-    AdminClient,
-    ConfigResource,
-    NewTopic,
-    OffsetSpec,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.consumer.settings import connection
 from linear_retry.kafka.quiet import SILENT
-from linear_retry.kafka.topics.standalone_consumer import (
-    PATIENCE_S,
-    text_of,
-)
+from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S, text_of
 from linear_retry.scope import Partition
 
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)

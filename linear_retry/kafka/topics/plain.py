@@ -17,10 +17,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    AdminClient,
-    NewTopic,
-)
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry.errors import BrokerError
 from linear_retry.records.dead_letter import Record

@@ -12,11 +12,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.messages import read_fresh
-from linear_retry.kafka.topics.standalone_consumer import (
-    PATIENCE_S,
-    GrouplessConsumer,
-    is_lasting,
-)
+from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S, GrouplessConsumer, is_lasting
 from linear_retry.records.dead_letter import Record
 
 Progress: TypeAlias = Callable[[int, int], object]

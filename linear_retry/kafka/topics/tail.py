@@ -11,10 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.consumer.messages import read_fresh
-from linear_retry.kafka.topics.reader import (
-    Progress,
-    WholeTopics,
-)
+from linear_retry.kafka.topics.reader import Progress, WholeTopics
 from linear_retry.kafka.topics.standalone_consumer import (
     PATIENCE_S,
     GrouplessConsumer,

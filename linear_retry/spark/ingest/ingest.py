@@ -16,25 +16,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from linear_retry.errors import BrokerError, ConfigurationError, LinearRetryError
 from linear_retry.spark.errors import cause
 from linear_retry.spark.ingest.kafka_options import java_keys
-from linear_retry.spark.ingest.sources import (
-    Source,
-    claim,
-    found,
-    wanted,
-)
-from linear_retry.spark.lake.lake import (
-    DEAD_LETTERS,
-    JOURNAL,
-    Lake,
-    LakeError,
-)
+from linear_retry.spark.ingest.sources import Source, claim, found, wanted
+from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.session import CONNECTOR, SparkMissingError
 from linear_retry.spark.tables.entries import entry_steps
 from linear_retry.spark.tables.letters import letter_steps
-from linear_retry.spark.tables.projection import (
-    Steps,
-    table,
-)
+from linear_retry.spark.tables.projection import Steps, table
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Told how many offsets are behind, and of how many."""

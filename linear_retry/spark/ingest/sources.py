@@ -9,12 +9,7 @@ from typing import Any
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.errors import ConfigurationError, UnknownTopicError
 from linear_retry.spark.ingest.kafka_options import librdkafka_keys
-from linear_retry.spark.lake.lake import (
-    DEAD_LETTERS,
-    JOURNAL,
-    Lake,
-    LakeError,
-)
+from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from linear_retry.errors import LinearRetryError
 from linear_retry.spark.errors import JavaError
-from linear_retry.spark.lake.lock import (
-    TakenError,
-    lock,
-)
+from linear_retry.spark.lake.lock import TakenError, lock
 
 DEAD_LETTERS = "dead_letters"
 JOURNAL = "journal"

@@ -5,14 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.lake.lake import (
-    JOURNAL,
-    Lake,
-)
-from linear_retry.spark.outages.episodes import (
-    KINDS,
-    episodes,
-)
+from linear_retry.spark.lake.lake import JOURNAL, Lake
+from linear_retry.spark.outages.episodes import KINDS, episodes
 from linear_retry.spark.tables.records import date_of
 
 OUTAGES = "outages"

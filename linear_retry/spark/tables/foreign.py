@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from linear_retry.dlq.letters.foreign import (
-    FOREIGN,
-    Encoding,
-    ForeignFormat,
-)
-from linear_retry.spark.tables.headers import (
-    any_text,
-    big_endian,
-    content,
-    named,
-    whole_number,
-)
-from linear_retry.spark.tables.sql import (
-    present,
-    struct,
-    when,
-)
+from linear_retry.dlq.letters.foreign import FOREIGN, Encoding, ForeignFormat
+from linear_retry.spark.tables.headers import any_text, big_endian, content, named, whole_number
+from linear_retry.spark.tables.sql import present, struct, when
 
 _NO_TEXT, _NO_NUMBER = "cast(NULL AS string)", "cast(NULL AS bigint)"
 

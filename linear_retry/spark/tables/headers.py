@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from linear_retry.spark.tables.sql import (
-    array,
-    between,
-    struct,
-    when,
-)
+from linear_retry.spark.tables.sql import array, between, struct, when
 
 INT64_MAX = 2**63 - 1
 # Java's `$` also matches before a line break at the end.

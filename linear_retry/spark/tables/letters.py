@@ -8,43 +8,15 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 
-from linear_retry.dlq.letters.fast_parse import (
-    EXCEPTION,
-    RARE,
-    USUAL,
-)
+from linear_retry.dlq.letters.fast_parse import EXCEPTION, RARE, USUAL
 from linear_retry.dlq.letters.foreign import FOREIGN
-from linear_retry.dlq.letters.letter import (
-    NONE,
-    OURS,
-)
-from linear_retry.records.dead_letter import (
-    HEADER_NAMES,
-    VERSION,
-)
+from linear_retry.dlq.letters.letter import NONE, OURS
+from linear_retry.records.dead_letter import HEADER_NAMES, VERSION
 from linear_retry.spark.tables import foreign
-from linear_retry.spark.tables.headers import (
-    CONTENTS,
-    INT64_MAX,
-    NAMES,
-    HeaderColumn,
-    content,
-)
-from linear_retry.spark.tables.projection import (
-    Steps,
-    table,
-)
-from linear_retry.spark.tables.records import (
-    date_of,
-    moment,
-)
-from linear_retry.spark.tables.sql import (
-    array,
-    columns,
-    present,
-    texts,
-    when,
-)
+from linear_retry.spark.tables.headers import CONTENTS, INT64_MAX, NAMES, HeaderColumn, content
+from linear_retry.spark.tables.projection import Steps, table
+from linear_retry.spark.tables.records import date_of, moment
+from linear_retry.spark.tables.sql import array, columns, present, texts, when
 
 _NUMBER = (0, INT64_MAX)
 _TIME = (-1, INT64_MAX)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from linear_retry.spark.tables.sql import (
-    between,
-    when,
-)
+from linear_retry.spark.tables.sql import between, when
 
 LAST_MS = 253_402_300_799_999
 """The year 9999: what most readers of Parquet can hold."""

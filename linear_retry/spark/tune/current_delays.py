@@ -5,10 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.strategy.delays import (
-    MAX_DELAY_S,
-    MAX_DELAYS,
-)
+from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 
 _LATEST = 100
 _DELAY = ("CircuitOpened", "ProbeFailed")

@@ -13,15 +13,8 @@ from pyspark.sql import DataFrame
 
 from linear_retry.tuning.held_out import compare
 from linear_retry.tuning.outages import Outages, concurrent
-from linear_retry.tuning.proposal import (
-    TooFew,
-    propose,
-)
-from linear_retry.tuning.solver import (
-    Conditions,
-    Solution,
-    Unreachable,
-)
+from linear_retry.tuning.proposal import TooFew, propose
+from linear_retry.tuning.solver import Conditions, Solution, Unreachable
 
 Present: TypeAlias = Sequence[int] | Mapping[str, Sequence[int]]
 """The delays in ms that are used now: of every group, or of each by its name, where known."""

@@ -9,25 +9,15 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.spark.lake.lake import (
-    JOURNAL,
-    Lake,
-)
+from linear_retry.spark.lake.lake import JOURNAL, Lake
 from linear_retry.spark.outages.outages import OUTAGES
 from linear_retry.spark.tune.current_delays import recorded_delays
-from linear_retry.spark.tune.proposals import (
-    Present,
-    costs,
-    proposals,
-)
+from linear_retry.spark.tune.proposals import Present, costs, proposals
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.durations import Estimate
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
-from linear_retry.tuning.solver import (
-    Conditions,
-    Unreachable,
-)
+from linear_retry.tuning.solver import Conditions, Unreachable
 
 
 @dataclass(frozen=True, slots=True)

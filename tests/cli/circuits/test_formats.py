@@ -16,11 +16,7 @@ from linear_retry.cli.output.rows import json_line
 from linear_retry.cli.watch.lines import event_line
 from linear_retry.cli.watch.screen import Screen
 from linear_retry.events import Event
-from linear_retry.journal.entry import (
-    Entry,
-    encode,
-    read_entry,
-)
+from linear_retry.journal.entry import Entry, encode, read_entry
 from linear_retry.journal.group_state import JournalFold
 from tests.journal.journal_entries import entries
 

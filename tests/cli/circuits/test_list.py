@@ -14,21 +14,12 @@ from linear_retry import events as e
 from linear_retry.cli import app
 from linear_retry.cli.circuits.listing import list_circuits
 from linear_retry.cli.output.exit_codes import told
-from linear_retry.journal.entry import (
-    DEFAULT_TOPIC,
-    encode,
-)
+from linear_retry.journal.entry import DEFAULT_TOPIC, encode
 from linear_retry.journal.reader import JournalReading
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from tests.cli.said import Said
 from tests.cli.terminal import terminal
-from tests.journal.journal_story import (
-    GROUP,
-    Life,
-    opened,
-    outage,
-    write,
-)
+from tests.journal.journal_story import GROUP, Life, opened, outage, write
 
 runner = CliRunner()
 

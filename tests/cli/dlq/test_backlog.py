@@ -13,12 +13,7 @@ from linear_retry.dlq.stats import stats_of
 from tests.dlq.conftest import scene  # noqa: F401  (a fixture)
 from tests.dlq.sample_letters import our_letter
 from tests.dlq.scene import NewScene
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import blocks, code, page, table
 
 
 def _samples(text: str) -> dict[tuple[str, ...], float]:

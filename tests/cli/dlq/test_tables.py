@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linear_retry.cli.dlq.tables import (
-    draw,
-    drawn_row,
-)
+from linear_retry.cli.dlq.tables import draw, drawn_row
 from linear_retry.dlq.letters.letter import State
 from linear_retry.records.exception_text import ErrorText
 from tests.dlq.sample_letters import our_letter

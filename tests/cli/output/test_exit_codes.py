@@ -16,10 +16,7 @@ import linear_retry.cli
 from linear_retry.cli import app
 from linear_retry.cli.output import exit_codes
 from linear_retry.cli.output.exit_codes import MEANINGS
-from tests.docs.markdown import (
-    page,
-    table,
-)
+from tests.docs.markdown import page, table
 
 _CLI = Path(linear_retry.cli.__file__).parent
 _CODES = {str(code): said for code, said in MEANINGS.items()}

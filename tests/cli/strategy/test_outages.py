@@ -11,11 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.cli.strategy.commands import duration
-from linear_retry.cli.strategy.outages import (
-    length_ms,
-    parse,
-    read,
-)
+from linear_retry.cli.strategy.outages import length_ms, parse, read
 
 
 def parsed(content: bytes) -> tuple[list[int], list[str]]:

@@ -16,26 +16,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.cli.strategy.simulation_report import (
-    as_json,
-    attempts,
-)
-from linear_retry.strategy.simulation import (
-    Recovered,
-    Simulator,
-)
+from linear_retry.cli.strategy.simulation_report import as_json, attempts
+from linear_retry.strategy.simulation import Recovered, Simulator
 from linear_retry.strategy.strategy import Strategy
 from tests.cli.strategy.test_commands import child
-from tests.docs.markdown import (
-    ROOT,
-    blocks,
-    page,
-)
-from tests.strategy.test_schedule import (
-    attempts_ms,
-    delays_ms,
-    of_ms,
-)
+from tests.docs.markdown import ROOT, blocks, page
+from tests.strategy.test_schedule import attempts_ms, delays_ms, of_ms
 
 _STRATEGIES = sorted((ROOT / "strategies").glob("*.json"))
 

@@ -12,21 +12,11 @@ from rich.console import Console
 from linear_retry import events as e
 from linear_retry.cli.circuits.tables import table
 from linear_retry.cli.watch.screen import Screen
-from linear_retry.journal.entry import (
-    Entry,
-    Unreadable,
-)
+from linear_retry.journal.entry import Entry, Unreadable
 from linear_retry.journal.group_state import JournalFold
 from linear_retry.records.process import Process
 from linear_retry.scope import Scope
-from tests.journal.journal_story import (
-    GROUP,
-    Life,
-    at,
-    failed,
-    opened,
-    outage,
-)
+from tests.journal.journal_story import GROUP, Life, at, failed, opened, outage
 
 _NOW_MS = 1_795_298_170_643
 _P0, _P1 = ("orders", 0), ("orders", 1)

@@ -13,20 +13,10 @@ from typing import Any
 import pytest
 
 from linear_retry import events as e
-from linear_retry.journal.entry import (
-    DEFAULT_TOPIC,
-    Entry,
-    encode,
-)
+from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, encode
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from tests.cli.terminal import Piped, terminal
-from tests.journal.journal_story import (
-    GROUP,
-    Life,
-    opened,
-    outage,
-    write,
-)
+from tests.journal.journal_story import GROUP, Life, opened, outage, write
 from tests.kafka_operations import wait_until
 
 _P9 = ("orders", 9)

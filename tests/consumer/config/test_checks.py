@@ -8,21 +8,9 @@ from typing import Any
 import pybreaker
 import pytest
 
-from linear_retry import (
-    ConfigurationError,
-    DeadLetters,
-    LinearConsumer,
-    Strategy,
-    StrategyError,
-)
-from linear_retry.consumer.config.checks import (
-    is_transient,
-    plan,
-)
-from linear_retry.consumer.wiring import (
-    Outside,
-    Plan,
-)
+from linear_retry import ConfigurationError, DeadLetters, LinearConsumer, Strategy, StrategyError
+from linear_retry.consumer.config.checks import is_transient, plan
+from linear_retry.consumer.wiring import Outside, Plan
 
 _LEAST = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 

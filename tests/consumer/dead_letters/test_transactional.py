@@ -11,11 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from linear_retry import BrokerError
 from linear_retry.consumer.dead_letters.ack_wait import Patience
-from linear_retry.consumer.dead_letters.publisher import (
-    Abandoned,
-    Acknowledged,
-    NotSent,
-)
+from linear_retry.consumer.dead_letters.publisher import Abandoned, Acknowledged, NotSent
 from linear_retry.consumer.dead_letters.transactional import TransactionalWay
 from linear_retry.consumer.partitions.flow_control import Steering
 from linear_retry.kafka.producers.plain import Outgoing

@@ -20,13 +20,7 @@ from linear_retry.errors import UnknownTopicError
 from linear_retry.records.dead_letter import parse
 from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
-from tests.consumer.micro_batches.virtual import (
-    LETTERS,
-    PLACE,
-    StoppedError,
-    World,
-    row,
-)
+from tests.consumer.micro_batches.virtual import LETTERS, PLACE, StoppedError, World, row
 
 
 def _failing(*errors: Exception | None) -> Callable[[int], None]:

@@ -8,20 +8,12 @@ from typing import NoReturn
 
 from linear_retry import DeadLetters, Event, Strategy
 from linear_retry.consumer.micro_batches.attempting import Attempting
-from linear_retry.consumer.micro_batches.publisher import (
-    Kafka,
-    Sender,
-)
+from linear_retry.consumer.micro_batches.publisher import Kafka, Sender
 from linear_retry.consumer.outcomes import Choices
 from linear_retry.errors import UnknownTopicError
 from linear_retry.records.dead_letter import Record
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.decision import (
-    IsTransient,
-    OnExhausted,
-    OnPermanent,
-    Policy,
-)
+from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
 from linear_retry.scope import Partition
 from tests.consumer.group import OutageError
 from tests.fake.cluster import FakeKafka

@@ -9,12 +9,7 @@ from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, FencedError, events
 from tests.consumer.group import FakeGroup, Protocol
-from tests.consumer.misbehaviours.misbehaving import (
-    begun,
-    reading,
-    said,
-    until,
-)
+from tests.consumer.misbehaviours.misbehaving import begun, reading, said, until
 
 
 @pytest.mark.parametrize("protocol", get_args(Protocol))

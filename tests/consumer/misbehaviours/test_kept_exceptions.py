@@ -6,11 +6,7 @@ import pytest
 
 from linear_retry import events
 from tests.consumer.group import FakeGroup, Protocol
-from tests.consumer.misbehaviours.misbehaving import (
-    all_protocols,
-    said,
-    until,
-)
+from tests.consumer.misbehaviours.misbehaving import all_protocols, said, until
 from tests.soak.retained import entries
 
 _TOPICS = 12

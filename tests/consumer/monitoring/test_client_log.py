@@ -7,11 +7,7 @@ import logging
 import pytest
 
 from linear_retry import BrokerError, Journal, LinearConsumer
-from linear_retry.consumer.monitoring.client_log import (
-    ClientLog,
-    cause_of,
-    with_log,
-)
+from linear_retry.consumer.monitoring.client_log import ClientLog, cause_of, with_log
 from tests.fake.clock import VirtualClock
 
 _FORM = "%s [%s] %s"

@@ -5,11 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from linear_retry import Counts, Event, Scope, events
-from linear_retry.consumer.monitoring.counters import (
-    HANDLED_WITHIN_S,
-    Happened,
-    Tally,
-)
+from linear_retry.consumer.monitoring.counters import HANDLED_WITHIN_S, Happened, Tally
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition
 from tests.consumer.group import FakeGroup, OutageError, PoisonError, consumer_on

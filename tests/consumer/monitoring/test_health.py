@@ -9,11 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from linear_retry import Health, LinearConsumer, PermanentError, Scope, UsageError
-from linear_retry.consumer.monitoring.health import (
-    End,
-    Signs,
-    judge,
-)
+from linear_retry.consumer.monitoring.health import End, Signs, judge
 from linear_retry.events import WaitReason
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import CircuitView

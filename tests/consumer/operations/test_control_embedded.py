@@ -13,12 +13,7 @@ from confluent_kafka import Consumer, Message
 from linear_retry import ConfigurationError, Journal, LinearConsumer, Strategy, events
 from linear_retry.kafka.producers.control import send
 from linear_retry.kafka.producers.journal import Record
-from linear_retry.records.control import (
-    Answer,
-    Command,
-    encode,
-    read_control,
-)
+from linear_retry.records.control import Answer, Command, encode, read_control
 from linear_retry.testing import EmbeddedKafka
 from tests.kafka_operations import wait_until
 from tests.living import living

@@ -12,20 +12,10 @@ from confluent_kafka import KafkaError
 from linear_retry import Strategy, events
 from linear_retry.consumer.operations.operator_actions import Operating
 from linear_retry.consumer.operations.remote_commands import Commands
-from linear_retry.records.control import (
-    LIVES_MS,
-    AnswerName,
-    Command,
-    CommandName,
-)
+from linear_retry.records.control import LIVES_MS, AnswerName, Command, CommandName
 from linear_retry.retry.decision import Policy
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member
-from tests.consumer.operations.test_requests import (
-    reasons,
-    said,
-    turn_until,
-    waiting,
-)
+from tests.consumer.operations.test_requests import reasons, said, turn_until, waiting
 
 
 def _command(

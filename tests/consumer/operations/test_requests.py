@@ -12,11 +12,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, LinearConsumer, Strategy, UsageError, events
-from linear_retry.consumer.operations.requests import (
-    RequestKind,
-    Requests,
-    Retry,
-)
+from linear_retry.consumer.operations.requests import RequestKind, Requests, Retry
 from linear_retry.kafka import Message
 from linear_retry.scope import Scope, ScopeKind
 from linear_retry.testing import Begun, EventLog, Place, Said

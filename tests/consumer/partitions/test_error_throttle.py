@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from linear_retry.consumer.partitions.error_throttle import (
-    FORGOTTEN_AFTER_S,
-    Complaints,
-)
+from linear_retry.consumer.partitions.error_throttle import FORGOTTEN_AFTER_S, Complaints
 
 
 def test_the_first_and_each_tenfold() -> None:

@@ -7,10 +7,7 @@ import pytest
 from linear_retry import UsageError
 from linear_retry.kafka import Message
 from tests.consumer.group import TOPIC, FakeGroup, OutageError, consumer_on
-from tests.consumer.misbehaviours.misbehaving import (
-    ends_well,
-    reading,
-)
+from tests.consumer.misbehaviours.misbehaving import ends_well, reading
 from tests.fake.cluster import FakeKafka
 
 

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from linear_retry import events
 from linear_retry.consumer.partitions.flow_control import Steering
 from linear_retry.consumer.partitions.offset_reset import Beginnings
 from tests.consumer.group import GROUP, FakeGroup, Protocol
 from tests.consumer.joined_parts import Joined
-from tests.consumer.misbehaviours.misbehaving import (
-    P0,
-    P1,
-    all_protocols,
-    begun,
-    said,
-)
+from tests.consumer.misbehaviours.misbehaving import P0, P1, all_protocols, begun, said
 
 _LOW = 5
 

@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.consumer.partitions.offsets import (
-    Belief,
-    Offsets,
-)
+from linear_retry.consumer.partitions.offsets import Belief, Offsets
 
 _P0, _P1, _P2 = ("orders", 0), ("orders", 1), ("refunds", 0)
 

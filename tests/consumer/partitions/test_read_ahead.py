@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.consumer.partitions.read_ahead import (
-    LARGEST_BATCH,
-    Reading,
-    partition_of,
-)
+from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH, Reading, partition_of
 from linear_retry.kafka import KafkaError, Message
 from tests.fake.clock import VirtualClock
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from linear_retry import events
 from tests.consumer.group import FakeGroup, Protocol
-from tests.consumer.misbehaviours.misbehaving import (
-    all_protocols,
-    ends_well,
-    reading,
-    said,
-    until,
-)
+from tests.consumer.misbehaviours.misbehaving import all_protocols, ends_well, reading, said, until
 
 
 def test_what_was_given_up_and_is_ours_still_is_assigned_again() -> None:

@@ -6,10 +6,7 @@ from collections.abc import Callable
 
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.kafka import Message
-from tests.consumer.runners.async_life import (
-    NAME,
-    Life,
-)
+from tests.consumer.runners.async_life import NAME, Life
 
 
 def succeed(_: Message) -> None:

@@ -13,11 +13,7 @@ import pytest
 from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
 from linear_retry.consumer.runners.signals import stopping_on_signals
 from linear_retry.kafka import Message
-from tests.consumer.runners.async_life import (
-    Life,
-    awaiting,
-    forever,
-)
+from tests.consumer.runners.async_life import Life, awaiting, forever
 from tests.fake.cluster import FakeKafka
 
 _BOTH = (signal.SIGINT, signal.SIGTERM)

@@ -11,11 +11,7 @@ import pytest
 from linear_retry import ExhaustedError, UsageError
 from linear_retry.kafka import Message
 from tests.consumer.group import OutageError
-from tests.consumer.runners.async_life import (
-    Life,
-    awaiting,
-    succeed,
-)
+from tests.consumer.runners.async_life import Life, awaiting, succeed
 from tests.consumer.runners.own_life import OwnLife
 from tests.fake.cluster import FakeKafka
 

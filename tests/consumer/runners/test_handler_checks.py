@@ -11,10 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from linear_retry import LinearConsumer, Strategy, UsageError
-from linear_retry.consumer.runners.handler_checks import (
-    check_async_handler,
-    check_handler,
-)
+from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 
 _LEAST = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 

@@ -9,21 +9,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from linear_retry import (
-    Attempt,
-    BrokerError,
-    FencedError,
-    HandlerTooSlowError,
-    UsageError,
-    events,
-)
+from linear_retry import Attempt, BrokerError, FencedError, HandlerTooSlowError, UsageError, events
 from linear_retry.kafka import Message
 from tests.consumer.group import LETTERS, TOPIC, OutageError, PoisonError
 from tests.consumer.runners.async_life import NAME
-from tests.consumer.runners.own_life import (
-    OwnLife,
-    raising,
-)
+from tests.consumer.runners.own_life import OwnLife, raising
 from tests.fake.cluster import FakeKafka
 from tests.fake.topic import Headers
 

@@ -18,10 +18,7 @@ from linear_retry import (
 )
 from linear_retry.kafka import Message
 from tests.consumer.group import OutageError, PoisonError
-from tests.consumer.runners.own_life import (
-    OwnLife,
-    raising,
-)
+from tests.consumer.runners.own_life import OwnLife, raising
 from tests.fake.cluster import FakeKafka
 
 

@@ -13,15 +13,9 @@ from unittest.mock import AsyncMock, MagicMock, Mock
 import pytest
 
 from linear_retry import UsageError, events
-from linear_retry.consumer.runners.results import (
-    Results,
-    UndoneError,
-)
+from linear_retry.consumer.runners.results import Results, UndoneError
 from linear_retry.kafka import Message
-from tests.consumer.runners.async_life import (
-    Life,
-    awaiting,
-)
+from tests.consumer.runners.async_life import Life, awaiting
 from tests.fake.cluster import FakeKafka
 
 

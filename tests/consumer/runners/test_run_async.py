@@ -26,12 +26,7 @@ from linear_retry.consumer.runners.batch import Work
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka import Message
 from tests.consumer.group import TOPIC, OutageError, PoisonError
-from tests.consumer.runners.async_life import (
-    Life,
-    awaiting,
-    in_loop,
-    succeed,
-)
+from tests.consumer.runners.async_life import Life, awaiting, in_loop, succeed
 from tests.fake.cluster import FakeKafka
 
 # -- what comes of a message ---------------------------------------------------------------------

@@ -7,20 +7,10 @@ import threading
 
 import pytest
 
-from linear_retry import (
-    BrokerError,
-    UsageError,
-    events,
-)
+from linear_retry import BrokerError, UsageError, events
 from linear_retry.kafka import Message
 from tests.consumer.group import TOPIC, OutageError
-from tests.consumer.runners.async_life import (
-    Act,
-    Life,
-    awaiting,
-    in_loop,
-    succeed,
-)
+from tests.consumer.runners.async_life import Act, Life, awaiting, in_loop, succeed
 from tests.fake.cluster import FakeKafka
 
 

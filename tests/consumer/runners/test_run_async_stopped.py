@@ -8,17 +8,10 @@ import threading
 
 import pytest
 
-from linear_retry import (
-    events,
-)
+from linear_retry import events
 from linear_retry.kafka import Message
 from tests.consumer.group import PoisonError
-from tests.consumer.runners.async_life import (
-    Life,
-    awaiting,
-    forever,
-    succeed,
-)
+from tests.consumer.runners.async_life import Life, awaiting, forever, succeed
 from tests.fake.cluster import FakeKafka
 
 

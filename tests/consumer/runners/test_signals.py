@@ -9,10 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from linear_retry.consumer.runners.signals import (
-    deferring_interrupts,
-    stopping_on_signals,
-)
+from linear_retry.consumer.runners.signals import deferring_interrupts, stopping_on_signals
 
 _BOTH = (signal.SIGINT, signal.SIGTERM)
 

@@ -12,12 +12,7 @@ from linear_retry import BrokerError, ConfigurationError, DeadLetters, LinearCon
 from linear_retry.consumer.wiring import Outside
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, consumer_on
-from tests.consumer.misbehaviours.misbehaving import (
-    ends_well,
-    reading,
-    said,
-    until,
-)
+from tests.consumer.misbehaviours.misbehaving import ends_well, reading, said, until
 from tests.fake.admin import FakeAdmin
 from tests.fake.cluster import FakeKafka
 

@@ -10,11 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.consumer.config.topics import is_pattern
-from linear_retry.consumer.session.startup import (
-    Brokers,
-    RetentionCheck,
-    missing_topics,
-)
+from linear_retry.consumer.session.startup import Brokers, RetentionCheck, missing_topics
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.events import RetentionTooShort
 from linear_retry.kafka.topics.admin import Admin

@@ -10,10 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import events
-from linear_retry.consumer.watchdogs.broker import (
-    LOOK_EVERY_S,
-    Sight,
-)
+from linear_retry.consumer.watchdogs.broker import LOOK_EVERY_S, Sight
 from linear_retry.scope import Partition
 from tests.consumer.group import FakeGroup, Member, Protocol
 from tests.consumer.joined_parts import Joined

@@ -7,11 +7,7 @@ from confluent_kafka import KafkaError
 
 from linear_retry import FencedError, events
 from tests.consumer.group import FakeGroup, Member
-from tests.consumer.misbehaviours.misbehaving import (
-    ends_well,
-    said,
-    until,
-)
+from tests.consumer.misbehaviours.misbehaving import ends_well, said, until
 
 _NAME = "pod-1"
 

@@ -8,11 +8,7 @@ import pytest
 
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.replay.addressees import absent_groups
-from linear_retry.dlq.replay.plan import (
-    Lane,
-    Plan,
-    Source,
-)
+from linear_retry.dlq.replay.plan import Lane, Plan, Source
 from linear_retry.kafka.topics.groups import Groups
 from linear_retry.scope import Partition
 

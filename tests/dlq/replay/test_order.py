@@ -12,11 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.dlq.replay.order import (
-    Entry,
-    InOrder,
-    together,
-)
+from linear_retry.dlq.replay.order import Entry, InOrder, together
 from linear_retry.dlq.spill import NoRoomError
 
 _SMALL = st.integers(0, 3)

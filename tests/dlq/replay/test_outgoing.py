@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.dlq.letters.letter import (
-    Letter,
-    read_letter,
-)
+from linear_retry.dlq.letters.letter import Letter, read_letter
 from linear_retry.dlq.replay.outgoing import (
     LeftError,
     Outgoing,
@@ -30,13 +27,7 @@ from linear_retry.records.dead_letter import (
 )
 from linear_retry.records.header_text import Header
 from linear_retry.records.oversized import reference
-from tests.dlq.sample_letters import (
-    CONTENT,
-    RECORDS,
-    TEXT,
-    our_letter,
-    our_record,
-)
+from tests.dlq.sample_letters import CONTENT, RECORDS, TEXT, our_letter, our_record
 
 _DEATH = Death("billing", "exhausted", 2, 5, 6, "short-outage@0123456789ab")
 _SPRING: tuple[Header, ...] = (

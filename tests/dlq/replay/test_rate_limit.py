@@ -5,10 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.dlq.replay.rate_limit import (
-    LARGEST_BATCH,
-    Pace,
-)
+from linear_retry.dlq.replay.rate_limit import LARGEST_BATCH, Pace
 
 
 class _Clock:

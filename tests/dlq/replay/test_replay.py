@@ -21,12 +21,7 @@ from linear_retry.dlq.resolution.resolutions import Resolutions
 from linear_retry.errors import BrokerError, UnknownTopicError
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.kafka.topics.reader import WholeTopics
-from linear_retry.records.dead_letter import (
-    Death,
-    Record,
-    dead_letter,
-    resolutions_topic,
-)
+from linear_retry.records.dead_letter import Death, Record, dead_letter, resolutions_topic
 from linear_retry.records.oversized import reference
 from tests.conftest import TopicFactory
 from tests.dlq.scene import FIRST_MS, NewScene, Scene

@@ -19,15 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.errors import BrokerError, ConfigurationError, FencedError
-from linear_retry.kafka.consumer.client import (
-    BEGINNING,
-    END,
-    Client,
-)
-from linear_retry.kafka.consumer.fatal_errors import (
-    is_retriable_commit,
-    raise_if_hopeless,
-)
+from linear_retry.kafka.consumer.client import BEGINNING, END, Client
+from linear_retry.kafka.consumer.fatal_errors import is_retriable_commit, raise_if_hopeless
 from linear_retry.kafka.consumer.settings import consumer_settings
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import Partition

@@ -9,10 +9,7 @@ import confluent_kafka
 import pytest
 
 from linear_retry import ConfigurationError, LinearConsumer, Strategy
-from linear_retry.kafka.consumer.settings import (
-    ConsumerSettings,
-    consumer_settings,
-)
+from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_settings
 
 _LEAST = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 

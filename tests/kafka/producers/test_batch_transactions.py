@@ -11,14 +11,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.errors import BrokerError, ConfigurationError, FencedError
-from linear_retry.kafka.producers.batch_settings import (
-    TRANSACTION_TIMEOUT_MS,
-    batch_config,
-)
-from linear_retry.kafka.producers.batch_transactions import (
-    Addressed,
-    BatchTransactions,
-)
+from linear_retry.kafka.producers.batch_settings import TRANSACTION_TIMEOUT_MS, batch_config
+from linear_retry.kafka.producers.batch_transactions import Addressed, BatchTransactions
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka
 

@@ -8,10 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.kafka.producers.journal import (
-    JournalProducer,
-    Record,
-)
+from linear_retry.kafka.producers.journal import JournalProducer, Record
 from linear_retry.kafka.producers.journal_settings import journal_config
 from tests.fake.cluster import FakeKafka
 from tests.fake.producer import FakeProducer

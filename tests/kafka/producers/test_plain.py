@@ -10,11 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.errors import ConfigurationError, FencedError
-from linear_retry.kafka.producers.plain import (
-    DeadLetterProducer,
-    Outgoing,
-    Sending,
-)
+from linear_retry.kafka.producers.plain import DeadLetterProducer, Outgoing, Sending
 
 
 class _Librdkafka:

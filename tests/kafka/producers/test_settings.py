@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 
 from linear_retry import ConfigurationError, DeadLetters, LinearConsumer, Strategy
 from linear_retry.kafka import Producer
-from linear_retry.kafka.consumer.settings import (
-    ConsumerSettings,
-    consumer_settings,
-)
-from linear_retry.kafka.producers.settings import (
-    producer_config,
-    transactional_config,
-)
+from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_settings
+from linear_retry.kafka.producers.settings import producer_config, transactional_config
 
 _LEAST: dict[str, Any] = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 

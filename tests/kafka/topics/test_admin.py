@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by import only
-    ConfigEntry,
-    ConfigResource,
-    ListOffsetsResultInfo,
-)
+from confluent_kafka.admin import ConfigEntry, ConfigResource, ListOffsetsResultInfo  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry.kafka.topics.admin import Admin
 

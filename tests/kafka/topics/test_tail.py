@@ -11,10 +11,7 @@ from confluent_kafka import Producer
 
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.kafka.topics.tail import (
-    Following,
-    TopicSince,
-)
+from linear_retry.kafka.topics.tail import Following, TopicSince
 from tests.conftest import TopicFactory
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.real_kafka import RealKafka

@@ -20,10 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from linear_retry.errors import BrokerError
 from linear_retry.events import CircuitClosed
-from linear_retry.journal.entry import (
-    Entry,
-    encode,
-)
+from linear_retry.journal.entry import Entry, encode
 from linear_retry.scope import Scope
 from linear_retry.spark import DEAD_LETTERS, JOURNAL, Ingested, Lake, LakeError, ingest
 from linear_retry.spark.ingest.ingest import TABLES

@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.spark.ingest.kafka_options import (
-    java_keys,
-    librdkafka_keys,
-)
+from linear_retry.spark.ingest.kafka_options import java_keys, librdkafka_keys
 
 
 def test_a_login_over_tls(tmp_path: Path) -> None:

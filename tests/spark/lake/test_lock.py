@@ -11,11 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from linear_retry.spark import DEAD_LETTERS, Lake, LakeError, ingest
-from linear_retry.spark.lake.lock import (
-    LEASE_S,
-    Lease,
-    TakenError,
-)
+from linear_retry.spark.lake.lock import LEASE_S, Lease, TakenError
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka
 

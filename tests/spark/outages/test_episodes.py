@@ -17,28 +17,14 @@ from typer.testing import CliRunner
 from linear_retry import events
 from linear_retry.cli import app
 from linear_retry.events import CircuitClosed, CircuitOpened, CloseOutcome, Event, ProbeFailed
-from linear_retry.journal.entry import (
-    Entry,
-    encode,
-)
+from linear_retry.journal.entry import Entry, encode
 from linear_retry.records.dead_letter import Record
 from linear_retry.scope import Scope
-from linear_retry.spark.lake.lake import (
-    JOURNAL,
-    Lake,
-)
+from linear_retry.spark.lake.lake import JOURNAL, Lake
 from linear_retry.spark.outages.episodes import KINDS
-from linear_retry.spark.outages.outages import (
-    OUTAGES,
-    outages,
-)
+from linear_retry.spark.outages.outages import OUTAGES, outages
 from linear_retry.spark.tables.entries import entries
-from tests.docs.markdown import (
-    blocks,
-    code,
-    page,
-    table,
-)
+from tests.docs.markdown import blocks, code, page, table
 from tests.spark.outages.expected_episodes import expected_episodes
 from tests.spark.records import frame
 

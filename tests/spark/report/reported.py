@@ -12,24 +12,14 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 
 from linear_retry.events import CircuitClosed, CircuitOpened, DataLost
 from linear_retry.journal.entry import Entry
-from linear_retry.records.dead_letter import (
-    Death,
-    Record,
-    dead_letter,
-)
+from linear_retry.records.dead_letter import Death, Record, dead_letter
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.scope import Scope
-from linear_retry.spark.lake.lake import (
-    DEAD_LETTERS,
-    Lake,
-)
+from linear_retry.spark.lake.lake import DEAD_LETTERS, Lake
 from linear_retry.spark.tables.letters import dead_letters
 from tests.report.frames import HOSTILE
 from tests.spark.outages.expected_episodes import expected_episodes
-from tests.spark.outages.told_outages import (
-    NOON_MS,
-    life,
-)
+from tests.spark.outages.told_outages import NOON_MS, life
 from tests.spark.records import frame
 
 DELAYS_MS = (1000, 5000, 30_000, 60_000)

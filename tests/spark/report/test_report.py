@@ -16,11 +16,7 @@ from linear_retry.spark import DEAD_LETTERS, Lake
 from linear_retry.spark.report.small_tables import NAMES
 from linear_retry.spark.tables.letters import dead_letters
 from tests.dlq.sample_letters import our_record
-from tests.docs.markdown import (
-    blocks,
-    code,
-    table,
-)
+from tests.docs.markdown import blocks, code, table
 from tests.docs.markdown import page as page_of
 from tests.report.frames import HOSTILE
 from tests.spark.records import frame

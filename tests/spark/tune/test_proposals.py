@@ -10,10 +10,7 @@ from pyspark.sql import Row, SparkSession
 
 from linear_retry.spark.tune.proposals import proposals
 from linear_retry.tuning.proposal import propose
-from linear_retry.tuning.solver import (
-    Conditions,
-    Solution,
-)
+from linear_retry.tuning.solver import Conditions, Solution
 from tests.tuning.recorded import lengths_ms, recorded
 
 PRESENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)

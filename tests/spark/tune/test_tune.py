@@ -16,20 +16,10 @@ from linear_retry.cli import app
 from linear_retry.spark import Lake, LakeError, groups
 from linear_retry.tuning.held_out import compare
 from linear_retry.tuning.proposal import propose
-from linear_retry.tuning.solver import (
-    Conditions,
-    Solution,
-)
+from linear_retry.tuning.solver import Conditions, Solution
 from tests.cli.said import Said
-from tests.docs.markdown import (
-    ROOT,
-    blocks,
-    page,
-)
-from tests.spark.outages.told_outages import (
-    keep,
-    life,
-)
+from tests.docs.markdown import ROOT, blocks, page
+from tests.spark.outages.told_outages import keep, life
 from tests.tuning.recorded import lengths_ms, recorded
 
 PRESENT_MS = (*[10_000] * 3, *[60_000] * 4, *[600_000] * 40)

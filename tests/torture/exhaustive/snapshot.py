@@ -23,10 +23,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 
 from linear_retry.consumer.operations.requests import Request
 from linear_retry.consumer.state import Parts
-from linear_retry.consumer.wiring import (
-    Outside,
-    Plan,
-)
+from linear_retry.consumer.wiring import Outside, Plan
 
 _Restore: TypeAlias = Callable[[Any, Any], None]
 _Keep: TypeAlias = Callable[["_Kept", Any], Iterable[Any]]

@@ -14,11 +14,7 @@ from urllib.parse import unquote_to_bytes
 from confluent_kafka import KafkaException, Message, Producer
 
 from linear_retry.errors import DeadLetterError
-from linear_retry.kafka.consumer.messages import (
-    foreign_group,
-    have_no_headers,
-    read,
-)
+from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers, read
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.records.dead_letter import (
     HEADER_NAMES,
@@ -30,12 +26,7 @@ from linear_retry.records.dead_letter import (
     parse,
 )
 from linear_retry.records.exception_text import describe
-from linear_retry.records.header_text import (
-    UNREADABLE_NAME,
-    Header,
-    escape_name,
-    sendable,
-)
+from linear_retry.records.header_text import UNREADABLE_NAME, Header, escape_name, sendable
 from linear_retry.records.oversized import forms
 from tests.kafka.pipe import Pipe, RawProducer
 from tests.torture.fuzz.noting import noting

@@ -13,11 +13,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linear_retry.records.dead_letter import (
-    HEADER_NAMES,
-    DeadLetter,
-    dead_letter,
-)
+from linear_retry.records.dead_letter import HEADER_NAMES, DeadLetter, dead_letter
 from linear_retry.records.header_text import UNREADABLE_NAME
 from tests.torture.fuzz.drawing import fuzz_one_input
 from tests.torture.fuzz.header_laws import Pairs, any_death, check, check_sent, record_of

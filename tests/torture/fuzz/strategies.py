@@ -17,14 +17,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 
 from linear_retry.errors import StrategyError
 from linear_retry.files.small import MAX_BYTES
-from linear_retry.strategy.delays import (
-    MAX_DELAY_S,
-    MAX_DELAYS,
-)
-from linear_retry.strategy.file import (
-    parse,
-    schema,
-)
+from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
+from linear_retry.strategy.file import parse, schema
 from linear_retry.strategy.strategy import Strategy
 from tests.strategy.strategy_documents import documents
 from tests.torture.fuzz.drawing import fuzz_one_input

@@ -6,14 +6,8 @@ from collections.abc import Callable
 
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
-from linear_retry.dlq.letters.filters import (
-    EVERYTHING,
-    Filter,
-)
-from linear_retry.dlq.replay.replays import (
-    plan_replay,
-    replay,
-)
+from linear_retry.dlq.letters.filters import EVERYTHING, Filter
+from linear_retry.dlq.replay.replays import plan_replay, replay
 from linear_retry.dlq.resolution.resolutions import Resolutions
 
 BATCH = 7

@@ -12,11 +12,7 @@ from confluent_kafka import Message
 
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.kafka.consumer.messages import read
-from linear_retry.records.dead_letter import (
-    Death,
-    Record,
-    dead_letter,
-)
+from linear_retry.records.dead_letter import Death, Record, dead_letter
 from tests.kafka_operations import KafkaOperations
 from tests.kafka_operations import Record as Written
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from linear_retry.consumer.operations.requests import (
-    LiftLimit,
-    RequestKind,
-    Retry,
-)
+from linear_retry.consumer.operations.requests import LiftLimit, RequestKind, Retry
 from tests.torture.schedules.kinds import Kinds
 
 if TYPE_CHECKING:

@@ -7,10 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from linear_retry import events
-from linear_retry.consumer.operations.requests import (
-    RequestKind,
-    Wish,
-)
+from linear_retry.consumer.operations.requests import RequestKind, Wish
 from linear_retry.scope import Partition
 from tests.torture.schedules.players import Player
 

@@ -7,10 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
-from linear_retry.retry.decision import (
-    OnExhausted,
-    OnPermanent,
-)
+from linear_retry.retry.decision import OnExhausted, OnPermanent
 from linear_retry.scope import ScopeKind
 from tests.consumer.group import Protocol
 

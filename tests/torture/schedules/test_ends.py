@@ -13,13 +13,7 @@ from linear_retry.consumer.partitions.read_ahead import Reading
 from linear_retry.consumer.runners.own_loop import Attempts
 from linear_retry.consumer.session.startup import Brokers
 from linear_retry.consumer.watchdogs import slow_handler
-from linear_retry.retry.decision import (
-    Decision,
-    Failure,
-    Stop,
-    Transient,
-    decide,
-)
+from linear_retry.retry.decision import Decision, Failure, Stop, Transient, decide
 from tests.consumer.group import OutageError
 from tests.torture.schedules.ends import BrokenError
 from tests.torture.schedules.schedule import Argument, Schedule, Setting, State, Step

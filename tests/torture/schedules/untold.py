@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from linear_retry.events import DeadLettered, Lost, Revoked, Skipped, Stopped
-from linear_retry.records.dead_letter import (
-    DeadLetter,
-    parse,
-)
+from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.scope import Partition
 from linear_retry.testing import Ended, EventLog, Place, Said
 from tests.fake.topic import PartitionLog, Record

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.report.summaries.outages import (
-    bucket,
-    simple_name,
-)
+from linear_retry.spark.report.summaries.outages import bucket, simple_name
 from linear_retry.spark.tables.records import LAST_MS
 
 _SHOWN = 200

@@ -17,23 +17,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.errors import (
-    JavaError,
-    cause,
-)
-from linear_retry.spark.lake.lake import (
-    DEAD_LETTERS,
-    JOURNAL,
-    Lake,
-    LakeError,
-)
+from linear_retry.spark.errors import JavaError, cause
+from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.outages.outages import OUTAGES
-from linear_retry.spark.report.summaries import (
-    durations,
-    events,
-    letters,
-    outages,
-)
+from linear_retry.spark.report.summaries import durations, events, letters, outages
 
 MOST_ROWS = 10_000
 _MOST_STRETCHES = 60
