@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Iterator
 
 from benchmarks.topics import PARTITIONS
-from linear_retry.records.dead_letter import Death, Record, dead_letter
+from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_text import Header
+from linear_retry.records.record import Record
 from tests.real_kafka import RealKafka
 
 _FIRST_MS = 1_795_253_536_810
@@ -55,7 +56,7 @@ def _letters(count: int, origin: str) -> Iterator[tuple[int, bytes, bytes, list[
 
 def _pattern(origin: str, partition: int) -> list[Header]:
     dead = Record(origin, partition, 0, _FIRST_MS, None, None, (("trace-id", b""),))
-    death = Death(
+    failure = FailureInfo(
         "billing", "exhausted", 5, _FIRST_MS, _FIRST_MS + 9000, "short@0123456789ab", _ERROR
     )
-    return dead_letter(dead, death).headers()
+    return to_dead_letter(dead, failure).headers()

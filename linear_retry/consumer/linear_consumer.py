@@ -33,7 +33,7 @@ from linear_retry.consumer.session.session import Owning
 from linear_retry.consumer.wiring import Outside, Plan
 from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
-from linear_retry.journal.journal import Journal, Speaker
+from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Breaker, Circuits, CircuitView
 from linear_retry.retry.decision import OnExhausted, OnPermanent
@@ -104,7 +104,7 @@ class LinearConsumer:
             control=control,
         )
         for journal in journals:
-            journal.bind(_speaker(wanted))
+            journal.bind(_journal_context(wanted))
         for listener in listeners:
             if isinstance(listener, BoundListener):
                 listener.bind(wanted.settings.group_id)
@@ -338,10 +338,10 @@ class LinearConsumer:
         return self._circuits.breaker(scope or Scope())
 
 
-def _speaker(wanted: Plan) -> Speaker:
+def _journal_context(wanted: Plan) -> JournalContext:
     """Who is speaking in the journal."""
     settings, outside = wanted.settings, wanted.outside
-    return Speaker(
+    return JournalContext(
         group=settings.group_id,
         instance=wanted.instance,
         member=wanted.member,

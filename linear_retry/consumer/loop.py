@@ -252,7 +252,7 @@ class Loop:
         self._steering.disown(parts.ownership.partitions, "no poll for too long")
         count = self._overruns.count(partition, offset)
         parts.emit(events.HandlerTooSlow(*partition, offset, took_s, limit_s, count))
-        self._overruns.raise_if_hopeless(partition, offset, took_s, limit_s)
+        self._overruns.raise_if_fatal(partition, offset, took_s, limit_s)
         return True
 
     def _keep_house(self) -> None:

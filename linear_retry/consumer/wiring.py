@@ -129,7 +129,7 @@ class Assembly:
         unreadable = UnreadableBatches(parts, steering, self.requests, batch_end)
         gate = Gate(parts, steering, unreadable)
         rebalance = Rebalance(parts, steering, gate, _own_topics(plan))
-        parts.client.tell(rebalance)
+        parts.client.set_listener(rebalance)
         self._admin = Admin(_admin_config(plan), plan.outside.admin)
         self.lag = _lag(plan, parts)
         self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)

@@ -29,8 +29,9 @@ from linear_retry.events import (
     Stopped,
 )
 from linear_retry.journal.entry import Entry, encode
-from linear_retry.records.dead_letter import Death, Record, dead_letter
+from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import brief, describe
+from linear_retry.records.record import Record
 from linear_retry.retry.decision import Reason
 from linear_retry.scope import Scope
 
@@ -242,8 +243,8 @@ class _Life:
         if failed_ms[1] >= self.until_ms:
             return
         group, strategy = self.service.group, self.service.strategy.label
-        death = Death(group, reason, failures, *failed_ms, strategy, describe(error))
-        letter = dead_letter(record, death)
+        failure = FailureInfo(group, reason, failures, *failed_ms, strategy, describe(error))
+        letter = to_dead_letter(record, failure)
         place = self.letters_to, record.partition, -1, failed_ms[1]
         self.letters.append(
             (reason, Record(*place, letter.key, letter.value, tuple(letter.headers())))

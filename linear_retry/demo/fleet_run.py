@@ -22,7 +22,7 @@ from linear_retry.demo.fleet_members import PARTITIONS as REAL_PARTITIONS
 from linear_retry.demo.fleet_members import Lived, Member, Topics, fill, living
 from linear_retry.demo.fleet_truth import Found, Tuned, compare, tuned
 from linear_retry.kafka.topics.plain import borrowed_topics, write
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 
 Run = Callable[[Sequence[str]], None]
 """Runs `linear-retry` with these arguments, and shows what it says."""

@@ -10,9 +10,9 @@ from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka import Producer
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.groups import Groups
-from linear_retry.kafka.topics.reader import WholeTopics
+from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Cluster:
     producer: Callable[..., Any] = Producer
 
     @property
-    def reading(self) -> WholeTopics:
-        return WholeTopics(self.config, self.patience_s)
+    def reading(self) -> TopicReader:
+        return TopicReader(self.config, self.patience_s)
 
     @property
     def topics(self) -> Topics:

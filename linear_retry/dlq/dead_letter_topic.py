@@ -20,7 +20,7 @@ from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.dlq.resolution.resolving import reopen, resolve
 from linear_retry.dlq.spilled_set import Names
 from linear_retry.dlq.stats import Stats, stats_of
-from linear_retry.kafka.topics.reader import Progress, WholeTopics
+from linear_retry.kafka.topics.reader import Progress, TopicReader
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
 
 
@@ -39,7 +39,7 @@ class DeadLetterTopic:
     ) -> None:
         self.topic = topic
         self.config = dict(config)
-        self._kafka = WholeTopics(self.config, patience_s)
+        self._kafka = TopicReader(self.config, patience_s)
         self._cluster = Cluster(self.config, patience_s)
         self._resolutions: Resolutions | None = None
 

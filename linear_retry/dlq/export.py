@@ -16,7 +16,7 @@ from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.errors import DeadLetterError
 from linear_retry.files.whole import whole_file
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 
 _VERSION = 1
 _CHUNK_BYTES = 1024 * 1024

@@ -8,12 +8,12 @@ from linear_retry.dlq.letters.filters import EVERYTHING, Filter
 from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolutions
 from linear_retry.errors import UnknownTopicError
-from linear_retry.kafka.topics.reader import Progress, WholeTopics
+from linear_retry.kafka.topics.reader import Progress, TopicReader
 from linear_retry.records.dead_letter import resolutions_topic
 
 
 def read_resolutions(
-    kafka: WholeTopics, topic: str, resolutions: Resolutions, progress: Progress | None = None
+    kafka: TopicReader, topic: str, resolutions: Resolutions, progress: Progress | None = None
 ) -> None:
     """Take in what is recorded of the letters of `topic`, from where `resolutions` was read to.
 
@@ -27,7 +27,7 @@ def read_resolutions(
         resolutions.clear()
 
 
-def _starts(kafka: WholeTopics, topic: str, resolutions: Resolutions) -> dict[int, int]:
+def _starts(kafka: TopicReader, topic: str, resolutions: Resolutions) -> dict[int, int]:
     bounds = kafka.bounds(resolutions_topic(topic))
     if any(offset > bounds.get(n, (0, 0))[1] for n, offset in resolutions.read_to.items()):
         resolutions.clear()  # shorter than it was: another topic by now
@@ -35,7 +35,7 @@ def _starts(kafka: WholeTopics, topic: str, resolutions: Resolutions) -> dict[in
 
 
 def letters(
-    kafka: WholeTopics,
+    kafka: TopicReader,
     topic: str,
     resolutions: Resolutions,
     letter_filter: Filter = EVERYTHING,

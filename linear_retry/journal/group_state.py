@@ -13,7 +13,7 @@ from linear_retry.scope import Partition
 EVENTS_KEPT = 100
 
 
-class JournalFold:
+class GroupStates:
     """Takes entries in and tells how each group stands. It has no clock.
 
     Entries that are there twice count once. Those of one key must come in their order, as they do

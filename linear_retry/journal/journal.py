@@ -24,7 +24,7 @@ _OTHER_CLUSTER = {"bootstrap.servers", "metadata.broker.list"}
 
 
 @dataclass(frozen=True, slots=True)
-class Speaker:
+class JournalContext:
     """The consumer whose events are written, and what it lends for that."""
 
     group: str
@@ -71,7 +71,7 @@ class Journal:
         """Whom its entries name: the consumer's `group.instance.id`, else the instance."""
         return self._bound().member
 
-    def bind(self, speaker: Speaker) -> None:
+    def bind(self, context: JournalContext) -> None:
         """Called by the consumer that has it among its listeners, as that is made.
 
         Raises `ConfigurationError` where it is another's.
@@ -80,7 +80,7 @@ class Journal:
             raise ConfigurationError(
                 "listeners: this Journal is in use already; make one for each consumer"
             )
-        self._writing = _Writing(self.topic, self._config, speaker)
+        self._writing = _Writing(self.topic, self._config, context)
 
     def prepare(self, topics: Collection[str]) -> None:
         """Called by the consumer before it joins, with the topics that are there.
@@ -108,15 +108,15 @@ class Journal:
 class _Writing:
     """What one consumer's events become."""
 
-    def __init__(self, topic: str, config: Mapping[str, Any], speaker: Speaker) -> None:
-        keys = journal_config(speaker.connection, config)
-        self.producer = JournalProducer(topic, keys, speaker.now_s, speaker.producer)
+    def __init__(self, topic: str, config: Mapping[str, Any], context: JournalContext) -> None:
+        keys = journal_config(context.connection, config)
+        self.producer = JournalProducer(topic, keys, context.now_s, context.producer)
         self._topic = topic
-        self._speaker = speaker
-        self.member = speaker.member
+        self._context = context
+        self.member = context.member
         self._sequence = 0
         self._said = 0
-        self._say_at_s = speaker.now_s()
+        self._say_at_s = context.now_s()
         self._late = 0
         self._ended = False
 
@@ -131,27 +131,27 @@ class _Writing:
         self.producer.send(self._record(event))
         if isinstance(event, Stopped):
             self._ended = True
-            self.producer.flush(min(_FLUSH_S, self._speaker.close_timeout_s / 4))
+            self.producer.flush(min(_FLUSH_S, self._context.close_timeout_s / 4))
             self._say()
-        elif self._speaker.now_s() >= self._say_at_s:
+        elif self._context.now_s() >= self._say_at_s:
             self._say()
 
     def _record(self, event: Event) -> Record:
-        speaker = self._speaker
+        context = self._context
         self._sequence += 1
         entry = Entry(
-            instance=speaker.instance,
+            instance=context.instance,
             sequence=self._sequence,
-            at_ms=speaker.utc_ms(),
-            group=speaker.group,
+            at_ms=context.utc_ms(),
+            group=context.group,
             member=self.member,
             event=event,
-            process=speaker.process,
+            process=context.process,
         )
         return Record(entry.key, encode(entry), entry.at_ms)
 
     def _say(self) -> None:
         if self.dropped > self._said:
             self._said = self.dropped
-            self._say_at_s = self._speaker.now_s() + _SAY_EVERY_S
+            self._say_at_s = self._context.now_s() + _SAY_EVERY_S
             log_journal_losses(self._topic, self.dropped, self.producer.trouble)

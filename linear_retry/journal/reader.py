@@ -10,7 +10,7 @@ from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, Unreadable, read_en
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
 from linear_retry.kafka.topics.tail import Following, TopicSince
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 
 
 class JournalReading:

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 
-def close_unheard(handle: Any) -> None:
+def close_quietly(handle: Any) -> None:
     """Close a consumer of which nobody wants to know any more: for a thread of its own."""
     with suppress(KafkaException):
         handle.close()
@@ -21,4 +21,4 @@ class _Nobody:
         """All that matters is raised."""
 
 
-SILENT: dict[str, Any] = {"log_level": 0, "logger": _Nobody(), "error_cb": lambda _: None}
+QUIET: dict[str, Any] = {"log_level": 0, "logger": _Nobody(), "error_cb": lambda _: None}

@@ -9,6 +9,7 @@ from linear_retry.errors import DeadLetterError
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_reader import HeaderReader
 from linear_retry.records.header_text import Header, valid_unicode
+from linear_retry.records.record import Record
 
 VERSION = 1
 
@@ -51,24 +52,7 @@ HEADER_NAMES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """A message as it came from Kafka, safely read."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    """-1 where the message has none."""
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...] = ()
-    """All of them, in order, each as it may be sent."""
-    escaped_headers: tuple[str, ...] = ()
-    """The names, as in `headers`, of those that could not be kept as they were."""
-
-
-@dataclass(frozen=True, slots=True)
-class Death:
+class FailureInfo:
     """Why a consumer group gave a message up. `strategy` is `name@fingerprint`."""
 
     group_id: str
@@ -154,34 +138,34 @@ def resolutions_topic(dead_letter_topic: str) -> str:
     return f"{dead_letter_topic}.resolved"
 
 
-def dead_letter(record: Record, death: Death) -> DeadLetter:
-    """The letter for `record`, which died of `death`.
+def to_dead_letter(record: Record, failure: FailureInfo) -> DeadLetter:
+    """The letter for `record`, which failed as `failure` says.
 
-    A message that was replayed (`retry-replay-id`) continues its earlier life. Any other is a first
-    death, whatever headers of ours it bears: nothing says that they are about *this* message. So is
-    a replayed one whose identity is garbled. Headers of ours are replaced in each case. Never
-    raises, whatever the headers say.
+    A message that was replayed (`retry-replay-id`) continues its lineage. Any other starts one,
+    whatever headers of ours it bears: nothing says that they are about *this* message. So does a
+    replayed one whose identity is garbled. Headers of ours are replaced in each case. Never raises,
+    whatever the headers say.
     """
-    life = _earlier_life(record, death.group_id) or _first_life(record, death.group_id)
+    lineage = _continued_lineage(record, failure.group_id) or _new_lineage(record, failure.group_id)
     return DeadLetter(
         key=record.key,
         value=record.value,
         original_headers=tuple(h for h in record.headers if h[0] not in HEADER_NAMES),
-        retry_id=life.retry_id,
-        generation=life.generation,
-        destination=life.destination,
-        original_partition=life.partition,
-        original_offset=life.offset,
-        original_timestamp_ms=life.timestamp_ms,
-        group_id=valid_unicode(death.group_id),
-        reason=valid_unicode(death.reason),
-        failures=death.failures,
-        first_failure_ms=death.first_failure_ms,
-        last_failure_ms=death.last_failure_ms,
+        retry_id=lineage.retry_id,
+        generation=lineage.generation,
+        destination=lineage.destination,
+        original_partition=lineage.partition,
+        original_offset=lineage.offset,
+        original_timestamp_ms=lineage.timestamp_ms,
+        group_id=valid_unicode(failure.group_id),
+        reason=valid_unicode(failure.reason),
+        failures=failure.failures,
+        first_failure_ms=failure.first_failure_ms,
+        last_failure_ms=failure.last_failure_ms,
         # A strategy is named after its file, and a file's name need not be Unicode.
-        strategy=valid_unicode(death.strategy),
-        error=death.error,
-        escaped_headers=tuple(dict.fromkeys((*life.escaped_headers, *record.escaped_headers))),
+        strategy=valid_unicode(failure.strategy),
+        error=failure.error,
+        escaped_headers=tuple(dict.fromkeys((*lineage.escaped_headers, *record.escaped_headers))),
     )
 
 
@@ -241,7 +225,7 @@ def foreign_group(record: Record, group_id: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Life:
+class Lineage:
     """What a letter keeps of a message's first death, and the generation it will be."""
 
     retry_id: str
@@ -253,9 +237,9 @@ class _Life:
     escaped_headers: tuple[str, ...] = ()
 
 
-def _first_life(record: Record, group_id: str) -> _Life:
+def _new_lineage(record: Record, group_id: str) -> Lineage:
     place = f"{record.topic}/{record.partition}/{record.offset}/{record.timestamp_ms}"
-    return _Life(
+    return Lineage(
         retry_id=valid_unicode(f"{group_id}/{place}"),
         generation=1,
         destination=record.topic,
@@ -265,13 +249,13 @@ def _first_life(record: Record, group_id: str) -> _Life:
     )
 
 
-def _earlier_life(record: Record, group_id: str) -> _Life | None:
+def _continued_lineage(record: Record, group_id: str) -> Lineage | None:
     said = HeaderReader(record.headers)
     if said.optional_text(REPLAY_ID) is None:
         return None
     present = {name for name, _ in record.headers}
     is_for_all = present.isdisjoint((_ID, GROUP_ID))
-    life = _Life(
+    lineage = Lineage(
         retry_id="" if is_for_all else said.text(_ID),
         generation=1 + said.number(_GENERATION, at_least=1, at_most=_GENERATION_MAX - 1),
         destination=said.text(_DESTINATION),
@@ -282,10 +266,10 @@ def _earlier_life(record: Record, group_id: str) -> _Life | None:
     )
     if is_for_all:
         # Sent to every group: with one id the letters of two groups would count as one.
-        place = f"{life.destination}/{life.partition}/{life.offset}/{life.timestamp_ms}"
-        life = replace(life, retry_id=valid_unicode(f"{group_id}/{place}"))
+        place = f"{lineage.destination}/{lineage.partition}/{lineage.offset}/{lineage.timestamp_ms}"
+        lineage = replace(lineage, retry_id=valid_unicode(f"{group_id}/{place}"))
     # All or nothing: an identity put together from two lives would be a third message's.
-    return None if said.problems else life
+    return None if said.problems else lineage
 
 
 def _error(said: HeaderReader) -> ErrorText | None:

@@ -8,7 +8,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from linear_retry.records.dead_letter import DeadLetter, Record
+from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.records.record import Record
 
 REFERENCE = "reference"
 """What `retry-oversized` says where the value is an envelope."""

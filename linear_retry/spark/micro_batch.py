@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.types import StructType
 
 from linear_retry.errors import ConfigurationError, UsageError
-from linear_retry.records.dead_letter import Record
 from linear_retry.records.header_text import sendable
+from linear_retry.records.record import Record
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
 

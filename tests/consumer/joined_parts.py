@@ -60,7 +60,7 @@ class Joined:
             reading,
             self.happened.append,
         )
-        client.tell(_Told(self.parts.offsets))
+        client.set_listener(_Told(self.parts.offsets))
 
     def gate(self, steering: Steering) -> Gate:
         """The way in, for which nothing searches."""

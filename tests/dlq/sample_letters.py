@@ -10,9 +10,10 @@ from linear_retry.dlq.letters.fast_parse import RARE
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolution
-from linear_retry.records.dead_letter import HEADER_NAMES, Death, Record, dead_letter
+from linear_retry.records.dead_letter import HEADER_NAMES, FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_text import Header
+from linear_retry.records.record import Record
 
 INT64_MAX = 2**63 - 1
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -36,8 +37,8 @@ HEADERS = st.lists(
 ).map(tuple)
 _TIME = st.integers(-1, INT64_MAX)
 _ERRORS = st.none() | st.builds(ErrorText, TEXT, st.none() | TEXT, st.none() | TEXT)
-_DEATHS = st.builds(
-    Death,
+_FAILURES = st.builds(
+    FailureInfo,
     TEXT.filter(bool),
     TEXT.filter(bool),
     st.integers(0, INT64_MAX),
@@ -71,7 +72,7 @@ OWN_HEADERS: tuple[tuple[Header, ...], ...] = (
 def our_records(draw: st.DrawFn) -> Record:
     """What a `LinearConsumer` writes, now and then with a header garbled or gone."""
     dead = draw(_records("orders", st.sampled_from(OWN_HEADERS)))
-    written = dead_letter(dead, draw(_DEATHS)).headers()
+    written = to_dead_letter(dead, draw(_FAILURES)).headers()
     for _ in range(draw(st.integers(0, 2))):
         index = draw(st.integers(0, len(written) - 1))
         name = written[index][0]
@@ -111,8 +112,10 @@ def our_record(
     """The letter of message `number` of a partition, as it lies in `orders.dlq`."""
     at_ms = 1_795_253_536_810 + number
     dead = Record(origin, partition, number, at_ms, key, value, headers)
-    death = Death("billing", reason, 2, at_ms, at_ms + 1000, "short-outage@0123456789ab", error)
-    letter = dead_letter(dead, death)
+    failure = FailureInfo(
+        "billing", reason, 2, at_ms, at_ms + 1000, "short-outage@0123456789ab", error
+    )
+    letter = to_dead_letter(dead, failure)
     return Record("orders.dlq", 0, number, at_ms + 2000, key, value, tuple(letter.headers()))
 
 

@@ -14,12 +14,12 @@ from linear_retry.dlq.cluster import Cluster
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import (
     DeadLetter,
-    Death,
-    Record,
-    dead_letter,
+    FailureInfo,
     resolutions_topic,
+    to_dead_letter,
 )
 from linear_retry.records.header_text import Header
+from linear_retry.records.record import Record
 from tests.kafka_operations import KafkaOperations
 
 FIRST_MS = 1_795_000_000_000
@@ -50,7 +50,7 @@ class Scene:
         parts = {"key": b"key", "value": b"value", "headers": (("tenant", b"acme"),)} | more
         reason = parts.pop("reason", "exhausted")
         record = Record(self.source, partition, offset, FIRST_MS + offset, **parts)
-        made = dead_letter(record, Death("billing", reason, 3, 1, 2, "s@1"))
+        made = to_dead_letter(record, FailureInfo("billing", reason, 3, 1, 2, "s@1"))
         return replace(made, generation=generation)
 
     def bury(self, letters: Iterable[DeadLetter], partition: int | None = None) -> None:

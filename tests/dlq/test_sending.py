@@ -11,7 +11,7 @@ from linear_retry.dlq.replay.replaying import Standing, send
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.kafka.producers.batch_transactions import Addressed
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 from tests.dlq.sample_letters import our_letter
 
 

@@ -11,7 +11,8 @@ from confluent_kafka import Message, Producer
 
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.topics.plain import produce, read_all
-from linear_retry.records.dead_letter import HEADER_NAMES, Death, Record, dead_letter
+from linear_retry.records.dead_letter import HEADER_NAMES, FailureInfo, to_dead_letter
+from linear_retry.records.record import Record
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "dead-letters.md").read_text("utf-8")
 
@@ -30,8 +31,8 @@ def test_the_table_has_every_header() -> None:
 def test_the_code_reads_letters(capsys: pytest.CaptureFixture[str]) -> None:
     """The page's code prints the letters of a dead-letter topic."""
     (code,) = [block for block in _BLOCKS if "subscribe" in block]
-    death = Death("billing", "exhausted", 3, 1, 2, "s@1")
-    letter = dead_letter(Record("orders", 3, 1042, 5, b"ann", b"book"), death)
+    failure = FailureInfo("billing", "exhausted", 3, 1, 2, "s@1")
+    letter = to_dead_letter(Record("orders", 3, 1042, 5, b"ann", b"book"), failure)
     with EmbeddedKafka() as broker:
         broker.create_topic("orders.dlq", 1)
         producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})

@@ -15,8 +15,9 @@ from linear_retry.cli.options.config_file import read
 from linear_retry.dlq.counting import TRAITS
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
-from linear_retry.records.dead_letter import Death, Record, dead_letter
+from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import ErrorText
+from linear_retry.records.record import Record
 from tests.docs.markdown import blocks, code, page, table
 from tests.real_kafka import RealKafka
 
@@ -29,8 +30,10 @@ _ID = "billing/orders/3/1042/1795253536810"
 def letters(kafka: RealKafka) -> str:
     """The page's topic, with the letter that it shows."""
     kafka.create_topic("orders.dlq", 4)
-    death = Death("billing", "exhausted", 3, 1, 2, "s@1", ErrorText("TimeoutError", "late", None))
-    letter = dead_letter(Record("orders", 3, 1042, 1795253536810, b"ann", b"book"), death)
+    failure = FailureInfo(
+        "billing", "exhausted", 3, 1, 2, "s@1", ErrorText("TimeoutError", "late", None)
+    )
+    letter = to_dead_letter(Record("orders", 3, 1042, 1795253536810, b"ann", b"book"), failure)
     kafka.produce("orders.dlq", [(3, letter.key, letter.value, letter.headers())])
     return kafka.bootstrap
 

@@ -15,8 +15,9 @@ from linear_retry.dlq.replay.outgoing import outgoing
 from linear_retry.dlq.replay.rate_limit import LARGEST_BATCH
 from linear_retry.dlq.resolution.recording import transactional_id
 from linear_retry.kafka.producers.batch_settings import TRANSACTION_TIMEOUT_MS
-from linear_retry.records.dead_letter import Death, Record, dead_letter
+from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import ErrorText
+from linear_retry.records.record import Record
 from tests.dlq.scene import Scene
 from tests.docs.markdown import blocks, code, page, table
 from tests.real_kafka import RealKafka
@@ -24,14 +25,16 @@ from tests.torture.replays.layer import REPLAY_KILLS
 from tests.torture.replays.points import POINTS
 
 _PAGE = page("docs/replay.md")
-_DEATH = Death("billing", "permanent", 1, 1, 2, "s@1", ErrorText("TimeoutError", "late", "stack"))
+_FAILURE = FailureInfo(
+    "billing", "permanent", 1, 1, 2, "s@1", ErrorText("TimeoutError", "late", "stack")
+)
 
 
 def _letters(count: int) -> list[tuple[int, bytes, bytes, list[tuple[str, bytes | None]]]]:
     made = []
     for offset in range(count):
         record = Record("orders", 0, offset, 1_795_253_536_810, b"ann", b"book")
-        made.append((0, b"ann", b"book", dead_letter(record, _DEATH).headers()))
+        made.append((0, b"ann", b"book", to_dead_letter(record, _FAILURE).headers()))
     return made
 
 
@@ -77,7 +80,9 @@ def test_the_commands_work(own_broker: RealKafka) -> None:
 @pytest.mark.broker
 def test_the_code_works(own_broker: RealKafka, capsys: pytest.CaptureFixture[str]) -> None:
     """The page's Python sends what it chooses, resolves the rest, and deletes both."""
-    calm = dead_letter(Record("orders", 0, 9, 1, b"ann", b"book"), Death("b", "x", 1, 1, 2, "s@1"))
+    calm = to_dead_letter(
+        Record("orders", 0, 9, 1, b"ann", b"book"), FailureInfo("b", "x", 1, 1, 2, "s@1")
+    )
     own_broker.produce("orders.dlq", [*_letters(3), (0, b"ann", b"book", calm.headers())])
     (block,) = blocks(_PAGE, "python")
     exec(compile(block.replace("localhost:9092", own_broker.bootstrap), "replay.md", "exec"), {})

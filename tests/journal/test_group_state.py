@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from linear_retry import events as e
 from linear_retry.journal.entry import Entry, encode, read_entry
-from linear_retry.journal.group_state import EVENTS_KEPT, JournalFold
+from linear_retry.journal.group_state import EVENTS_KEPT, GroupStates
 from linear_retry.journal.group_view import GroupView
 from linear_retry.scope import Partition, Place, Scope
 from tests.journal.journal_story import GROUP, Life, at, failed, opened
@@ -21,8 +21,8 @@ from tests.journal.journal_story import GROUP, Life, at, failed, opened
 _P0, _P1, _P2 = (("orders", number) for number in range(3))
 
 
-def _fold(entries: Iterable[Entry]) -> JournalFold:
-    fold = JournalFold()
+def _fold(entries: Iterable[Entry]) -> GroupStates:
+    fold = GroupStates()
     for entry in entries:
         fold.take(entry)
     return fold
@@ -41,7 +41,7 @@ def _states(view: GroupView) -> dict[str, str]:
 
 def test_an_outage_from_its_beginning_to_its_end() -> None:
     """Open since its first failure, half-open from `retry_at` on, and gone once it has closed."""
-    life, fold = Life("pod-1"), JournalFold()
+    life, fold = Life("pod-1"), GroupStates()
     fold.take(life.says(1000, e.Assigned((_P0, _P1))))
     assert ("closed", (_P0, _P1)) == _member(fold)
     fold.take(life.says(2000, opened(_P0, 7, 7000)))
@@ -61,7 +61,7 @@ def test_an_outage_from_its_beginning_to_its_end() -> None:
     assert ("stopped", ()) == _member(fold)
 
 
-def _member(fold: JournalFold) -> tuple[str, tuple[Partition, ...]]:
+def _member(fold: GroupStates) -> tuple[str, tuple[Partition, ...]]:
     (member,) = fold.view(GROUP).members
     return member.state, member.partitions
 
@@ -200,7 +200,7 @@ def test_narrow_scopes_are_circuits_of_their_own() -> None:
 
 def test_what_is_there_twice_counts_once() -> None:
     """A producer repeats what was not acknowledged."""
-    life, fold = Life("pod-1"), JournalFold()
+    life, fold = Life("pod-1"), GroupStates()
     told = [life.says(at_ms, e.LeakDropped(*_P0, at_ms)) for at_ms in (1, 2, 3)]
     order = [told[0], told[2], told[0], told[1], told[2], told[1]]
     assert [True, True, False, True, False, False] == [fold.take(entry) for entry in order]
@@ -236,7 +236,7 @@ def test_what_is_missing_is_told() -> None:
 
 def test_records_that_are_no_entries_are_counted() -> None:
     """Those of a later release by themselves: they are a reason to take that."""
-    fold = JournalFold()
+    fold = GroupStates()
     entry = Life("pod-1").says(1, e.Stopped(left_group=True))
     later = encode(entry).replace(b'"v":1', b'"v":2'), encode(entry).replace(b"Stopped", b"Slept")
     assert [False] * 4 == [fold.take(read_entry(value)) for value in (None, b"{}", *later)]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from linear_retry.kafka.quiet import SILENT
+from linear_retry.kafka.quiet import QUIET
 from linear_retry.kafka.topics import standalone_consumer
-from linear_retry.kafka.topics.standalone_consumer import GrouplessConsumer
+from linear_retry.kafka.topics.standalone_consumer import StandaloneConsumer
 
 
 def test_librdkafka_writes_nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +19,7 @@ def test_librdkafka_writes_nothing_by_itself(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         standalone_consumer, "Consumer", lambda keys: seen.update(keys) or Consumer(keys)
     )
-    with closing(GrouplessConsumer({"bootstrap.servers": "127.0.0.1:9"}, 0.1)):
-        assert {name: SILENT[name] for name in ("log_level", "logger")} == {
+    with closing(StandaloneConsumer({"bootstrap.servers": "127.0.0.1:9"}, 0.1)):
+        assert {name: QUIET[name] for name in ("log_level", "logger")} == {
             name: seen[name] for name in ("log_level", "logger")
         }

@@ -13,14 +13,14 @@ from linear_retry.errors import DeadLetterError
 from linear_retry.records.dead_letter import (
     HEADER_NAMES,
     DeadLetter,
-    Death,
-    Record,
-    dead_letter,
+    FailureInfo,
     foreign_group,
     parse,
+    to_dead_letter,
 )
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_text import Header
+from linear_retry.records.record import Record
 
 _INT64_MAX = 2**63 - 1
 _text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -65,7 +65,7 @@ _letters = st.builds(
     replay_count=st.none() | _count,
 )
 
-_DEATH = Death(
+_FAILURE = FailureInfo(
     group_id="team/billing",
     reason="exhausted",
     failures=3,
@@ -94,7 +94,7 @@ def test_what_is_written_is_read(letter: DeadLetter) -> None:
 @given(_any_headers)
 def test_any_record_becomes_a_letter_that_is_read_back(headers: tuple[Header, ...]) -> None:
     """Whatever headers a message bears, its letter is built, has each of ours once, and is read."""
-    letter = dead_letter(_record(*headers), _DEATH)
+    letter = to_dead_letter(_record(*headers), _FAILURE)
     names = [name for name, _ in letter.headers() if name in HEADER_NAMES]
     assert len(set(names)) == len(names)
     assert letter == parse(letter.headers(), letter.key, letter.value)
@@ -111,14 +111,14 @@ def test_reading_foreign_headers_gives_a_letter_or_one_error(headers: tuple[Head
 @given(_user_headers)
 def test_the_users_headers_are_kept(headers: tuple[Header, ...]) -> None:
     """Key, value and the user's headers come first, in order, byte for byte."""
-    letter = dead_letter(_record(*headers), _DEATH)
+    letter = to_dead_letter(_record(*headers), _FAILURE)
     assert list(headers) == letter.headers()[: len(headers)]
     assert (b"ann", b"book") == (letter.key, letter.value)
 
 
 def test_the_headers_of_a_first_death() -> None:
     """A first death's letter has exactly the documented headers, as text."""
-    headers = dead_letter(_record(("trace", b"\xff\0"), ("retry-foo", None)), _DEATH).headers()
+    headers = to_dead_letter(_record(("trace", b"\xff\0"), ("retry-foo", None)), _FAILURE).headers()
     assert [
         ("trace", b"\xff\0"),
         ("retry-foo", None),
@@ -145,15 +145,15 @@ def test_the_headers_of_a_first_death() -> None:
 def test_tombstones_stay_none_and_empty_stays_empty() -> None:
     """None is not turned into an empty value, nor the reverse."""
     tombstone = replace(_record(), value=None, key=b"")
-    letter = dead_letter(tombstone, _DEATH)
+    letter = to_dead_letter(tombstone, _FAILURE)
     assert (b"", None) == (letter.key, letter.value)
 
 
 def test_a_replayed_message_keeps_its_identity() -> None:
     """The second death keeps id and origin, raises the generation, and replaces the rest."""
-    first = dead_letter(_record(("trace", b"x")), _DEATH)
-    second_death = Death("other", "permanent", 1, 7, 7, "s@1")
-    second = dead_letter(_replayed(first, topic="orders.fixed"), second_death)
+    first = to_dead_letter(_record(("trace", b"x")), _FAILURE)
+    second_failure = FailureInfo("other", "permanent", 1, 7, 7, "s@1")
+    second = to_dead_letter(_replayed(first, topic="orders.fixed"), second_failure)
     assert second == replace(
         first,
         generation=2,
@@ -169,10 +169,10 @@ def test_a_replayed_message_keeps_its_identity() -> None:
 
 def test_generations_count_on_over_many_lives() -> None:
     """Each replay and death adds one generation and no header."""
-    letter = dead_letter(_record(("trace", b"x")), _DEATH)
+    letter = to_dead_letter(_record(("trace", b"x")), _FAILURE)
     lengths = {len(letter.headers())}
     for generation in range(2, 6):
-        letter = dead_letter(_replayed(letter, offset=generation), _DEATH)
+        letter = to_dead_letter(_replayed(letter, offset=generation), _FAILURE)
         lengths.add(len(letter.headers()))
         assert generation == letter.generation
     assert len(lengths) == 1
@@ -180,9 +180,9 @@ def test_generations_count_on_over_many_lives() -> None:
 
 def test_a_letter_copied_by_hand_is_a_first_death() -> None:
     """Without `retry-replay-id` the headers of another message's death are replaced."""
-    first = dead_letter(_record(), _DEATH)
+    first = to_dead_letter(_record(), _FAILURE)
     copied = _record(*first.headers(), offset=2000)
-    again = dead_letter(copied, _DEATH)
+    again = to_dead_letter(copied, _FAILURE)
     assert ("team/billing/orders/3/2000/1699999999999", 1) == (again.retry_id, again.generation)
 
 
@@ -201,34 +201,34 @@ def test_a_letter_copied_by_hand_is_a_first_death() -> None:
 @pytest.mark.parametrize("content", [None, b"", b"\xff", b"-2" * 30])
 def test_a_garbled_identity_is_as_none(name: str, content: bytes | None) -> None:
     """One garbled part of a replayed message's identity makes the whole of it a first death."""
-    replayed = _replayed(dead_letter(_record(), _DEATH))
+    replayed = _replayed(to_dead_letter(_record(), _FAILURE))
     if (name, content) in {(n, b"-2" * 30) for n in ("retry-id", "retry-destination")} | {
         ("retry-replay-id", b"-2" * 30),
         ("retry-replay-id", b""),
     }:
         content = b"\xfe"  # as text these are sound: garble them otherwise
     headers = tuple((n, content if n == name else v) for n, v in replayed.headers)
-    again = dead_letter(replace(replayed, headers=headers), _DEATH)
+    again = to_dead_letter(replace(replayed, headers=headers), _FAILURE)
     assert ("team/billing/orders/3/2000/1699999999999", 1) == (again.retry_id, again.generation)
 
 
 def test_escaped_names_are_remembered_over_lives() -> None:
     """A header escaped in the first life is still named as escaped in the second."""
     record = replace(_record(("b%FF", b"1")), escaped_headers=("b%FF",))
-    first = dead_letter(record, _DEATH)
-    second = dead_letter(_replayed(first), _DEATH)
+    first = to_dead_letter(record, _FAILURE)
+    second = to_dead_letter(_replayed(first), _FAILURE)
     assert (("b%FF",), ("b%FF",)) == (first.escaped_headers, second.escaped_headers)
 
 
 def test_an_empty_name_is_remembered_as_escaped() -> None:
     """Bug: where the one changed header had an empty name, its letter named none."""
-    letter = dead_letter(replace(_record(("", b"1")), escaped_headers=("",)), _DEATH)
+    letter = to_dead_letter(replace(_record(("", b"1")), escaped_headers=("",)), _FAILURE)
     assert (("",), letter) == (letter.escaped_headers, parse(letter.headers(), b"ann", b"book"))
 
 
 def test_text_that_is_not_unicode_does_not_stop_a_letter() -> None:
     """A strategy named after a file whose name is not UTF-8 is written with a stand-in."""
-    letter = dead_letter(_record(), replace(_DEATH, strategy="caf\udce9@0123"))
+    letter = to_dead_letter(_record(), replace(_FAILURE, strategy="caf\udce9@0123"))
     assert ("retry-strategy", b"caf?@0123") in letter.headers()
 
 
@@ -245,7 +245,7 @@ def test_every_problem_is_named() -> None:
 
 def test_a_later_version_is_refused() -> None:
     """A letter of a version above ours is not half understood."""
-    letter = dead_letter(_record(), _DEATH)
+    letter = to_dead_letter(_record(), _FAILURE)
     headers = [(n, b"2" if n == "retry-version" else v) for n, v in letter.headers()]
     with pytest.raises(DeadLetterError, match="upgrade"):
         parse(headers, None, None)
@@ -277,20 +277,20 @@ def test_a_letter_of_another_system_needs_few_headers() -> None:
 
 def test_another_groups_replay_is_passed_over() -> None:
     """A message replayed into its own topic for another group is not for this one."""
-    replayed = _replayed(dead_letter(_record(), _DEATH))
+    replayed = _replayed(to_dead_letter(_record(), _FAILURE))
     assert "team/billing" == foreign_group(replayed, "shipping")
     assert foreign_group(replayed, "team/billing") is None
 
 
 def test_a_replay_into_another_topic_is_for_whoever_reads_it() -> None:
     """Where the topic is not its `retry-destination`, a replayed message is passed over by none."""
-    replayed = _replayed(dead_letter(_record(), _DEATH), topic="orders.fixed")
+    replayed = _replayed(to_dead_letter(_record(), _FAILURE), topic="orders.fixed")
     assert foreign_group(replayed, "shipping") is None
 
 
 def test_a_letter_that_was_not_replayed_is_passed_over_by_none() -> None:
     """Without `retry-replay-id`, a message is handled whatever its `retry-group-id` says."""
-    copied = _record(*dead_letter(_record(), _DEATH).headers())
+    copied = _record(*to_dead_letter(_record(), _FAILURE).headers())
     assert foreign_group(copied, "shipping") is None
 
 

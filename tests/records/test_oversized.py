@@ -7,14 +7,15 @@ import hashlib
 import json
 from dataclasses import replace
 
-from linear_retry.records.dead_letter import DeadLetter, Death, Record, dead_letter, parse
+from linear_retry.records.dead_letter import DeadLetter, FailureInfo, parse, to_dead_letter
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.oversized import forms, reference
+from linear_retry.records.record import Record
 
 _RECORD = Record("orders", 3, 1042, 5, b"ann", b"v" * 2000, (("trace", b"x" * 10), ("n", None)))
 _ERROR = ErrorText("builtins.ValueError", "no", "Traceback")
-_DEATH = Death("billing", "exhausted", 3, 1, 2, "s@1", _ERROR)
-_LETTER = dead_letter(_RECORD, _DEATH)
+_FAILURE = FailureInfo("billing", "exhausted", 3, 1, 2, "s@1", _ERROR)
+_LETTER = to_dead_letter(_RECORD, _FAILURE)
 
 
 def _without_texts(letter: DeadLetter) -> DeadLetter:
@@ -78,7 +79,7 @@ def test_the_envelope() -> None:
 def test_a_tombstone_with_huge_headers_can_be_referred_to() -> None:
     """No value is null in the envelope, which is small whatever the headers are."""
     record = replace(_RECORD, value=None, headers=(("h", b"x" * 1_000_000),))
-    letter = reference(dead_letter(record, _DEATH), record, keep_headers=False)
+    letter = reference(to_dead_letter(record, _FAILURE), record, keep_headers=False)
     assert letter.value is not None
     assert json.loads(letter.value)["value"] is None
     size_bytes = sum(len(name) + len(value or b"") for name, value in letter.headers())

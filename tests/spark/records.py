@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 
 T = TypeVar("T")
 

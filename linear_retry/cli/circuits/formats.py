@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from linear_retry.cli.output.printable import in_one_line, moment, one_line
-from linear_retry.journal.group_state import JournalFold
+from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import GroupView, Member, OpenCircuit
 from linear_retry.records.process import Process
 from linear_retry.scope import Partition
@@ -89,7 +89,7 @@ def _runs(numbers: Iterable[int]) -> Iterable[str]:
         yield f"{first}-{rest[-1]}" if rest else str(first)
 
 
-def troubles(fold: JournalFold, views: Iterable[GroupView]) -> Iterable[str]:
+def troubles(fold: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
     """What keeps the picture from being whole, in sentences."""
     if missing := sum(view.missing for view in views):
         yield f"{_many(missing, 'event is', 'events are')} not in the journal: dropped"

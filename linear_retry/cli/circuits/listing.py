@@ -13,7 +13,7 @@ from linear_retry.cli.output.exit_codes import NO, fail
 from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.progress import Bar
 from linear_retry.cli.output.rows import Lines, on_a_terminal, write_json
-from linear_retry.journal.group_state import JournalFold
+from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import OpenCircuit
 from linear_retry.journal.reader import JournalReading
 
@@ -23,7 +23,7 @@ _Row: TypeAlias = tuple[str, OpenCircuit]
 
 def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) -> None:
     """Print those of one group, or of all."""
-    fold = JournalFold()
+    fold = GroupStates()
     with Bar(f"reading {reading.topic}") as bar:
         for found in reading.so_far(bar):
             fold.take(found)
@@ -42,7 +42,7 @@ def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) 
         typer.echo(f"no circuit is open in {where}, as far as {reading.topic} tells", err=True)
 
 
-def unknown(group: str, fold: JournalFold, topic: str) -> str:
+def unknown(group: str, fold: GroupStates, topic: str) -> str:
     """What to say of a group that has said nothing."""
     there = ", ".join(map(one_line, fold.groups))
     return f"group {one_line(group)!r} has said nothing in {topic} in this time; " + (

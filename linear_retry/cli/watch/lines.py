@@ -14,7 +14,7 @@ from linear_retry.cli.options.journal import now_ms
 from linear_retry.cli.output.printable import in_one_line, moment
 from linear_retry.cli.output.rows import json_line
 from linear_retry.journal.entry import Entry, encode
-from linear_retry.journal.group_state import JournalFold
+from linear_retry.journal.group_state import GroupStates
 from linear_retry.log import line
 
 _FIRST = 10
@@ -23,7 +23,7 @@ _FIRST = 10
 class Lines:
     """One line for each event, after the last few that there were. What is amiss is on stderr."""
 
-    def __init__(self, fold: JournalFold, group: str, topic: str) -> None:
+    def __init__(self, fold: GroupStates, group: str, topic: str) -> None:
         self._fold, self._group, self._topic = fold, group, topic
         self._trouble: str | None = None
         self._begun = False
@@ -58,7 +58,7 @@ class Lines:
 class JsonLines:
     """One object for each event, and one for how the group stands: at first and after events."""
 
-    def __init__(self, fold: JournalFold, group: str) -> None:
+    def __init__(self, fold: GroupStates, group: str) -> None:
         self._fold, self._group = fold, group
         self._trouble: str | None = None
         self._amiss = (-1, -1)

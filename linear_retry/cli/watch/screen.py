@@ -22,7 +22,7 @@ from linear_retry.cli.options.journal import now_ms as utc_now_ms
 from linear_retry.cli.output.printable import in_one_line, moment
 from linear_retry.cli.watch.lines import away
 from linear_retry.journal.entry import Entry
-from linear_retry.journal.group_state import JournalFold
+from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import Counts, GroupView, Member, MemberState, OpenCircuit
 from linear_retry.log import line
 
@@ -49,7 +49,7 @@ class Screen:
     def __init__(
         self,
         console: Console,
-        fold: JournalFold,
+        fold: GroupStates,
         group: str,
         topic: str,
         *,

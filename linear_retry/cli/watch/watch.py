@@ -12,7 +12,7 @@ from linear_retry.cli.options.journal import Span
 from linear_retry.cli.output.exit_codes import told
 from linear_retry.cli.output.progress import Bar
 from linear_retry.journal.entry import Entry
-from linear_retry.journal.group_state import JournalFold
+from linear_retry.journal.group_state import GroupStates
 
 _READ_S = 0.2
 
@@ -28,7 +28,7 @@ def watch(connection: Connection, span: Span, group: str) -> None:
     """Show it until Ctrl-C; ends in `typer.Exit`."""
     with told():
         reading = span.reading(connection)
-        fold = JournalFold()
+        fold = GroupStates()
         with Bar(f"reading {reading.topic}") as bar:
             for found in reading.so_far(bar):
                 fold.take(found)
@@ -47,7 +47,7 @@ def _ours(news: Sequence[object], group: str) -> list[Entry]:
     return sorted(ours, key=lambda entry: (entry.at_ms, entry.instance, entry.sequence))
 
 
-def _face(fold: JournalFold, group: str, topic: str, *, as_json: bool) -> Face:
+def _face(fold: GroupStates, group: str, topic: str, *, as_json: bool) -> Face:
     from linear_retry.cli.watch.lines import JsonLines, Lines
 
     if as_json:

@@ -11,7 +11,7 @@ from linear_retry.consumer.state import Parts
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.kafka.producers.plain import Outgoing
-from linear_retry.records.dead_letter import DeadLetter, Death, dead_letter
+from linear_retry.records.dead_letter import DeadLetter, FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import describe
 from linear_retry.records.oversized import forms
 from linear_retry.retry.circuits import Held
@@ -53,12 +53,12 @@ def resend_delay_s(sends: int) -> float:
 
 def write(held: Held, reason: str, group_id: str, strategy: str) -> DeadLetter:
     """The letter for a message that has failed for the last time."""
-    return dead_letter(read(held.message), death(held, reason, group_id, strategy))
+    return to_dead_letter(read(held.message), failure_info(held, reason, group_id, strategy))
 
 
-def death(held: Held, reason: str, group_id: str, strategy: str) -> Death:
+def failure_info(held: Held, reason: str, group_id: str, strategy: str) -> FailureInfo:
     """What its letter says of why it was given up."""
-    return Death(
+    return FailureInfo(
         group_id=group_id,
         reason=reason,
         failures=held.failures,

@@ -17,7 +17,7 @@ from linear_retry.consumer.partitions.flow_control import Steering
 from linear_retry.consumer.state import Parts
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import KafkaError, KafkaException
-from linear_retry.kafka.consumer.fatal_errors import raise_if_hopeless
+from linear_retry.kafka.consumer.fatal_errors import raise_if_fatal
 from linear_retry.kafka.producers.plain import Outgoing
 from linear_retry.kafka.producers.transactional import (
     Broken,
@@ -224,7 +224,7 @@ class TransactionalWay:
             self._steering.disown(self._parts.ownership.partitions, "not a member any more")
             return Abandoned()
         if step.error.code() == KafkaError.FENCED_INSTANCE_ID:
-            raise_if_hopeless(step.error)
+            raise_if_fatal(step.error)
         return NotSent(said(step.error))
 
     def _commit(self, held: Held) -> Answer:

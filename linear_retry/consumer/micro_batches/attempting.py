@@ -11,7 +11,7 @@ from linear_retry.consumer.dead_letters.publisher import (
     Abandoned,
     Acknowledged,
     NotSent,
-    death,
+    failure_info,
     resend_delay_s,
 )
 from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
@@ -30,7 +30,8 @@ from linear_retry.consumer.runners.results import Results, UndoneError
 from linear_retry.errors import ExhaustedError, PermanentError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
-from linear_retry.records.dead_letter import Record, dead_letter
+from linear_retry.records.dead_letter import to_dead_letter
+from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits, CircuitView, Held
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.consecutive import LettersInARow
@@ -180,8 +181,8 @@ class Attempting:
         sender = self._sender
         if sender is None:
             raise AssertionError("buried without a dead-letter topic: a bug; please report it")
-        letter = dead_letter(
-            record, death(held, reason, self._group_id, self._choices.policy.strategy.label)
+        letter = to_dead_letter(
+            record, failure_info(held, reason, self._group_id, self._choices.policy.strategy.label)
         )
         of_row = replace(held, partition=(record.topic, record.partition), offset=record.offset)
         while True:
@@ -232,9 +233,9 @@ class Attempting:
 
     def _skip(self, held: Held) -> None:
         """One event for all its rows: they are not read for that."""
-        retry_id = dead_letter(
+        retry_id = to_dead_letter(
             Record(*held.partition, held.offset, -1, None, None),
-            death(held, "permanent", self._group_id, self._choices.policy.strategy.label),
+            failure_info(held, "permanent", self._group_id, self._choices.policy.strategy.label),
         ).retry_id
         place = (*held.partition, held.offset)
         self._finish("skipped", events.Skipped(*place, retry_id, what(held)))

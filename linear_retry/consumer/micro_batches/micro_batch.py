@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NoReturn, Protocol
 
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 from linear_retry.scope import Partition
 
 

@@ -18,9 +18,10 @@ from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
 from linear_retry.kafka import Producer
 from linear_retry.kafka.producers.plain import DeadLetterProducer, Outgoing
-from linear_retry.kafka.topics.reader import WholeTopics
-from linear_retry.records.dead_letter import DeadLetter, Record
+from linear_retry.kafka.topics.reader import TopicReader
+from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.oversized import forms
+from linear_retry.records.record import Record
 from linear_retry.retry.clock import Clock
 
 _LONGEST_POLL_S = 0.25  # a stop is heard between two calls into librdkafka, not inside one
@@ -41,7 +42,7 @@ class Kafka:
 
 def asking(connection: Mapping[str, Any]) -> PartitionsOf:
     """Asks the cluster, by a handle that creates no topic."""
-    return lambda topic: len(WholeTopics(connection).partitions(topic))
+    return lambda topic: len(TopicReader(connection).partitions(topic))
 
 
 class Sender:

@@ -31,7 +31,7 @@ from linear_retry.consumer.outcomes import Choices
 from linear_retry.consumer.wiring import Outside
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
-from linear_retry.journal.journal import Journal, Speaker
+from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_settings
 from linear_retry.kafka.consumer.settings import connection as connection_of
 from linear_retry.kafka.producers.settings import producer_config
@@ -96,7 +96,7 @@ def _sender(letters: DeadLetters, settings: ConsumerSettings, outside: Outside) 
 
 def _bind(listeners: Sequence[Listener], settings: ConsumerSettings, outside: Outside) -> None:
     instance = str(uuid4())
-    speaker = Speaker(
+    context = JournalContext(
         group=settings.group_id,
         instance=instance,
         member=settings.static_member or instance,
@@ -109,6 +109,6 @@ def _bind(listeners: Sequence[Listener], settings: ConsumerSettings, outside: Ou
     )
     for listener in listeners:
         if isinstance(listener, Journal):
-            listener.bind(speaker)
+            listener.bind(context)
         elif isinstance(listener, BoundListener):
             listener.bind(settings.group_id)

@@ -14,7 +14,7 @@ from linear_retry.kafka import KafkaException
 from linear_retry.kafka.producers.journal import Record
 from linear_retry.log import log_control_garbled, log_control_silent
 from linear_retry.records.control import LIVES_MS, Answer, Command, Garbled, encode, read_control
-from linear_retry.records.dead_letter import Record as Read
+from linear_retry.records.record import Record as Read
 from linear_retry.retry.clock import Clock
 
 _WAIT_S = 0.25

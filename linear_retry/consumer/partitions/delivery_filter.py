@@ -16,7 +16,7 @@ from linear_retry.kafka.consumer.fatal_errors import (
     is_retriable_commit,
     is_unexplained,
     needs_new_client,
-    raise_if_hopeless,
+    raise_if_fatal,
 )
 from linear_retry.kafka.topics.batch_end import is_unreadable
 from linear_retry.retry.circuits import Held
@@ -47,7 +47,7 @@ class Gate:
     def admit(self, arrivals: list[Message]) -> None:
         """Let the messages among these join the read-ahead; errors are dealt with.
 
-        Raises what cannot be mended (`raise_if_hopeless`), and `DataLossError`.
+        Raises what cannot be mended (`raise_if_fatal`), and `DataLossError`.
         """
         parts = self._parts
         if self._unexplained is not None and not any(map(is_about_client, arrivals)):
@@ -193,7 +193,7 @@ class Gate:
         if is_name_taken(error) and not self._parts.client.was_member:
             self.useless = error
             return
-        raise_if_hopeless(error, group=self._parts.settings.group_id, topic=topic)
+        raise_if_fatal(error, group=self._parts.settings.group_id, topic=topic)
         count = self._complaints.hear(error.code(), self._parts.clock.now_s())
         if count is not None:
             self._parts.emit(ClientError(error.name(), error.str(), count))
@@ -211,7 +211,7 @@ class Gate:
         """
         unexplained = is_unexplained(error)
         if not unexplained:
-            raise_if_hopeless(error, group=self._parts.settings.group_id)
+            raise_if_fatal(error, group=self._parts.settings.group_id)
         elif self._unexplained is None:
             self._unexplained = error, self._parts.clock.now_s()
         if self._refusals.hear(error.code(), self._parts.clock.now_s()) is not None:
@@ -233,7 +233,7 @@ class Gate:
         told to be started anew.
         """
         if self.useless is None and self._parts.clock.now_s() >= since_s + _REASON_WITHIN_S:
-            raise_if_hopeless(error)
+            raise_if_fatal(error)
 
 
 def _offset(message: Message) -> int:

@@ -83,7 +83,7 @@ class Beginnings:
         if self._is_garbage(partition, missing.offset):
             self._steering.reassign(partition)
             return True
-        there = parts.client.edge(partition, END if self._begins_at_end else BEGINNING)
+        there = parts.client.ask_offset(partition, END if self._begins_at_end else BEGINNING)
         if there is None:
             self._missing[partition] = missing  # the last one now: others may be answered
             self._unanswered_at_s = parts.clock.now_s()
@@ -101,7 +101,7 @@ class Beginnings:
         client, next_offset = self._parts.client, self._parts.offsets.next_offset(partition)
         if missing_offset is None or next_offset is None or missing_offset <= next_offset:
             return False
-        first, end = client.edge(partition, BEGINNING), client.edge(partition, END)
+        first, end = client.ask_offset(partition, BEGINNING), client.ask_offset(partition, END)
         return first is not None and end is not None and first <= next_offset <= end
 
     @property

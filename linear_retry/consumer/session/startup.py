@@ -13,7 +13,7 @@ from linear_retry.consumer.state import Parts
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.events import RetentionTooShort
 from linear_retry.kafka import KafkaException
-from linear_retry.kafka.consumer.fatal_errors import raise_if_hopeless
+from linear_retry.kafka.consumer.fatal_errors import raise_if_fatal
 from linear_retry.kafka.consumer.settings import Config, servers_of
 from linear_retry.kafka.topics.admin import Admin, Rights
 
@@ -77,7 +77,7 @@ class Brokers:
         message = self.parts.client.poll(timeout_s)
         error = None if message is None else message.error()
         if error is not None:
-            raise_if_hopeless(error, group=self.parts.settings.group_id)
+            raise_if_fatal(error, group=self.parts.settings.group_id)
 
 
 def missing_rights(found: Mapping[str, Rights], right: str) -> list[str]:

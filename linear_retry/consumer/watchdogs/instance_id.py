@@ -8,7 +8,7 @@ from typing import Protocol
 from linear_retry.consumer.state import Parts
 from linear_retry.events import InstanceIdTaken
 from linear_retry.kafka import KafkaError
-from linear_retry.kafka.consumer.fatal_errors import raise_if_hopeless
+from linear_retry.kafka.consumer.fatal_errors import raise_if_fatal
 
 # What Kafka's brokers have by default (group.consumer.session.timeout.ms).
 _SESSION_S = 45.0
@@ -56,7 +56,7 @@ class TakenName:
             self._say_at_s, self._is_said = now_s + _UNANSWERED_S, False
         left_s = self._since_s + self._wait_s(self._session) - now_s
         if left_s <= 0:
-            raise_if_hopeless(refusal)
+            raise_if_fatal(refusal)
         if now_s >= self._say_at_s or (self._session.done() and not self._is_said):
             self._say_at_s, self._is_said = now_s + _SAY_EVERY_S, True
             name = self._parts.settings.static_member or ""

@@ -23,7 +23,7 @@ class Overruns:
         self._seen[partition] = offset, count
         return count
 
-    def raise_if_hopeless(
+    def raise_if_fatal(
         self, partition: Partition, offset: int, took_s: float, limit_s: float
     ) -> None:
         """Raises `HandlerTooSlowError` at the third in a row."""

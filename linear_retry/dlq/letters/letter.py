@@ -9,8 +9,9 @@ from linear_retry.dlq.letters import fast_parse
 from linear_retry.dlq.letters.foreign import FOREIGN, Contents, ForeignFormat
 from linear_retry.dlq.letters.origin import Origin
 from linear_retry.errors import DeadLetterError
-from linear_retry.records.dead_letter import DeadLetter, Record, parse
+from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.records.header_text import Header
+from linear_retry.records.record import Record
 
 OURS = "linear-retry"
 NONE = "none"

@@ -11,8 +11,9 @@ from linear_retry.dlq.replay.outgoing import unpacked
 from linear_retry.dlq.replay.plan import Lane, Plan
 from linear_retry.dlq.spill import room, scratch
 from linear_retry.kafka.topics.reader import Progress
-from linear_retry.records.dead_letter import REPLAY_ID, Record
+from linear_retry.records.dead_letter import REPLAY_ID
 from linear_retry.records.header_text import whole_number
+from linear_retry.records.record import Record
 
 
 @dataclass(frozen=True, slots=True)

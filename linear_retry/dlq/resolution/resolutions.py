@@ -10,7 +10,7 @@ from typing import Any
 
 from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.spill import room, scratch
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 
 _VERSION = 1
 _IN_MEMORY = 20_000

@@ -22,7 +22,7 @@ from confluent_kafka import (
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.consumer.membership import member_epoch
 from linear_retry.kafka.consumer.settings import ConsumerSettings
-from linear_retry.kafka.quiet import close_unheard
+from linear_retry.kafka.quiet import close_quietly
 from linear_retry.scope import Partition
 
 SHORTEST_POLL_S = 0.001
@@ -33,7 +33,7 @@ BEGINNING = OFFSET_BEGINNING
 END = OFFSET_END
 
 
-class Tidings(Protocol):
+class ConsumerListener(Protocol):
     """Who is told what happens inside `poll` and `consume`. Exceptions are kept for the caller."""
 
     def assigned(self, partitions: list[Partition]) -> None: ...
@@ -71,7 +71,7 @@ class Client:
         """
         self.restarts_all = not settings.incremental
         self._joins_unheard = settings.config.get("group.protocol") == "consumer"
-        self._tidings: Tidings
+        self._listener: ConsumerListener
         self._settings = settings
         self._make = consumer
         self._transactional = transactional
@@ -79,9 +79,9 @@ class Client:
         self._lives = 0
         self._consumer = self._made()
 
-    def tell(self, tidings: Tidings) -> None:
-        """Who hears of what happens. To be called before the first `poll`."""
-        self._tidings = tidings
+    def set_listener(self, listener: ConsumerListener) -> None:
+        """Set who is called back. To be called before the first `poll`."""
+        self._listener = listener
 
     def _made(self) -> Any:
         """A new handle, and nothing kept of an earlier one, whose callbacks are deaf from here."""
@@ -173,7 +173,7 @@ class Client:
         """What librdkafka believes to be ours: a zombie's looks healthy, so ask it last."""
         return {_key(item) for item in self._consumer.assignment()}
 
-    def edge(self, partition: Partition, at: int) -> int | None:
+    def ask_offset(self, partition: Partition, at: int) -> int | None:
         """The first offset (`BEGINNING`) or the one after the last (`END`), asked of the broker.
 
         None: no answer in 1 s. Not by `get_watermark_offsets`: it asks for both, and where the
@@ -191,7 +191,7 @@ class Client:
     # -- commits ---------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Send it off; the answer comes to `Tidings.committed` or `commit_failed` in a poll."""
+        """Commit asynchronously; a poll calls the listener's `committed` or `commit_failed`."""
         self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=True)
         self._unanswered.update(offsets.keys())
 
@@ -285,7 +285,7 @@ class Client:
         """
         old, self._consumer = self._consumer, self._made()
         ender = threading.Thread(
-            target=close_unheard, args=[old], name="linear_retry renew", daemon=True
+            target=close_quietly, args=[old], name="linear_retry renew", daemon=True
         )
         ender.start()
         ender.join(_LEAVE_WITHIN_S)
@@ -326,20 +326,20 @@ class Client:
             # Also where a signal's handler has raised in there: confluent_kafka assigns what its
             # callback has not, and what is not known to be ours would be dropped for ever.
             self.was_member = True
-            self._tidings.assigned([_key(item) for item in partitions])
+            self._listener.assigned([_key(item) for item in partitions])
         if self._transactional:
             # Here, and not right before it is used: that of a living member would be accepted for
             # a partition that is another's by then.
             self.capture_membership()
 
     def _on_revoke(self, _: object, partitions: list[TopicPartition]) -> None:
-        self._tidings.revoked([_key(item) for item in partitions])
+        self._listener.revoked([_key(item) for item in partitions])
         self._unassign(partitions)
 
     def _on_lost(self, _: object, partitions: list[TopicPartition]) -> None:
         self.membership = None
         self.note_lost()
-        self._tidings.lost([_key(item) for item in partitions])
+        self._listener.lost([_key(item) for item in partitions])
         self._unassign(partitions)
 
     def _unassign(self, partitions: list[TopicPartition]) -> None:
@@ -355,18 +355,18 @@ class Client:
             problem = item.error or error
             if problem is not None:
                 refused.setdefault(problem.code(), (problem, []))[1].append(_key(item))
-        self._tidings.committed(
+        self._listener.committed(
             {_key(item): item.offset for item in partitions if not (item.error or error)}
         )
         for problem, keys in refused.values():
-            self._tidings.commit_failed(problem, tuple(keys))
+            self._listener.commit_failed(problem, tuple(keys))
         if "on_commit" in self._settings.callbacks:
             self._settings.callbacks["on_commit"](error, partitions)
 
     def _on_error(self, error: KafkaError) -> None:
         if "error_cb" in self._settings.callbacks:
             self._guarded(self._settings.callbacks["error_cb"])(error)
-        self._tidings.client_error(error)
+        self._listener.client_error(error)
 
 
 def _key(item: TopicPartition) -> Partition:

@@ -79,13 +79,13 @@ def as_our_errors() -> Iterator[None]:
         yield
     except KafkaException as raised:
         error: KafkaError = raised.args[0]
-        raise_if_hopeless(error)
+        raise_if_fatal(error)
         raise BrokerError(
             f"{error.name()}: {error.str()}; nothing that is not done is committed; start it anew"
         ) from raised
 
 
-def raise_if_hopeless(error: KafkaError, *, group: str = "", topic: str | None = None) -> None:
+def raise_if_fatal(error: KafkaError, *, group: str = "", topic: str | None = None) -> None:
     """Raise what no waiting can mend: a fenced member, a fatal client, a refused right.
 
     `group` and `topic` are what the error is about, as far as the caller knows.

@@ -11,8 +11,8 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from linear_retry.errors import DeadLetterError
 from linear_retry.records import dead_letter
-from linear_retry.records.dead_letter import Record
 from linear_retry.records.header_text import Header, sendable
+from linear_retry.records.record import Record
 
 # Where a header's name is not UTF-8, `headers()` of confluent-kafka 2.16.1 returns a list *and*
 # sets an exception. Called as `message.headers()` from a hot line, CPython (3.11 on) does not look

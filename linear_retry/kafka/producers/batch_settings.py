@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from linear_retry.kafka.consumer.settings import Config, connection, is_whole
-from linear_retry.kafka.quiet import SILENT
+from linear_retry.kafka.quiet import QUIET
 
 TRANSACTION_TIMEOUT_MS = 30_000
 """So long readers may wait for the end of a transaction whose sender was killed."""
@@ -43,4 +43,4 @@ def batch_config(config: Config, transactional_id: str, batch_bytes: int | None)
     if is_whole(socket_ms) and int(socket_ms) > TRANSACTION_TIMEOUT_MS:
         ours["socket.timeout.ms"] = TRANSACTION_TIMEOUT_MS
     compression = {key: value for key, value in config.items() if key.startswith("compression.")}
-    return {**SILENT, **connection(config), **compression, **ours}
+    return {**QUIET, **connection(config), **compression, **ours}

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
 from linear_retry.kafka.consumer.settings import connection
 from linear_retry.kafka.producers.journal import Record
-from linear_retry.kafka.quiet import SILENT
+from linear_retry.kafka.quiet import QUIET
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S, text_of
 
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
@@ -28,7 +28,7 @@ def send(
     Raises `UnknownTopicError` where there is no such topic (none is made), `BrokerError` where it
     is refused, or not acknowledged within `patience_s`: it may be there then all the same.
     """
-    keys = SILENT | connection(config) | _ours(patience_s)
+    keys = QUIET | connection(config) | _ours(patience_s)
     outcome: list[KafkaError | None] = []
     try:
         handle = producer(keys)

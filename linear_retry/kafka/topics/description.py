@@ -18,7 +18,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.consumer.settings import connection
-from linear_retry.kafka.quiet import SILENT
+from linear_retry.kafka.quiet import QUIET
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S, text_of
 from linear_retry.scope import Partition
 
@@ -70,7 +70,7 @@ class Topics:
         admin: Callable[..., Any] = AdminClient,
     ) -> None:
         self._where = str(config.get("bootstrap.servers") or config.get("metadata.broker.list"))
-        self._config = SILENT | connection(config)
+        self._config = QUIET | connection(config)
         self._patience_s = patience_s
         self._make = admin
         self._admin: Any = None

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from linear_retry.kafka.consumer.committed import Committed
 from linear_retry.kafka.consumer.settings import connection
-from linear_retry.kafka.quiet import SILENT
+from linear_retry.kafka.quiet import QUIET
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
 from linear_retry.scope import Partition
 
@@ -29,7 +29,7 @@ class Groups:
         consumer: Callable[..., Any] = Consumer,
     ) -> None:
         """`config` are librdkafka's keys."""
-        self._config = SILENT | connection(config)
+        self._config = QUIET | connection(config)
         self._patience_s = patience_s
         self._admin = admin
         self._consumer = consumer

@@ -20,7 +20,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry.errors import BrokerError
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 
 _PATIENCE_S = 10.0
 _SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.messages import read_fresh
-from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S, GrouplessConsumer, is_lasting
-from linear_retry.records.dead_letter import Record
+from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S, StandaloneConsumer, is_lasting
+from linear_retry.records.record import Record
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Told how many offsets are behind, and of how many, as reading goes on."""
@@ -26,7 +26,7 @@ _NOT_OURS = (KafkaError.GROUP_AUTHORIZATION_FAILED,)
 
 
 @dataclass(frozen=True, slots=True)
-class WholeTopics:
+class TopicReader:
     """Reads topics of one cluster. `config` are librdkafka's keys.
 
     Each question makes a handle of its own and closes it. `BrokerError` where no broker answers
@@ -38,12 +38,12 @@ class WholeTopics:
 
     def partitions(self, topic: str) -> tuple[int, ...]:
         """The numbers of its partitions. Raises `UnknownTopicError`."""
-        with closing(GrouplessConsumer(self.config, self.patience_s)) as handle:
+        with closing(StandaloneConsumer(self.config, self.patience_s)) as handle:
             return handle.partitions(topic)
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Of each partition its first offset, and the one after the last that is committed."""
-        with closing(GrouplessConsumer(self.config, self.patience_s)) as handle:
+        with closing(StandaloneConsumer(self.config, self.patience_s)) as handle:
             return handle.bounds(topic)
 
     def read(
@@ -57,7 +57,7 @@ class WholeTopics:
         `starts`: the partitions to read and where from; else all of them, from their beginning.
         Raises `UnknownTopicError`, `BrokerError`.
         """
-        with closing(GrouplessConsumer(self.config, self.patience_s)) as handle:
+        with closing(StandaloneConsumer(self.config, self.patience_s)) as handle:
             bounds = handle.bounds(topic)
             if starts is not None:
                 bounds = {
@@ -76,7 +76,7 @@ def _nobody(_: int, __: int) -> None:
 class _Course:
     """One reading of a topic: which partitions are still to come, and how far each is."""
 
-    handle: GrouplessConsumer
+    handle: StandaloneConsumer
     topic: str
     bounds: Mapping[int, tuple[int, int]]
     progress: Progress

@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
-from linear_retry.kafka.quiet import SILENT
+from linear_retry.kafka.quiet import QUIET
 
 _Answer = TypeVar("_Answer")
 
@@ -52,7 +52,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-class GrouplessConsumer:
+class StandaloneConsumer:
     """One confluent_kafka `Consumer` that is in no group."""
 
     def __init__(self, config: Mapping[str, Any], patience_s: float) -> None:
@@ -62,7 +62,7 @@ class GrouplessConsumer:
         self.patience_s = patience_s
         self._last_error: KafkaError | None = None
         self._user_error_cb: Callable[[KafkaError], object] | None = config.get("error_cb")
-        keys = _DEFAULTS | SILENT | dict(config) | _OURS | {"error_cb": self._hear}
+        keys = _DEFAULTS | QUIET | dict(config) | _OURS | {"error_cb": self._hear}
         try:
             self.consumer = Consumer(keys)
         except (KafkaException, ValueError, TypeError) as error:

@@ -11,14 +11,14 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.consumer.messages import read_fresh
-from linear_retry.kafka.topics.reader import Progress, WholeTopics
+from linear_retry.kafka.topics.reader import Progress, TopicReader
 from linear_retry.kafka.topics.standalone_consumer import (
     PATIENCE_S,
-    GrouplessConsumer,
+    StandaloneConsumer,
     is_lasting,
     text_of,
 )
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 
 _BATCH = 1_000
 _ANSWER_S = 0.5
@@ -55,7 +55,7 @@ class TopicSince:
         Raises `UnknownTopicError`, `BrokerError`.
         """
         self._next = self._starts()
-        whole = WholeTopics(self._config, self._patience_s)
+        whole = TopicReader(self._config, self._patience_s)
         for records in whole.read(self._topic, progress, dict(self._next)):
             for record in records:
                 self._next[record.partition] = record.offset + 1
@@ -67,7 +67,7 @@ class TopicSince:
         return Following(self._config, self._topic, self._next, self._patience_s, look_every_s)
 
     def _starts(self) -> dict[int, int]:
-        with closing(GrouplessConsumer(self._config, self._patience_s)) as handle:
+        with closing(StandaloneConsumer(self._config, self._patience_s)) as handle:
             bounds = handle.bounds(self._topic)
             first = handle.first_since(self._topic, bounds, self._since_ms)
         # -1 is for nothing so young, and mock brokers know no times: what is too old is passed
@@ -94,7 +94,7 @@ class Following:
     ) -> None:
         keys = _FOLLOWING | dict(config) | {"error_cb": self._hear}
         self._user_error_cb: Callable[[KafkaError], object] | None = config.get("error_cb")
-        self._handle = GrouplessConsumer(keys, patience_s)
+        self._handle = StandaloneConsumer(keys, patience_s)
         self._topic = topic
         self._known = set(starts)
         self._look_every_s = look_every_s

@@ -17,7 +17,7 @@ from linear_retry.cli.watch.lines import event_line
 from linear_retry.cli.watch.screen import Screen
 from linear_retry.events import Event
 from linear_retry.journal.entry import Entry, encode, read_entry
-from linear_retry.journal.group_state import JournalFold
+from linear_retry.journal.group_state import GroupStates
 from tests.journal.journal_entries import entries
 
 _NOW_MS = 1_795_298_170_643
@@ -27,7 +27,7 @@ _NOW_MS = 1_795_298_170_643
 @given(st.lists(st.sampled_from(get_args(Event)).flatmap(entries), max_size=4))
 def test_whatever_it_says_it_can_be_told(said: list[Entry]) -> None:
     """No exception, no line too many, and nothing that moves a cursor."""
-    fold = JournalFold()
+    fold = GroupStates()
     read = [entry for entry in (read_entry(encode(one)) for one in said) if fold.take(entry)]
     lines = [event_line(entry) for entry in read if isinstance(entry, Entry)]
     for group in fold.groups:
@@ -42,7 +42,7 @@ def test_whatever_it_says_it_can_be_told(said: list[Entry]) -> None:
     assert [] == [line for line in lines if not line.isprintable()]
 
 
-def _picture(fold: JournalFold, group: str) -> list[str]:
+def _picture(fold: GroupStates, group: str) -> list[str]:
     shown = io.StringIO()
     screen = Screen(
         Console(file=io.StringIO(), width=80, height=40),

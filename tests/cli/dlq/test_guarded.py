@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.errors import BrokerError
-from linear_retry.kafka.topics.reader import WholeTopics
+from linear_retry.kafka.topics.reader import TopicReader
 from tests.dlq.guarded_kafka import GuardedKafka
 from tests.dlq.sample_letters import our_record
 
@@ -77,7 +77,7 @@ def test_an_unknown_certificate(guarded: GuardedKafka) -> None:
     keys = guarded.keys("reader")
     del keys["ssl.ca.location"]
     with pytest.raises(BrokerError, match=r"certificate verify failed.*ssl\.ca\.location"):
-        list(WholeTopics(keys, patience_s=1.0).read("allowed.dlq"))
+        list(TopicReader(keys, patience_s=1.0).read("allowed.dlq"))
 
 
 def _deal(command: str, topic: str, guarded: GuardedKafka, directory: Path) -> tuple[int, str, str]:

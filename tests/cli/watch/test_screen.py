@@ -13,7 +13,7 @@ from linear_retry import events as e
 from linear_retry.cli.circuits.tables import table
 from linear_retry.cli.watch.screen import Screen
 from linear_retry.journal.entry import Entry, Unreadable
-from linear_retry.journal.group_state import JournalFold
+from linear_retry.journal.group_state import GroupStates
 from linear_retry.records.process import Process
 from linear_retry.scope import Scope
 from tests.journal.journal_story import GROUP, Life, at, failed, opened, outage
@@ -22,14 +22,14 @@ _NOW_MS = 1_795_298_170_643
 _P0, _P1 = ("orders", 0), ("orders", 1)
 
 
-def _fold(entries: Iterable[Entry]) -> JournalFold:
-    fold = JournalFold()
+def _fold(entries: Iterable[Entry]) -> GroupStates:
+    fold = GroupStates()
     for entry in entries:
         fold.take(entry)
     return fold
 
 
-def _picture(fold: JournalFold, width: int = 80, height: int = 24, **more: str) -> list[str]:
+def _picture(fold: GroupStates, width: int = 80, height: int = 24, **more: str) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True)
     screen = Screen(console, fold, GROUP, "linear-retry.journal", now_ms=lambda: _NOW_MS)
     with screen:

@@ -11,7 +11,7 @@ from linear_retry.consumer.micro_batches.attempting import Attempting
 from linear_retry.consumer.micro_batches.publisher import Kafka, Sender
 from linear_retry.consumer.outcomes import Choices
 from linear_retry.errors import UnknownTopicError
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
 from linear_retry.scope import Partition

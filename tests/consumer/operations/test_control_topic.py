@@ -18,7 +18,7 @@ from linear_retry.consumer.operations.requests import Requests
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.producers.journal import Record
 from linear_retry.records.control import Answer, Command, encode, read_control
-from linear_retry.records.dead_letter import Record as Read
+from linear_retry.records.record import Record as Read
 from linear_retry.retry.decision import Policy
 from tests.consumer.joined_parts import Joined
 

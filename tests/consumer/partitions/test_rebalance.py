@@ -76,7 +76,7 @@ class _Refused(_Scene):
 
     def __init__(self) -> None:
         super().__init__()
-        self.parts.client.tell(self.rebalance)
+        self.parts.client.set_listener(self.rebalance)
         self.rebalance.assigned([_P0])
         self.parts.client.commit({_P0: 5})
         self.rebalance.lost([_P0])

@@ -22,10 +22,10 @@ def test_the_third_in_a_row_is_hopeless() -> None:
     overruns = Overruns()
     for _ in range(2):
         overruns.count(_P0, 7)
-        overruns.raise_if_hopeless(_P0, 7, 400.0, 300.0)
+        overruns.raise_if_fatal(_P0, 7, 400.0, 300.0)
     overruns.count(_P0, 7)
     with pytest.raises(HandlerTooSlowError) as caught:
-        overruns.raise_if_hopeless(_P0, 7, 400.0, 300.0)
+        overruns.raise_if_fatal(_P0, 7, 400.0, 300.0)
     error = caught.value
     assert ("orders", 0, 7, 0) == (error.topic, error.partition, error.offset, error.failures)
     for part in ("orders[0]@7", "400.0 s", "300 s", "raise max.poll.interval.ms"):

@@ -11,8 +11,9 @@ from linear_retry.dlq.letters import fast_parse
 from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.dlq.letters.origin import Origin
 from linear_retry.errors import DeadLetterError
-from linear_retry.records.dead_letter import HEADER_NAMES, DeadLetter, Record, parse
+from linear_retry.records.dead_letter import HEADER_NAMES, DeadLetter, parse
 from linear_retry.records.exception_text import ErrorText
+from linear_retry.records.record import Record
 from tests.dlq.sample_letters import RECORDS, our_record, our_records
 
 _SPRING = (

@@ -19,17 +19,17 @@ from linear_retry.dlq.replay.outgoing import (
 )
 from linear_retry.records.dead_letter import (
     HEADER_NAMES,
-    Death,
-    Record,
-    dead_letter,
+    FailureInfo,
     foreign_group,
     parse,
+    to_dead_letter,
 )
 from linear_retry.records.header_text import Header
 from linear_retry.records.oversized import reference
+from linear_retry.records.record import Record
 from tests.dlq.sample_letters import CONTENT, RECORDS, TEXT, our_letter, our_record
 
-_DEATH = Death("billing", "exhausted", 2, 5, 6, "short-outage@0123456789ab")
+_FAILURE = FailureInfo("billing", "exhausted", 2, 5, 6, "short-outage@0123456789ab")
 _SPRING: tuple[Header, ...] = (
     ("tenant", b"acme"),
     ("kafka_dlt-original-topic", b"orders"),
@@ -87,7 +87,7 @@ def test_what_dies_again_is_the_next_generation() -> None:
     """The same id, destination and original place; nothing of ours piles up; and so on."""
     letter = our_letter(7)
     for generation in range(2, 6):
-        died = dead_letter(_again(letter, 100 * generation), _DEATH)
+        died = to_dead_letter(_again(letter, 100 * generation), _FAILURE)
         assert ("billing/orders/3/7/1795253536817", generation) == (
             died.retry_id,
             died.generation,
@@ -155,7 +155,7 @@ def test_headers_of_another_system_are_not_sent() -> None:
         "retry-replay-count": b"1",
     }
     assert expected == dict(sent.headers)
-    died = dead_letter(Record("orders", 3, 2000, 9, b"k", b"v", tuple(sent.headers)), _DEATH)
+    died = to_dead_letter(Record("orders", 3, 2000, 9, b"k", b"v", tuple(sent.headers)), _FAILURE)
     assert ("foreign/orders.DLT/1/5", 2, 1042) == (
         *(died.retry_id, died.generation, died.original_offset),
     )
@@ -177,12 +177,12 @@ def test_names_that_were_escaped_are_told_on() -> None:
     assert b"caf%E9" == dict(sent.headers)["retry-escaped-headers"]
     now = _sent(read_letter(replace(record, escaped_headers=("tenant",))))
     assert b"tenant" == dict(now.headers)["retry-escaped-headers"]
-    died = dead_letter(Record("orders", 3, 99, 9, b"k", b"v", tuple(sent.headers)), _DEATH)
+    died = to_dead_letter(Record("orders", 3, 99, 9, b"k", b"v", tuple(sent.headers)), _FAILURE)
     assert ("caf%E9",) == died.escaped_headers
 
 
 def _reference(original: Record) -> Letter:
-    envelope = reference(dead_letter(original, _DEATH), original)
+    envelope = reference(to_dead_letter(original, _FAILURE), original)
     headers = tuple(envelope.headers())
     return read_letter(Record("orders.dlq", 0, 1, 9, envelope.key, envelope.value, headers))
 
@@ -270,7 +270,9 @@ def test_what_is_for_every_group_has_no_group_in_its_id() -> None:
     sent = outgoing(our_letter(7), "run-1", _gone, "")
     assert dict(sent.headers).keys().isdisjoint({"retry-id", "retry-group-id"})
     record = Record("orders", 3, 99, 9, sent.key, sent.value, tuple(sent.headers))
-    letters = [dead_letter(record, Death(name, "x", 1, 1, 2, "s@1")) for name in ("audit", "b")]
+    letters = [
+        to_dead_letter(record, FailureInfo(name, "x", 1, 1, 2, "s@1")) for name in ("audit", "b")
+    ]
     assert [(f"{name}/orders/3/7/1795253536817", 2, "orders", 3, 7) for name in ("audit", "b")] == [
         (
             *(each.retry_id, each.generation, each.destination),

@@ -20,9 +20,10 @@ from linear_retry.dlq.reading import read_resolutions
 from linear_retry.dlq.resolution.resolutions import Resolutions
 from linear_retry.errors import BrokerError, UnknownTopicError
 from linear_retry.kafka.consumer.messages import read
-from linear_retry.kafka.topics.reader import WholeTopics
-from linear_retry.records.dead_letter import Death, Record, dead_letter, resolutions_topic
+from linear_retry.kafka.topics.reader import TopicReader
+from linear_retry.records.dead_letter import FailureInfo, resolutions_topic, to_dead_letter
 from linear_retry.records.oversized import reference
+from linear_retry.records.record import Record
 from tests.conftest import TopicFactory
 from tests.dlq.scene import FIRST_MS, NewScene, Scene
 from tests.docs.markdown import page
@@ -180,7 +181,7 @@ def test_what_was_read_for_the_plan_is_not_read_again(scene: NewScene) -> None:
     given.replay(Filter(origins=((given.source, 0),)))
     read_from: list[dict[int, int]] = []
 
-    class Counting(WholeTopics):
+    class Counting(TopicReader):
         def read(self, topic: str, *more: Any) -> Iterator[list[Record]]:
             for records in super().read(topic, *more):
                 if topic == resolutions_topic(given.letters):
@@ -206,16 +207,16 @@ def test_a_record_of_resolutions_that_was_made_anew_is_read_anew(scene: NewScene
     given.replay()
     name = resolutions_topic(given.letters)
     with Resolutions() as resolutions:
-        read_resolutions(WholeTopics(given.config), given.letters, resolutions)
+        read_resolutions(TopicReader(given.config), given.letters, resolutions)
         given.kafka.delete_topic(name)
-        read_resolutions(WholeTopics(given.config), given.letters, resolutions)
+        read_resolutions(TopicReader(given.config), given.letters, resolutions)
         assert [] == list(resolutions.resolution_keys())
         given.replay(Filter(limit=2))
-        read_resolutions(WholeTopics(given.config), given.letters, resolutions)
+        read_resolutions(TopicReader(given.config), given.letters, resolutions)
         assert 2 == len(list(resolutions.resolution_keys()))
         resolutions.read_to[0] = 99
         given.replay(Filter(limit=1))
-        read_resolutions(WholeTopics(given.config), given.letters, resolutions)
+        read_resolutions(TopicReader(given.config), given.letters, resolutions)
         assert 3 == len(list(resolutions.resolution_keys()))
 
 
@@ -225,7 +226,7 @@ def test_what_died_again_is_replayed_again(scene: NewScene) -> None:
     given.bury([given.letter(0, 5)])
     given.replay()
     (message,) = map(read, given.kafka.read(given.source))
-    died = dead_letter(message, Death("billing", "exhausted", 3, 1, 2, "s@1"))
+    died = to_dead_letter(message, FailureInfo("billing", "exhausted", 3, 1, 2, "s@1"))
     given.bury([died])
     assert ["replayed", "open"] == given.states()
     assert 1 == given.replay()
@@ -287,7 +288,7 @@ def test_a_reference_is_replaced_by_the_message(scene: NewScene) -> None:
     given = scene()
     given.kafka.produce(given.source, [(0, b"k", b"large", (("a", b"1"),)) for _ in range(2)])
     for record in map(read, given.kafka.read(given.source)):
-        letter = dead_letter(record, Death("billing", "exhausted", 3, 1, 2, "s@1"))
+        letter = to_dead_letter(record, FailureInfo("billing", "exhausted", 3, 1, 2, "s@1"))
         given.bury([reference(letter, record)])
     given.kafka.delete_records(given.source, 0, 1)
     with given.topic as topic, topic.plan_replay() as plan:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from linear_retry.dlq.letters.letter import State
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, decoded, encoded
 from linear_retry.dlq.spill import NoRoomError
-from linear_retry.records.dead_letter import Record, resolutions_topic
+from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.record import Record
 from tests.dlq.sample_letters import RESOLUTIONS, our_letter
 
 _RESOLVED = Resolution(State.RESOLVED, "ann", 1, "paid by hand")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from linear_retry.errors import BrokerError, ConfigurationError, FencedError
 from linear_retry.kafka.consumer.client import BEGINNING, END, Client
-from linear_retry.kafka.consumer.fatal_errors import is_retriable_commit, raise_if_hopeless
+from linear_retry.kafka.consumer.fatal_errors import is_retriable_commit, raise_if_fatal
 from linear_retry.kafka.consumer.settings import consumer_settings
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import Partition
@@ -33,7 +33,7 @@ _P0, _P1 = ("orders", 0), ("orders", 1)
 _INVALID = -1001
 
 
-class _Tidings:
+class _Listener:
     """Notes what is told, and raises where it is asked to."""
 
     def __init__(self, librdkafka: RecordingConsumer) -> None:
@@ -73,8 +73,8 @@ class _Scene:
         self.made: list[RecordingConsumer] = []
         self.client = Client(consumer_settings(_LEAST | dict(config or {})), self._make)
         (self.librdkafka,) = self.made
-        self.tidings = _Tidings(self.librdkafka)
-        self.client.tell(self.tidings)
+        self.listener = _Listener(self.librdkafka)
+        self.client.set_listener(self.listener)
 
     def _make(self, config: Mapping[str, Any]) -> RecordingConsumer:
         self.made.append(RecordingConsumer(config))
@@ -149,7 +149,7 @@ def test_messages_pass_through() -> None:
 def test_what_a_callback_raises_is_raised_after_it(call: str, error: BaseException) -> None:
     """It never leaves the callback, or messages are dropped; the call raises it, once."""
     scene = _Scene()
-    scene.tidings.raises = error
+    scene.listener.raises = error
     callbacks, ended = scene.subscribe(), list[str]()
 
     def call_back(*_: object) -> None:
@@ -171,7 +171,7 @@ def test_of_several_exceptions_the_first_is_raised_with_the_others_noted() -> No
 
     def poll(_: float) -> None:
         for error in (first, OSError("second")):
-            scene.tidings.raises = error
+            scene.listener.raises = error
             callbacks["on_lost"](None, _items(_P0))
 
     scene.librdkafka.answers["poll"] = poll
@@ -184,12 +184,12 @@ def test_of_several_exceptions_the_first_is_raised_with_the_others_noted() -> No
 def test_what_callbacks_raise_at_the_end_is_for_nobody() -> None:
     """Draining runs them, and keeps nothing."""
     scene = _Scene()
-    scene.tidings.raises = LookupError("bug")
+    scene.listener.raises = LookupError("bug")
     callbacks = scene.subscribe()
     scene.librdkafka.answers["poll"] = lambda _: callbacks["on_lost"](None, _items(_P0))
     scene.client.drain(0.1)
     scene.client.raise_kept()
-    assert [("lost", [_P0])] == scene.tidings.told
+    assert [("lost", [_P0])] == scene.listener.told
 
 
 def test_disarmed_no_callback_runs() -> None:
@@ -201,7 +201,7 @@ def test_disarmed_no_callback_runs() -> None:
     callbacks["on_revoke"](None, _items(_P0))
     scene.call("error_cb", KafkaError(KafkaError._TRANSPORT))
     scene.call("stats_cb", "{}")
-    assert ([], []) == (scene.tidings.told, heard)
+    assert ([], []) == (scene.listener.told, heard)
 
 
 # -- the group ------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def test_an_edge_may_have_no_answer(answer: object, expected: int | None) -> Non
     """A broker that is silent says neither that there is something nor that there is nothing."""
     scene = _Scene()
     scene.librdkafka.answers["offsets_for_times"] = answer
-    assert expected == scene.client.edge(_P0, BEGINNING)
+    assert expected == scene.client.ask_offset(_P0, BEGINNING)
 
 
 def test_a_refused_edge_is_no_answer() -> None:
@@ -306,11 +306,11 @@ def test_a_refused_edge_is_no_answer() -> None:
         kafka.delete_records("orders", 0, 1)
         config = {"bootstrap.servers": kafka.bootstrap, "group.id": "billing", "log_level": 0}
         client = Client(consumer_settings(config))
-        wait_until(lambda: client.edge(_P0, BEGINNING) == 1, "the first offset")
-        assert 3 == client.edge(_P0, END)
+        wait_until(lambda: client.ask_offset(_P0, BEGINNING) == 1, "the first offset")
+        assert 3 == client.ask_offset(_P0, END)
         for _ in range(50):
             kafka.fail("ListOffsets", KafkaError.NOT_LEADER_FOR_PARTITION)
-            assert client.edge(_P0, BEGINNING) in (None, 1)
+            assert client.ask_offset(_P0, BEGINNING) in (None, 1)
             kafka.clear_errors()
         client.disarm()
         client.close()
@@ -325,7 +325,7 @@ def test_a_commit_is_sent_off_and_answered_later() -> None:
     scene.client.commit({_P0: 5})
     assert [("commit", ([(*_P0, 5)], True))] == scene.librdkafka.calls
     scene.call("on_commit", None, [TopicPartition(*_P0, 5)])
-    assert [("committed", {_P0: 5})] == scene.tidings.told
+    assert [("committed", {_P0: 5})] == scene.listener.told
 
 
 def test_a_refused_commit_names_what_was_refused() -> None:
@@ -336,7 +336,7 @@ def test_a_refused_commit_names_what_was_refused() -> None:
     assert [
         ("committed", {}),
         ("commit_failed", KafkaError.UNKNOWN_MEMBER_ID, (_P0, _P1)),
-    ] == scene.tidings.told
+    ] == scene.listener.told
 
 
 class _Refused(TopicPartition):
@@ -354,7 +354,7 @@ def test_a_commit_refused_for_one_partition_is_acknowledged_for_the_others() -> 
     assert [
         ("committed", {_P0: 5}),
         ("commit_failed", KafkaError.UNKNOWN_TOPIC_OR_PART, (_P1,)),
-    ] == scene.tidings.told
+    ] == scene.listener.told
 
 
 def test_the_users_on_commit_is_still_called() -> None:
@@ -388,7 +388,7 @@ def test_the_users_error_callback_is_heard_and_contained() -> None:
     scene = _Scene({"error_cb": broken})
     with pytest.raises(LookupError, match="bug in error_cb"):
         scene.call("error_cb", KafkaError(KafkaError._TRANSPORT))
-    assert [("client_error", KafkaError._TRANSPORT)] == scene.tidings.told
+    assert [("client_error", KafkaError._TRANSPORT)] == scene.listener.told
 
 
 @pytest.mark.parametrize(
@@ -442,7 +442,7 @@ def test_what_no_waiting_can_mend_is_raised(
 ) -> None:
     """Fenced, fatal or refused: codes are asked, since `fatal()` is False for a fenced member."""
     with pytest.raises(kind, match=text):
-        raise_if_hopeless(error)
+        raise_if_fatal(error)
 
 
 @pytest.mark.parametrize(
@@ -461,7 +461,7 @@ def test_what_no_waiting_can_mend_is_raised(
 )
 def test_what_may_pass_is_not_raised(code: int) -> None:
     """A broker that is down comes back; nothing is given up for it."""
-    raise_if_hopeless(KafkaError(code))
+    raise_if_fatal(KafkaError(code))
 
 
 @pytest.mark.parametrize(
@@ -497,7 +497,7 @@ def _transactional() -> tuple[Client, RecordingConsumer, dict[str, Any]]:
         return made[-1]
 
     client = Client(consumer_settings(_LEAST), make, transactional=True)
-    client.tell(_Tidings(made[0]))
+    client.set_listener(_Listener(made[0]))
     kept: dict[str, Any] = {}
     made[0].answers["subscribe"] = lambda topics, **callbacks: kept.update(callbacks)
     client.subscribe(["orders"])

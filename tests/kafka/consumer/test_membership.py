@@ -54,7 +54,7 @@ def _client(protocol: str) -> tuple[Client, RecordingConsumer, dict[str, Any]]:
         return made[-1]
 
     client = Client(consumer_settings(_LEAST | {"group.protocol": protocol}), make)
-    client.tell(_Told())
+    client.set_listener(_Told())
     kept: dict[str, Any] = {}
     made[0].answers["subscribe"] = lambda topics, **callbacks: kept.update(callbacks)
     client.subscribe(["orders"])

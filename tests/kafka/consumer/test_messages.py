@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from linear_retry.errors import DeadLetterError
 from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers, make_safe, read
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.records.dead_letter import Death, Record, dead_letter
+from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.header_text import Header, sendable
+from linear_retry.records.record import Record
 from tests.kafka.pipe import Pipe, RawProducer
 
 _CREATE_TIME = 1
@@ -157,7 +158,7 @@ def test_the_error_does_not_leak_from_a_hot_line(raw: RawProducer, pipe: Pipe) -
 def test_a_letter_of_any_message_can_be_sent(raw: RawProducer, pipe: Pipe) -> None:
     """The letter of a message with unreadable names goes through Kafka and says so."""
     record = read(_poisoned(raw, pipe, (b"\xff", b"1"), (b"\xff\0", b"2")))
-    letter = dead_letter(record, Death("g", "exhausted", 1, 1, 1, "s@1"))
+    letter = to_dead_letter(record, FailureInfo("g", "exhausted", 1, 1, 1, "s@1"))
     assert tuple(letter.headers()) == read(pipe.through(letter.headers())).headers
     assert ("retry-escaped-headers", b"*unreadable*") in letter.headers()
 

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, Producer
 
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.kafka.topics.reader import WholeTopics
+from linear_retry.kafka.topics.reader import TopicReader
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
@@ -28,8 +28,8 @@ _SIPPING = {
 }
 
 
-def _reader(kafka: RealKafka, **more: Any) -> WholeTopics:
-    return WholeTopics(kafka.client_settings(**more))
+def _reader(kafka: RealKafka, **more: Any) -> TopicReader:
+    return TopicReader(kafka.client_settings(**more))
 
 
 def _values(kafka: RealKafka, topic: str) -> list[bytes | None]:
@@ -251,7 +251,7 @@ def test_no_topic_can_have_that_name(kafka: RealKafka, name: str) -> None:
 
 def test_no_broker_answers() -> None:
     """It ends in bounded time, and says whom it asked."""
-    reader = WholeTopics({"bootstrap.servers": "127.0.0.1:1"}, patience_s=_IMPATIENCE_S)
+    reader = TopicReader({"bootstrap.servers": "127.0.0.1:1"}, patience_s=_IMPATIENCE_S)
     with pytest.raises(BrokerError, match="no answer about topic 'orders' within 1 s"):
         list(reader.read("orders"))
 
@@ -262,7 +262,7 @@ def test_the_brokers_go_away_meanwhile() -> None:
         kafka.create_topic("orders")
         kafka.produce("orders", [b"x" * 100_000] * 40)  # ten of them are a batch
         keys = {"bootstrap.servers": kafka.bootstrap} | _SIPPING
-        batches = WholeTopics(keys, patience_s=_IMPATIENCE_S).read("orders")
+        batches = TopicReader(keys, patience_s=_IMPATIENCE_S).read("orders")
         next(batches)
         with kafka.down(), pytest.raises(BrokerError, match="no answer about topic 'orders'"):
             list(batches)
@@ -275,11 +275,11 @@ def test_a_topic_without_a_leader_for_a_moment() -> None:
         kafka.produce("orders", [b"x"])
         kafka.fail("ListOffsets", KafkaError.NOT_LEADER_FOR_PARTITION)
         kafka.fail("Metadata", KafkaError.LEADER_NOT_AVAILABLE)
-        found = WholeTopics({"bootstrap.servers": kafka.bootstrap}).read("orders")
+        found = TopicReader({"bootstrap.servers": kafka.bootstrap}).read("orders")
         assert [b"x"] == [record.value for record in chain.from_iterable(found)]
 
 
 def test_a_key_that_librdkafka_does_not_know() -> None:
     """It is named, before anything is asked of a broker."""
     with pytest.raises(ConfigurationError, match='No such configuration property: "nothing"'):
-        WholeTopics({"bootstrap.servers": "h:1", "nothing": "x"}).partitions("orders")
+        TopicReader({"bootstrap.servers": "h:1", "nothing": "x"}).partitions("orders")

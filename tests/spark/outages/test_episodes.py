@@ -18,7 +18,7 @@ from linear_retry import events
 from linear_retry.cli import app
 from linear_retry.events import CircuitClosed, CircuitOpened, CloseOutcome, Event, ProbeFailed
 from linear_retry.journal.entry import Entry, encode
-from linear_retry.records.dead_letter import Record
+from linear_retry.records.record import Record
 from linear_retry.scope import Scope
 from linear_retry.spark.lake.lake import JOURNAL, Lake
 from linear_retry.spark.outages.episodes import KINDS

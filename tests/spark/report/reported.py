@@ -12,8 +12,9 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 
 from linear_retry.events import CircuitClosed, CircuitOpened, DataLost
 from linear_retry.journal.entry import Entry
-from linear_retry.records.dead_letter import Death, Record, dead_letter
+from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import ErrorText
+from linear_retry.records.record import Record
 from linear_retry.scope import Scope
 from linear_retry.spark.lake.lake import DEAD_LETTERS, Lake
 from linear_retry.spark.tables.letters import dead_letters
@@ -97,6 +98,6 @@ def _letters() -> Iterator[Record]:
 def _letter(number: int, key: bytes | None, reason: str, group: str, error: ErrorText) -> Record:
     at_ms = NOON_MS + number * 60_000
     dead = Record("orders", 3, number, at_ms, key, b"{}", ())
-    death = Death(group, reason, 2, at_ms, at_ms + 4000, "short-outage@0123456789ab", error)
-    headers = tuple(dead_letter(dead, death).headers())
+    failure = FailureInfo(group, reason, 2, at_ms, at_ms + 4000, "short-outage@0123456789ab", error)
+    headers = tuple(to_dead_letter(dead, failure).headers())
     return Record("orders.dlq", 0, number, at_ms + 4100, key, b"{}", headers)

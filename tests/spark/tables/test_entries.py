@@ -14,8 +14,8 @@ from pyspark.sql import Row, SparkSession
 
 from linear_retry.events import CircuitOpened, CloseOutcome, Event
 from linear_retry.journal.entry import Entry, Unreadable, encode, read_entry
-from linear_retry.records.dead_letter import Record
 from linear_retry.records.process import Process
+from linear_retry.records.record import Record
 from linear_retry.scope import Partition, Scope
 from linear_retry.spark.tables.entries import entries
 from tests.spark.records import Many, frame

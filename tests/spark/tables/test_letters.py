@@ -11,9 +11,10 @@ from pyspark.sql import Row, SparkSession
 
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS, Letter, read_letter
-from linear_retry.records.dead_letter import HEADER_NAMES, Record, parse
+from linear_retry.records.dead_letter import HEADER_NAMES, parse
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_text import Header
+from linear_retry.records.record import Record
 from linear_retry.spark.tables.letters import HEADER_COLUMNS, dead_letters
 from tests.dlq.sample_letters import OWN_HEADERS, RECORDS, our_record, our_records
 from tests.spark.records import Many, frame

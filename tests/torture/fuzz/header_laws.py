@@ -20,14 +20,14 @@ from linear_retry.records.dead_letter import (
     HEADER_NAMES,
     REPLAY_ID,
     DeadLetter,
-    Death,
-    Record,
-    dead_letter,
+    FailureInfo,
     parse,
+    to_dead_letter,
 )
 from linear_retry.records.exception_text import describe
 from linear_retry.records.header_text import UNREADABLE_NAME, Header, escape_name, sendable
 from linear_retry.records.oversized import forms
+from linear_retry.records.record import Record
 from tests.kafka.pipe import Pipe, RawProducer
 from tests.torture.fuzz.noting import noting
 
@@ -75,7 +75,7 @@ def check_sent(pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
             pipe.received(), *_LOOKS[sum(len(name) for name, _ in pairs) % len(_LOOKS)]
         )
         assert _as_they_come(pairs) == record.headers
-        letter = dead_letter(record, Death("billing", "exhausted", 1, 1, 1, "s@1"))
+        letter = to_dead_letter(record, FailureInfo("billing", "exhausted", 1, 1, 1, "s@1"))
         sent = tuple(letter.headers())
         back = _is_read(pipe.through(list(sent)))
         assert (sent, ()) == (back.headers, back.escaped_headers)
@@ -151,7 +151,7 @@ def _lives(record: Record, dice: random.Random) -> None:
 
 
 def _dies(record: Record, dice: random.Random) -> DeadLetter:
-    letter = dead_letter(record, any_death(dice))
+    letter = to_dead_letter(record, any_death(dice))
     users = [header for header in record.headers if header[0] not in HEADER_NAMES]
     for form in forms(letter, record, references=True):
         headers = form.headers()
@@ -224,7 +224,7 @@ class _HostileError(Exception):
         raise LookupError("no text")
 
 
-def any_death(dice: random.Random) -> Death:
+def any_death(dice: random.Random) -> FailureInfo:
     errors = (
         None,
         _HostileError(),
@@ -232,7 +232,7 @@ def any_death(dice: random.Random) -> Death:
         ExceptionGroup("g", [OSError("\0")]),
     )
     error = dice.choice(errors)
-    return Death(
+    return FailureInfo(
         group_id=dice.choice(("billing", "b\udcffg", "🦊/", "b,i")),
         reason=dice.choice(("exhausted", "permanent", "given-up")),
         failures=dice.choice((0, 1, 1001)),

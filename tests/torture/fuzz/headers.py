@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linear_retry.records.dead_letter import HEADER_NAMES, DeadLetter, dead_letter
+from linear_retry.records.dead_letter import HEADER_NAMES, DeadLetter, to_dead_letter
 from linear_retry.records.header_text import UNREADABLE_NAME
 from tests.torture.fuzz.drawing import fuzz_one_input
 from tests.torture.fuzz.header_laws import Pairs, any_death, check, check_sent, record_of
@@ -121,7 +121,7 @@ def _change(pairs: Pairs, dice: random.Random) -> None:
 
 
 def _letter(dice: random.Random) -> DeadLetter:
-    letter = dead_letter(record_of((("trace", b"1"),)), any_death(dice))
+    letter = to_dead_letter(record_of((("trace", b"1"),)), any_death(dice))
     again = dice.choice((None, "r-1", ""))
     return letter if again is None else replace(letter, replay_id=again, replay_count=1)
 

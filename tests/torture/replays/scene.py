@@ -12,7 +12,8 @@ from confluent_kafka import Message
 
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.kafka.consumer.messages import read
-from linear_retry.records.dead_letter import Death, Record, dead_letter
+from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
+from linear_retry.records.record import Record
 from tests.kafka_operations import KafkaOperations
 from tests.kafka_operations import Record as Written
 
@@ -20,7 +21,7 @@ PARTITIONS = 3
 MESSAGES = 12
 
 _numbers = itertools.count(1)
-_DEATH = Death("billing", "exhausted", 3, 1, 2, "s@1")
+_FAILURE = FailureInfo("billing", "exhausted", 3, 1, 2, "s@1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def scene(kafka: KafkaOperations, dice: random.Random) -> Scene:
 
 def _lives(source: str, partition: int, offset: int) -> Iterable[Written]:
     record = Record(source, partition, offset, 1_700_000_000_000 + offset, b"key", b"value")
-    letter = dead_letter(record, _DEATH)
+    letter = to_dead_letter(record, _FAILURE)
     lives = [letter, replace(letter, generation=2)] if offset in (2, 5) else [letter]
     return [(0, each.key, each.value, each.headers()) for each in lives]
 
