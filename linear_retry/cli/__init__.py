@@ -29,7 +29,7 @@ from linear_retry.cli.options.connection import (
     BOOTSTRAP_NAMES,
     Connection,
     checked_address,
-    expanded,
+    with_option_groups,
 )
 from linear_retry.cli.options.journal import Span
 from linear_retry.cli.output.exit_codes import MEANINGS
@@ -130,7 +130,7 @@ def demo(
 
 
 @app.command()
-@expanded
+@with_option_groups
 def watch(
     group: Annotated[str, typer.Option(metavar="GROUP", help="The consumer group.")],
     connection: Connection,

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from linear_retry.cli.output.exit_codes import DONE, NO, NOT_THERE, code_of_signal, fail, told
+from linear_retry.cli.output.exit_codes import (
+    DONE,
+    NEGATIVE,
+    UNAVAILABLE,
+    code_of_signal,
+    exit_on_error,
+    fail,
+)
 
 if TYPE_CHECKING:
     from linear_retry.demo.display.watching import Face
@@ -27,15 +34,15 @@ def demo(bootstrap: str | None = None, as_json: bool = False) -> NoReturn:
     except ModuleNotFoundError as error:
         if error.name != "httpx":
             raise
-        fail("the demo needs httpx: pip install 'linear-retry[demo]'", NOT_THERE)
-    with told():
+        fail("the demo needs httpx: pip install 'linear-retry[demo]'", UNAVAILABLE)
+    with exit_on_error():
         try:
             with _place(bootstrap, as_json) as place:
                 verdicts = run(place, _face_of(as_json))
         except Interrupted as interrupted:
             fail(str(interrupted), code_of_signal(interrupted.number))
     _show(verdicts, as_json)
-    raise typer.Exit(DONE if all(verdict.holds for verdict in verdicts) else NO)
+    raise typer.Exit(DONE if all(verdict.holds for verdict in verdicts) else NEGATIVE)
 
 
 def _place(bootstrap: str | None, as_json: bool) -> AbstractContextManager[Place]:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from linear_retry.cli.output.exit_codes import DONE, NO, NOT_THERE, WRONG_USAGE, fail, told
+from linear_retry.cli.output.exit_codes import (
+    DONE,
+    NEGATIVE,
+    UNAVAILABLE,
+    USAGE_ERROR,
+    exit_on_error,
+    fail,
+)
 from linear_retry.cli.spark.needing import OF_THE_EXTRA
 
 if TYPE_CHECKING:
@@ -25,15 +32,15 @@ def demo_spark(
 ) -> NoReturn:
     """Run it; ends in `typer.Exit` with the exit code, whatever happens."""
     if bootstrap is None:
-        fail("--spark needs a real cluster: name it with --bootstrap HOST:PORT", WRONG_USAGE)
-    with told():
+        fail("--spark needs a real cluster: name it with --bootstrap HOST:PORT", USAGE_ERROR)
+    with exit_on_error():
         try:
             verdicts = _shown(bootstrap, plan, as_json=as_json)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in OF_THE_EXTRA:
                 raise
-            fail("--spark needs PySpark: pip install 'linear-retry[spark]'", NOT_THERE)
-    raise typer.Exit(DONE if all(verdict.holds for verdict in verdicts) else NO)
+            fail("--spark needs PySpark: pip install 'linear-retry[spark]'", UNAVAILABLE)
+    raise typer.Exit(DONE if all(verdict.holds for verdict in verdicts) else NEGATIVE)
 
 
 def _shown(bootstrap: str, plan: Plan | None, *, as_json: bool) -> tuple[Verdict, ...]:
@@ -65,11 +72,11 @@ def _shown(bootstrap: str, plan: Plan | None, *, as_json: bool) -> tuple[Verdict
 def _show(verdicts: tuple[Verdict, ...], directory: Path) -> None:
     from rich.console import Console
 
-    from linear_retry.cli.output.rows import on_a_terminal
+    from linear_retry.cli.output.rows import is_terminal
     from linear_retry.demo.verdicts import table
 
     shown = table(verdicts, "found, beside what the model says is true")
-    if on_a_terminal():
+    if is_terminal():
         Console(highlight=False).print(shown)
     else:
         Console(color_system=None, width=110).print(shown)

@@ -7,8 +7,8 @@ from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.letters.origin import Origin
 from linear_retry.dlq.purge import Purge
 from linear_retry.dlq.replay.checks import RefusedError
-from linear_retry.dlq.replay.newer_messages import Newer
-from linear_retry.dlq.replay.plan import NO_LETTER, Lane, Plan, Source
+from linear_retry.dlq.replay.newer_messages import NewerMessages
+from linear_retry.dlq.replay.plan import NO_LETTER, PartitionPlan, Plan, Source
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.dlq.stats import Stats, Top
 
@@ -18,10 +18,10 @@ __all__ = [
     "DeadLetterTopic",
     "Exported",
     "Filter",
-    "Lane",
     "Letter",
-    "Newer",
+    "NewerMessages",
     "Origin",
+    "PartitionPlan",
     "Plan",
     "Purge",
     "RefusedError",

@@ -13,12 +13,12 @@ from linear_retry.dlq.letters.filters import EVERYTHING, Filter
 from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.purge import Purge, plan_purge, purge
 from linear_retry.dlq.replay.addressees import absent_groups
-from linear_retry.dlq.replay.newer_messages import Newer, newer
+from linear_retry.dlq.replay.newer_messages import NewerMessages, newer_messages
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.dlq.replay.replays import plan_replay, replay
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.dlq.resolution.resolving import reopen, resolve
-from linear_retry.dlq.spilled_set import Names
+from linear_retry.dlq.spill import SpilledSet
 from linear_retry.dlq.stats import Stats, stats_of
 from linear_retry.kafka.topics.reader import Progress, TopicReader
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
@@ -123,9 +123,11 @@ class DeadLetterTopic:
         """
         return absent_groups(self._cluster, plan)
 
-    def newer(self, plan: Plan, progress: Progress | None = None) -> Iterator[Newer]:
+    def newer_messages(
+        self, plan: Plan, progress: Progress | None = None
+    ) -> Iterator[NewerMessages]:
         """Which keys of the planned letters have newer messages where these came from."""
-        return newer(self._cluster, plan, progress)
+        return newer_messages(self._cluster, plan, progress)
 
     def replay(
         self,
@@ -169,7 +171,7 @@ class DeadLetterTopic:
 
     def plan_purge(self, *, everything: bool = False, progress: Progress | None = None) -> Purge:
         """What a purge would delete. Changes nothing."""
-        with Names() as remaining:
+        with SpilledSet() as remaining:
             return plan_purge(
                 self._cluster,
                 self.topic,

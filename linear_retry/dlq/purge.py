@@ -10,7 +10,7 @@ from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.letter import State
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolutions
-from linear_retry.dlq.spilled_set import Names
+from linear_retry.dlq.spill import SpilledSet
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.dead_letter import resolutions_topic
 
@@ -36,7 +36,7 @@ def plan_purge(
     cluster: Cluster,
     topic: str,
     resolutions: Resolutions,
-    remaining: Names,
+    remaining: SpilledSet,
     progress: Progress | None,
     *,
     everything: bool = False,
@@ -71,7 +71,7 @@ def purge(cluster: Cluster, topic: str, progress: Progress | None, *, everything
     facts = cluster.topics.facts([topic, resolutions_topic(topic)])
     recorder = Recorder(topic, cluster.config, facts, cluster.producer)
     recorder.take_over(cluster.topics)
-    with Resolutions() as resolutions, Names() as remaining:
+    with Resolutions() as resolutions, SpilledSet() as remaining:
         reading.read_resolutions(cluster.reading, topic, resolutions)
         planned = plan_purge(
             cluster, topic, resolutions, remaining, progress, everything=everything

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.dlq import DeadLetterTopic, Filter
-from linear_retry.dlq.spilled_set import Names
+from linear_retry.dlq.spill import SpilledSet
 from linear_retry.errors import ConfigurationError
 from linear_retry.spark.errors import JavaError, cause, in_words, is_of_sql
 from linear_retry.spark.ingest.ingest import Progress
@@ -35,7 +35,7 @@ class Chosen:
     `gone` of the `letters` are no longer in the topic: a retention or a purge has removed them.
     """
 
-    names: Names
+    names: SpilledSet
     topic: str | None = None
     letters: int = 0
     gone: int = 0
@@ -91,13 +91,15 @@ def replay(
             )
             with plan:
                 sent = topic.replay(plan, by=by, why=why, rate=rate, progress=progress)
-                return Replayed(these.topic, these.letters, these.gone, sent, dict(plan.left))
+                return Replayed(
+                    these.topic, these.letters, these.gone, sent, dict(plan.not_replayable)
+                )
 
 
 @contextmanager
 def chosen(lake: Lake, config: Mapping[str, Any], where: str) -> Iterator[Chosen]:
     """The letters that `where` chooses. Their names lie in a temporary file, gone at the end."""
-    with Names() as names:
+    with SpilledSet() as names:
         these = Chosen(names)
         bounds: Mapping[int, tuple[int, int]] = {}
         for topic, partition, offset, name in _rows(lake, where):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from linear_retry.dlq.letters.letter import State, read_letter
 from linear_retry.dlq.replay.plan import Plan, Planner
-from linear_retry.dlq.replay.rate_limit import Pace
-from linear_retry.dlq.replay.replaying import Standing, send
+from linear_retry.dlq.replay.rate_limit import RateLimit
+from linear_retry.dlq.replay.replaying import OpenLetters, send
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.kafka.producers.batch_transactions import Addressed
@@ -41,9 +41,9 @@ def test_a_message_without_a_time_has_none_to_keep() -> None:
     with Plan("orders.dlq", keep_timestamp=True) as plan, Resolutions() as resolutions:
         Planner(plan, lambda *_: None).take([our_letter(7), connect])
         sent = send(
-            *(plan, recorder, Standing({}, resolutions)),
+            *(plan, recorder, OpenLetters({}, resolutions)),
             lambda: Resolution(State.REPLAYED, "test", 1),
-            Pace(None),
+            RateLimit(None),
             lambda *_: None,
         )
     assert 2 == sent

@@ -9,10 +9,10 @@ import typer
 
 from linear_retry.cli.circuits import formats
 from linear_retry.cli.options.journal import now_ms
-from linear_retry.cli.output.exit_codes import NO, fail
+from linear_retry.cli.output.exit_codes import NEGATIVE, fail
 from linear_retry.cli.output.printable import one_line
-from linear_retry.cli.output.progress import Bar
-from linear_retry.cli.output.rows import Lines, on_a_terminal, write_json
+from linear_retry.cli.output.progress import ProgressBar
+from linear_retry.cli.output.rows import Lines, is_terminal, write_json
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import OpenCircuit
 from linear_retry.journal.reader import JournalReading
@@ -24,7 +24,7 @@ _Row: TypeAlias = tuple[str, OpenCircuit]
 def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) -> None:
     """Print those of one group, or of all."""
     fold = GroupStates()
-    with Bar(f"reading {reading.topic}") as bar:
+    with ProgressBar(f"reading {reading.topic}") as bar:
         for found in reading.so_far(bar):
             fold.take(found)
     groups = fold.groups if group is None else (group,)
@@ -32,7 +32,7 @@ def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) 
     for trouble in formats.troubles(fold, views):
         typer.echo(trouble, err=True)
     if group is not None and group not in fold.groups:
-        fail(unknown(group, fold, reading.topic), NO)
+        fail(unknown(group, fold, reading.topic), NEGATIVE)
     rows = [(view.group, circuit) for view in views for circuit in view.circuits]
     _write(rows, as_json=as_json)
     if not groups:
@@ -56,7 +56,7 @@ def _write(rows: Sequence[_Row], *, as_json: bool) -> None:
         write_json(formats.circuit_json(*row, at_ms) for row in rows)
     elif not rows:
         return
-    elif on_a_terminal():
+    elif is_terminal():
         from linear_retry.cli.circuits.tables import draw
 
         draw(rows, at_ms)

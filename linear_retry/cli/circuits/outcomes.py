@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from linear_retry.cli.output.exit_codes import DONE, NO, PENDING
+from linear_retry.cli.output.exit_codes import DONE, NEGATIVE, PENDING
 from linear_retry.cli.output.printable import moment
 from linear_retry.records.control import LIVES_MS, Answer, AnswerName, Command
 
@@ -16,7 +16,7 @@ def code_of(order: Command, answer: Answer, *, waits: bool) -> int:
         return DONE
     if answer.answer == "dead-lettered" and order.command == "give-up":
         return DONE
-    return PENDING if answer.answer in _NOT_YET else NO
+    return PENDING if answer.answer in _NOT_YET else NEGATIVE
 
 
 def sentence(order: Command, answer: Answer) -> str:

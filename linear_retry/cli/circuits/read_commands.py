@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.options.connection import Connection, expanded
+from linear_retry.cli.options.connection import Connection, with_option_groups
 from linear_retry.cli.options.journal import Span
-from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.output.exit_codes import exit_on_error
 
 
-@expanded
+@with_option_groups
 def list_(
     connection: Connection,
     span: Span,
@@ -31,7 +31,7 @@ def list_(
     broker answers, there is no such journal, or no permission for it; 130, Ctrl-C; 143,
     SIGTERM.
     """
-    with told():
+    with exit_on_error():
         reading = span.reading(connection)
         from linear_retry.cli.circuits.listing import list_circuits
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 import typer
 
 from linear_retry.cli.circuits.outcomes import code_of, nobody, sentence
-from linear_retry.cli.output.exit_codes import DONE, NO, NOT_THERE, PENDING
+from linear_retry.cli.output.exit_codes import DONE, NEGATIVE, PENDING, UNAVAILABLE
 from linear_retry.cli.output.rows import write_json
 from linear_retry.kafka.producers.control import send
 from linear_retry.kafka.producers.journal import Record
@@ -23,7 +23,7 @@ from linear_retry.scope import Place
 _WAIT_S = 0.25
 _ROSTER_S = 3.0
 """Within this each member that follows the topic has said that it has heard a command."""
-_WORST_FIRST = (NOT_THERE, PENDING, NO, DONE)
+_WORST_FIRST = (UNAVAILABLE, PENDING, NEGATIVE, DONE)
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Sending:
         """Print what was answered, what is no yes on stderr; the exit code: the worst."""
         codes = []
         for order, answer in _rows(told):
-            code = NOT_THERE if answer is None else code_of(order, answer, waits=self.waits)
+            code = UNAVAILABLE if answer is None else code_of(order, answer, waits=self.waits)
             codes.append(code)
             if as_json:
                 said = {"member": None, "answer": None} if answer is None else _json(answer)

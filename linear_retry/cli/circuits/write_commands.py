@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from linear_retry.cli.options.connection import Connection, expanded
+from linear_retry.cli.options.connection import Connection, with_option_groups
 from linear_retry.cli.options.person import BY, whoami
-from linear_retry.cli.output.exit_codes import NO, confirmed, told
+from linear_retry.cli.output.exit_codes import NEGATIVE, confirmed, exit_on_error
 from linear_retry.records.control import DEFAULT_TOPIC, Command
 from linear_retry.strategy.delays import shown
 
@@ -83,7 +83,7 @@ MEMBER = Annotated[
 ]
 
 
-@expanded
+@with_option_groups
 def retry(
     word: Word,
     connection: Connection,
@@ -121,7 +121,7 @@ def retry(
     orders = [word.command("retry", message) for message in named]
     orders = [order_of(replace(order, member=member, last=yes)) for order in orders]
     sending = word.sending(connection, waits=not no_wait)
-    with told():
+    with exit_on_error():
         answers = sending.carry_out(orders)
         asked = _last_ones(answers)
         if asked and _agrees(asked):
@@ -145,7 +145,7 @@ def _agrees(places: Sequence[Place]) -> bool:
     return confirmed(question)
 
 
-@expanded
+@with_option_groups
 def give_up(
     message: MESSAGE,
     word: Word,
@@ -168,12 +168,12 @@ def give_up(
     order, sending = word.command("give-up", message), word.sending(connection)
     question = f"Send {message}, held by group {shown(word.group)}, to the dead letters?"
     if not yes and not confirmed(question):
-        raise typer.Exit(NO)
-    with told():
+        raise typer.Exit(NEGATIVE)
+    with exit_on_error():
         raise typer.Exit(sending.write(sending.carry_out([order]), as_json=connection.as_json))
 
 
-@expanded
+@with_option_groups
 def lift_limit(
     word: Word,
     connection: Connection,
@@ -202,5 +202,5 @@ def lift_limit(
     order = Command("", "lift-limit", word.group, None, None, None, word.by or whoami(), 0)
     order = order_of(replace(order, member=member, letters=letters, why=why))
     sending = word.sending(connection)
-    with told():
+    with exit_on_error():
         raise typer.Exit(sending.write(sending.carry_out([order]), as_json=connection.as_json))

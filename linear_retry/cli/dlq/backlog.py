@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import typer
 
-from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.dlq import DeadLetterTopic, Filter, Stats
 
 LETTERS = "linear_retry_dlq_letters"
@@ -21,7 +21,7 @@ def write_backlog(topics: Iterable[DeadLetterTopic], letter_filter: Filter) -> N
     """Print the metrics of all topics, once all are read: there is never a part of them."""
     found = {}
     for topic in topics:
-        with topic, Bar(f"reading {topic.topic}") as bar:
+        with topic, ProgressBar(f"reading {topic.topic}") as bar:
             found[topic.topic] = topic.stats(letter_filter, bar)
     typer.echo("\n".join(exposition(found)))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from linear_retry.cli.dlq import formats
-from linear_retry.cli.output.exit_codes import NOT_THERE, fail
-from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.exit_codes import UNAVAILABLE, fail
+from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Filter
 from linear_retry.files.small import named
@@ -25,11 +25,11 @@ def export(
             param_hint="--to",
         )
     try:
-        with Bar(f"exporting {topic.topic}") as bar:
+        with ProgressBar(f"exporting {topic.topic}") as bar:
             count = topic.export(to, letter_filter, bar)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        fail(f"{named(to)}: cannot be written ({reason})", NOT_THERE)
+        fail(f"{named(to)}: cannot be written ({reason})", UNAVAILABLE)
     if as_json:
         write_json([{"file": named(to), "letters": count, "bytes": to.stat().st_size}])
     else:

@@ -12,8 +12,8 @@ import typer
 
 from linear_retry.cli.dlq import formats
 from linear_retry.cli.output import printable
-from linear_retry.cli.output.progress import Bar
-from linear_retry.cli.output.rows import Lines, json_line, on_a_terminal, write_json, write_table
+from linear_retry.cli.output.progress import ProgressBar
+from linear_retry.cli.output.rows import Lines, is_terminal, json_line, write_json, write_table
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
 from linear_retry.dlq.counting import count
 
@@ -46,7 +46,7 @@ def list_letters(
     Some thousands by time; more as they are read.
     """
     writer = _writer(payload=payload, as_json=as_json)
-    with Bar(f"reading {topic.topic}") as bar:
+    with ProgressBar(f"reading {topic.topic}") as bar:
         found = topic.letters(letter_filter, bar)
         if newest is None:
             rows, is_all = _sorted_rows(found, writer.tell)
@@ -95,7 +95,7 @@ def _writer(*, payload: bool, as_json: bool) -> _Writer[Any]:
             lambda letter, state: json_line(formats.as_json(letter, state, payload=payload)),
             lambda lines: typer.echo(b"".join(lines), nl=False),
         )
-    if on_a_terminal():
+    if is_terminal():
         from linear_retry.cli.dlq.tables import draw, drawn_row
 
         return _Writer(lambda letter, state: drawn_row(letter, state, payload=payload), draw)
@@ -112,7 +112,7 @@ def count_letters(
     topic: DeadLetterTopic, letter_filter: Filter, traits: Sequence[str], *, as_json: bool
 ) -> None:
     """Print how many of the letters that the filter means are alike, the most frequent first."""
-    with Bar(f"reading {topic.topic}") as bar:
+    with ProgressBar(f"reading {topic.topic}") as bar:
         counts = count(topic.letters(letter_filter, bar), traits)
     if not counts:
         typer.echo(formats.nothing(topic.topic, letter_filter), err=True)

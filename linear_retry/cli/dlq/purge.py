@@ -5,14 +5,14 @@ from __future__ import annotations
 import typer
 
 from linear_retry.cli.dlq.resolve import plural
-from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json, write_table
 from linear_retry.dlq import DeadLetterTopic, Purge
 
 
 def purge_letters(topic: DeadLetterTopic, *, everything: bool, yes: bool, as_json: bool) -> None:
     """Delete what is dealt with, or all; or say what that would be."""
-    with Bar(f"reading {topic.topic}") as bar:
+    with ProgressBar(f"reading {topic.topic}") as bar:
         act = topic.purge if yes else topic.plan_purge
         purge = act(everything=everything, progress=bar)
     if as_json:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli.dlq.options import PAYLOAD, TOPIC, Connection, Selection, chosen
-from linear_retry.cli.options.connection import expanded
-from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.options.connection import with_option_groups
+from linear_retry.cli.output.exit_codes import exit_on_error
 
 _TRAITS = (
     *("exception", "message", "origin", "partition", "reason", "group", "state", "format"),
@@ -19,7 +19,7 @@ _NEWEST_AT_MOST = 10_000
 _FORMS = ("auto", "text", "json", "hex")
 
 
-@expanded
+@with_option_groups
 def list_(
     topic: TOPIC,
     selection: Selection,
@@ -55,7 +55,7 @@ def list_(
             "the newest are neither counted nor limited; leave out --group-by and --limit",
             param_hint="--newest",
         )
-    with told(), connection.topic(topic) as letters:
+    with exit_on_error(), connection.topic(topic) as letters:
         letter_filter = selection.filter()
         from linear_retry.cli.dlq.listing import count_letters, list_letters
 
@@ -67,7 +67,7 @@ def list_(
             )
 
 
-@expanded
+@with_option_groups
 def show(
     topic: TOPIC,
     letter_id: Annotated[
@@ -95,7 +95,7 @@ def show(
     no such topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
     """
     (wanted,) = chosen(form or "auto", _FORMS, "--as", at_most=1)
-    with told(), connection.topic(topic) as letters:
+    with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.show import show as run
 
         run(
@@ -107,7 +107,7 @@ def show(
         )
 
 
-@expanded
+@with_option_groups
 def stats(
     topics: Annotated[
         list[str],
@@ -141,7 +141,7 @@ def stats(
             "or --prometheus alone",
             param_hint="--prometheus",
         )
-    with told():
+    with exit_on_error():
         letter_filter = selection.filter()
         if prometheus:
             from linear_retry.cli.dlq.backlog import write_backlog
@@ -154,7 +154,7 @@ def stats(
             show_stats(letters, letter_filter, as_json=connection.as_json)
 
 
-@expanded
+@with_option_groups
 def export(
     topic: TOPIC,
     to: Annotated[Path, typer.Option(metavar="FILE", help="Where to: a file of JSON lines.")],
@@ -174,7 +174,7 @@ def export(
     Exit codes: 0, written, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
     such topic, no permission for it, or the file cannot be written; 130, Ctrl-C; 143, SIGTERM.
     """
-    with told(), connection.topic(topic) as letters:
+    with exit_on_error(), connection.topic(topic) as letters:
         letter_filter = selection.filter()
         from linear_retry.cli.dlq.export import export as run
 

@@ -14,10 +14,10 @@ from linear_retry.cli.dlq.knowing import require_known_ids
 from linear_retry.cli.dlq.resolve import plural
 from linear_retry.cli.options.person import whoami
 from linear_retry.cli.output import printable
-from linear_retry.cli.output.exit_codes import FENCED, NO, NOT_THERE, fail, fail_interrupted
-from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.exit_codes import FENCED, NEGATIVE, UNAVAILABLE, fail, fail_interrupted
+from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json, write_table
-from linear_retry.dlq import NO_LETTER, DeadLetterTopic, Filter, Lane, Newer, Plan
+from linear_retry.dlq import NO_LETTER, DeadLetterTopic, Filter, NewerMessages, PartitionPlan, Plan
 from linear_retry.errors import BrokerError, FencedError
 from linear_retry.strategy import delays
 
@@ -44,7 +44,7 @@ class Order:
 def replay_letters(topic: DeadLetterTopic, meant: Filter, order: Order) -> None:
     """Say what would be sent; with `order.yes`, send it."""
     require_known_ids(topic, meant)
-    with Bar(f"reading {topic.topic}") as bar:
+    with ProgressBar(f"reading {topic.topic}") as bar:
         plan = topic.plan_replay(
             meant,
             to=order.to,
@@ -57,16 +57,16 @@ def replay_letters(topic: DeadLetterTopic, meant: Filter, order: Order) -> None:
         absent = _warn_of_absent_groups(topic, plan)
         found = _tell_newer(topic, plan, order) if order.check_newer else 0
         if order.yes and found:
-            fail("nothing is sent; without --check-newer it would be", NO)
+            fail("nothing is sent; without --check-newer it would be", NEGATIVE)
         sent = _send(topic, plan, order) if order.yes and plan.letters else 0
-        tell_end(plan, order, sent, absent)
-        if found or any(why != NO_LETTER for why in plan.left):
-            raise typer.Exit(NO)
+        print_outcome(plan, order, sent, absent)
+        if found or any(why != NO_LETTER for why in plan.not_replayable):
+            raise typer.Exit(NEGATIVE)
 
 
 def _send(topic: DeadLetterTopic, plan: Plan, order: Order) -> int:
     so_far = _SoFar(plan.letters)
-    with Bar(f"sending {topic.topic}") as bar:
+    with ProgressBar(f"sending {topic.topic}") as bar:
 
         def progress(done: int, total: int) -> None:
             so_far.sent = done
@@ -81,7 +81,7 @@ def _send(topic: DeadLetterTopic, plan: Plan, order: Order) -> int:
             fail(f"{error}; {so_far}", FENCED)
         except BrokerError as error:
             bar.hide()
-            fail(f"{error}; {so_far}", NOT_THERE)
+            fail(f"{error}; {so_far}", UNAVAILABLE)
         except KeyboardInterrupt as error:
             bar.hide()
             fail_interrupted(error, f": {so_far}; run it again to go on")
@@ -97,7 +97,7 @@ class _SoFar:
 
 
 def _tell_plan(topic: DeadLetterTopic, meant: Filter, plan: Plan, order: Order) -> None:
-    lanes = sorted(plan.lanes, key=lambda lane: (lane.source.topic or "", *_numbers(lane)))
+    lanes = sorted(plan.partitions, key=lambda lane: (lane.source.topic or "", *_numbers(lane)))
     if order.as_json:
         write_json(_as_json(lane) for lane in lanes)
         return
@@ -106,7 +106,7 @@ def _tell_plan(topic: DeadLetterTopic, meant: Filter, plan: Plan, order: Order) 
     else:
         open_ones = formats.nothing(topic.topic, meant).replace("no letters", "no open letters", 1)
         typer.echo(f"nothing to do: {open_ones}", err=True)
-    for why, count in plan.left.most_common():
+    for why, count in plan.not_replayable.most_common():
         typer.echo(f"{plural(count)} left open: {why}", err=True)
 
 
@@ -122,11 +122,11 @@ def _warn_of_absent_groups(topic: DeadLetterTopic, plan: Plan) -> tuple[str, ...
     return absent
 
 
-def tell_end(plan: Plan, order: Order, sent: int, absent: Sequence[str] = ()) -> None:
+def print_outcome(plan: Plan, order: Order, sent: int, absent: Sequence[str] = ()) -> None:
     """What came of it, or would."""
     if order.as_json:
         said: dict[str, Any] = {"letters": plan.letters, "sent": sent, "dry_run": not order.yes}
-        said |= {"left": plan.left, "absent_groups": list(absent)}
+        said |= {"left": plan.not_replayable, "absent_groups": list(absent)}
         write_json([said | {"replay_id": plan.replay_id if sent else None}])
     elif order.yes and plan.letters:
         typer.echo(f"{plural(sent)} sent{_passed(plan.letters - sent)}")
@@ -139,8 +139,8 @@ def _passed(count: int) -> str:
 
 
 def _tell_newer(topic: DeadLetterTopic, plan: Plan, order: Order) -> int:
-    with Bar("reading the source topics") as bar:
-        newer = topic.newer(plan, bar)
+    with ProgressBar("reading the source topics") as bar:
+        newer = topic.newer_messages(plan, bar)
         shown = list(islice(newer, None if order.as_json else _SHOWN))
         others = sum(1 for _ in newer)
     if order.as_json:
@@ -155,14 +155,14 @@ def _tell_newer(topic: DeadLetterTopic, plan: Plan, order: Order) -> int:
     return len(shown) + others
 
 
-def _newer_cells(found: Iterable[Newer]) -> Iterable[tuple[str, ...]]:
+def _newer_cells(found: Iterable[NewerMessages]) -> Iterable[tuple[str, ...]]:
     for each in found:
         place = f"{each.topic}[{each.partition}]"
         numbers = (each.letter, each.messages, each.newest)
         yield (printable.one_line(formats.shown(each.key)), place, *map(str, numbers))
 
 
-def _newer_as_json(each: Newer) -> dict[str, Any]:
+def _newer_as_json(each: NewerMessages) -> dict[str, Any]:
     return {
         **formats.content("key", each.key),
         "topic": each.topic,
@@ -173,7 +173,7 @@ def _newer_as_json(each: Newer) -> dict[str, Any]:
     }
 
 
-def _numbers(lane: Lane) -> tuple[int, int]:
+def _numbers(lane: PartitionPlan) -> tuple[int, int]:
     source = lane.source
     return (
         -1 if source.partition is None else source.partition,
@@ -181,7 +181,7 @@ def _numbers(lane: Lane) -> tuple[int, int]:
     )
 
 
-def _cells(lane: Lane) -> tuple[str, ...]:
+def _cells(lane: PartitionPlan) -> tuple[str, ...]:
     topic, partition, _ = lane.source
     offsets = "as they arrived" if lane.first is None else f"{lane.first} to {lane.last}"
     return (
@@ -198,7 +198,7 @@ def _place(topic: str, partition: int | None) -> str:
     return topic if partition is None else f"{topic}[{partition}]"
 
 
-def _as_json(lane: Lane) -> dict[str, Any]:
+def _as_json(lane: PartitionPlan) -> dict[str, Any]:
     return {
         "topic": lane.source.topic,
         "partition": lane.source.partition,

@@ -10,7 +10,7 @@ import typer
 from linear_retry.cli.dlq import formats
 from linear_retry.cli.dlq.knowing import require_known_ids
 from linear_retry.cli.options.person import whoami
-from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Filter, State
 
@@ -21,7 +21,7 @@ def resolve_letters(
     """Record of the open letters that are meant that they are dealt with."""
     require_known_ids(topic, meant)
     open_ones = replace(meant, states=(State.OPEN,))
-    with Bar(f"reading {topic.topic}") as bar:
+    with ProgressBar(f"reading {topic.topic}") as bar:
         if yes:
             count = topic.resolve(meant, by=by or whoami(), why=why, progress=bar)
         else:
@@ -33,7 +33,7 @@ def reopen_letters(topic: DeadLetterTopic, meant: Filter, *, yes: bool, as_json:
     """Take back of those that are meant that they are dealt with."""
     require_known_ids(topic, meant)
     dealt_with = replace(meant, states=meant.states or (State.REPLAYED, State.RESOLVED))
-    with Bar(f"reading {topic.topic}") as bar:
+    with ProgressBar(f"reading {topic.topic}") as bar:
         count = topic.reopen(meant, progress=bar) if yes else _count(topic, dealt_with, bar)
     _tell(topic, dealt_with, count, "reopened", yes=yes, as_json=as_json)
 
@@ -50,7 +50,7 @@ def _count(topic: DeadLetterTopic, meant: Filter, progress: Callable[[int, int],
 def _why_nothing(topic: DeadLetterTopic, meant: Filter) -> str:
     """Whether there is no such letter, or none in a state that is meant."""
     in_any_state = replace(meant, states=(), limit=None)
-    with Bar(f"reading {topic.topic}") as bar:
+    with ProgressBar(f"reading {topic.topic}") as bar:
         count = _count(topic, in_any_state, bar)
     if not count:
         return formats.nothing(topic.topic, in_any_state)

@@ -10,8 +10,8 @@ import typer
 
 from linear_retry.cli.dlq import formats
 from linear_retry.cli.output import printable
-from linear_retry.cli.output.exit_codes import NO, fail
-from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.exit_codes import NEGATIVE, fail
+from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Letter, Resolution, State
 from linear_retry.dlq.letters.foreign import binary_number
@@ -28,10 +28,10 @@ def show(
     topic: DeadLetterTopic, letter_id: str, *, payload: bool, form: str, as_json: bool
 ) -> None:
     """Print all of the letters with this id, the oldest generation first."""
-    with Bar(f"reading {topic.topic}") as bar:
+    with ProgressBar(f"reading {topic.topic}") as bar:
         found = topic.get(letter_id, bar)
     if not found:
-        fail(formats.no_such([letter_id], topic.topic), NO)
+        fail(formats.no_such([letter_id], topic.topic), NEGATIVE)
     for number, (letter, state) in enumerate(found):
         resolution = topic.resolution(letter)
         if as_json:

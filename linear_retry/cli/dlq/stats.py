@@ -9,7 +9,7 @@ import typer
 
 from linear_retry.cli.dlq import formats
 from linear_retry.cli.output import printable
-from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_bars, write_json
 from linear_retry.dlq import DeadLetterTopic, Filter, State, Stats, Top
 
@@ -23,7 +23,7 @@ _TITLES = {
 
 def show_stats(topic: DeadLetterTopic, letter_filter: Filter, *, as_json: bool) -> None:
     """Print what the letters that the filter means look like."""
-    with Bar(f"reading {topic.topic}") as bar:
+    with ProgressBar(f"reading {topic.topic}") as bar:
         stats = topic.stats(letter_filter, bar)
     if as_json:
         write_json([_as_json(stats)])

@@ -8,13 +8,13 @@ import typer
 
 from linear_retry.cli.dlq.options import TOPIC, Connection, Selection
 from linear_retry.cli.dlq.replay_options import WHY, YES, Sending
-from linear_retry.cli.options.connection import expanded
+from linear_retry.cli.options.connection import with_option_groups
 from linear_retry.cli.options.person import BY
-from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.strategy.delays import shown
 
 
-@expanded
+@with_option_groups
 def replay(topic: TOPIC, selection: Selection, connection: Connection, sending: Sending) -> None:
     """Send open dead letters again, in their original order.
 
@@ -30,13 +30,13 @@ def replay(topic: TOPIC, selection: Selection, connection: Connection, sending: 
     4, ended by a newer one; 130, Ctrl-C; 143, SIGTERM.
     """
     order = sending.order(as_json=connection.as_json)
-    with told(), connection.topic(topic) as letters:
+    with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.replay import replay_letters
 
         replay_letters(letters, _of_any_state(selection).filter(), order)
 
 
-@expanded
+@with_option_groups
 def resolve(
     topic: TOPIC,
     selection: Selection,
@@ -56,14 +56,14 @@ def resolve(
     answers, there is no such topic, or no permission for it; 4, ended by a newer replay, resolve,
     reopen or purge; 130, Ctrl-C; 143, SIGTERM.
     """
-    with told(), connection.topic(topic) as letters:
+    with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.resolve import resolve_letters
 
         meant = _of_any_state(selection).filter()
         resolve_letters(letters, meant, by=by, why=why, yes=yes, as_json=connection.as_json)
 
 
-@expanded
+@with_option_groups
 def reopen(topic: TOPIC, selection: Selection, connection: Connection, yes: YES = False) -> None:
     """Take back that dead letters are dealt with: replayed or resolved ones are open again.
 
@@ -80,13 +80,13 @@ def reopen(topic: TOPIC, selection: Selection, connection: Connection, yes: YES 
             "an open letter cannot be opened again; write replayed or resolved",
             param_hint="--state",
         )
-    with told(), connection.topic(topic) as letters:
+    with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.resolve import reopen_letters
 
         reopen_letters(letters, selection.filter(), yes=yes, as_json=connection.as_json)
 
 
-@expanded
+@with_option_groups
 def purge(
     topic: TOPIC,
     connection: Connection,
@@ -116,7 +116,7 @@ def purge(
             f"{shown(all_of)} is not {shown(topic)}; to delete all of it, write that name again",
             param_hint="--all",
         )
-    with told(), connection.topic(topic) as letters:
+    with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.purge import purge_letters
 
         everything = all_of is not None

@@ -88,7 +88,7 @@ def _file_of_environment() -> tuple[Path | None, str]:
     return (file if file.is_file() else None), str(file)
 
 
-def expanded(command: Callable[..., None]) -> Callable[..., None]:
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """`command`, where each parameter that is a dataclass stands for its options.
 
     Typer reads a command's options from its signature: so those of all commands are written once.

@@ -14,11 +14,11 @@ from linear_retry.cli.output.signals import Terminated, ended_by_signals
 from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError
 
 DONE: Final = 0
-NO: Final = 1
-WRONG_USAGE: Final = 2
-NOT_THERE: Final = 3
+NEGATIVE: Final = 1
+USAGE_ERROR: Final = 2
+UNAVAILABLE: Final = 3
 FENCED: Final = 4
-NOT_KNOWN: Final = 5
+INSUFFICIENT_DATA: Final = 5
 PENDING: Final = 6
 HUNG_UP: Final = 129
 INTERRUPTED: Final = 130
@@ -27,11 +27,11 @@ TERMINATED: Final = 143
 MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {
         DONE: "done, or there is nothing to do",
-        NO: "the answer is no, or whoever read the output has gone",
-        WRONG_USAGE: "wrong usage",
-        NOT_THERE: "what it needs is not there, or is refused",
+        NEGATIVE: "the answer is no, or whoever read the output has gone",
+        USAGE_ERROR: "wrong usage",
+        UNAVAILABLE: "what it needs is not there, or is refused",
         FENCED: "ended by a newer command on the same topic",
-        NOT_KNOWN: "too little is known",
+        INSUFFICIENT_DATA: "too little is known",
         PENDING: "accepted, but not finished in time",
         HUNG_UP: "the terminal has gone",
         INTERRUPTED: "Ctrl-C",
@@ -42,28 +42,28 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def exit_on_error() -> Iterator[None]:
     """What is raised inside becomes one sentence on stderr and an exit code."""
     try:
         with ended_by_signals():
             yield
     except ConfigurationError as error:
-        fail(str(error), WRONG_USAGE)
+        fail(str(error), USAGE_ERROR)
     except FencedError as error:
         fail(str(error), FENCED)
     except LinearRetryError as error:
-        fail(str(error), NOT_THERE)
+        fail(str(error), UNAVAILABLE)
     except KeyboardInterrupt as error:
         fail_interrupted(error)
 
 
 def confirmed(question: str) -> bool:
     """Whether somebody says yes; the end of the input is a no, and a signal ends the command."""
-    with told():
+    with exit_on_error():
         try:
             return typer.confirm(question, err=True)
         except typer.Abort as error:
-            # Typer takes Ctrl-C for the end of the input, and would end with `NO`.
+            # Typer takes Ctrl-C for the end of the input, and would end with `NEGATIVE`.
             if isinstance(error.__context__, KeyboardInterrupt):
                 raise error.__context__ from None
             return False

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 1.0
 
 
-class Bar:
+class ProgressBar:
     """Called with how many are done, and of how many. To be used in a `with`; gone at its end.
 
     It is drawn on stderr, and only where that is a terminal: in a pipe nothing of it is seen.
@@ -24,7 +24,7 @@ class Bar:
         self._is_shown = sys.stderr.isatty()
         self._progress: Progress | None = None
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *_: object) -> None:

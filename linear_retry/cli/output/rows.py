@@ -12,7 +12,7 @@ import typer
 _BAR_CELLS, _NAME_CELLS = 40, 50
 
 
-def on_a_terminal() -> bool:
+def is_terminal() -> bool:
     """Whether a person looks at stdout."""
     return sys.stdout.isatty()
 
@@ -57,7 +57,7 @@ def write_table(
     head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[str] = ()
 ) -> None:
     """All rows there are: drawn on a terminal, with `numbers` aligned; else as `Lines`."""
-    if not on_a_terminal():
+    if not is_terminal():
         Lines(head).write(rows)
         return
     from rich.box import SIMPLE_HEAD
@@ -78,7 +78,7 @@ def write_bars(title: str, rows: Sequence[tuple[str, int]]) -> None:
     """A title, and below it each name with its count, and how long that is beside the others."""
     typer.echo(f"\n{title}")
     longest = max((count for _, count in rows), default=0)
-    if not on_a_terminal():
+    if not is_terminal():
         width = max((len(name) for name, _ in rows), default=0)
         digits = len(str(longest))
         for name, count in rows:

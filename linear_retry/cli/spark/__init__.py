@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.options.connection import Connection, expanded
-from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.spark import replaying, reporting, tuning
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.options import LAKE, MASTER
@@ -28,7 +28,7 @@ def _options() -> None:
 
 
 @app.command()
-@expanded
+@with_option_groups
 def ingest(
     lake: LAKE,
     connection: Connection,
@@ -62,7 +62,7 @@ def ingest(
     the lake cannot be written or is of another topic, or there is no Java or PySpark; 130,
     Ctrl-C; 143, SIGTERM.
     """
-    with told(), needing_pyspark():
+    with exit_on_error(), needing_pyspark():
         from linear_retry.cli.spark.ingesting import ingest as run
 
         run(
@@ -94,7 +94,7 @@ def outages(
     Exit codes: 0, done; 2, wrong usage; 3, no journal was ingested, the lake cannot be written, or
     there is no Java or PySpark; 130, Ctrl-C; 143, SIGTERM.
     """
-    with told(), needing_pyspark():
+    with exit_on_error(), needing_pyspark():
         from linear_retry.cli.spark.outages import outages as run
 
         run(lake, master=master, as_json=as_json)

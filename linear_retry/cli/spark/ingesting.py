@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json
 from linear_retry.spark import Ingested
 from linear_retry.spark import ingest as run
@@ -33,7 +33,11 @@ def ingest(
     """Ingest, and say what came of it."""
     # Asked before Spark is begun: a wrong address is told in seconds.
     found(config, wanted(dead_letters, journal))
-    with Bar("ingesting") as bar, session(master) as spark, _signals_between_calls() as check:
+    with (
+        ProgressBar("ingesting") as bar,
+        session(master) as spark,
+        _signals_between_calls() as check,
+    ):
 
         def progress(behind: int, total: int) -> None:
             check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from linear_retry.cli.output.exit_codes import NOT_THERE, fail
+from linear_retry.cli.output.exit_codes import UNAVAILABLE, fail
 
 OF_THE_EXTRA = frozenset(
     [
@@ -31,4 +31,4 @@ def needing_pyspark() -> Iterator[None]:
         name = (error.name or "").partition(".")[0]
         if name not in OF_THE_EXTRA:
             raise
-        fail(f"the package {name} is missing: pip install 'linear-retry[spark]'", NOT_THERE)
+        fail(f"the package {name} is missing: pip install 'linear-retry[spark]'", UNAVAILABLE)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from linear_retry.cli.dlq.replay_options import Sending
-from linear_retry.cli.options.connection import Connection, expanded
-from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.options import LAKE, MASTER
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from linear_retry.spark.replay import Chosen
 
 
-@expanded
+@with_option_groups
 def replay(
     lake: LAKE,
     where: Annotated[
@@ -47,7 +47,7 @@ def replay(
     (nothing is sent then); 4, ended by a newer one; 130, Ctrl-C; 143, SIGTERM.
     """
     order = sending.order(as_json=connection.as_json)
-    with told(), needing_pyspark():
+    with exit_on_error(), needing_pyspark():
         config = connection.keys()
         with _chosen(lake, config, where, master) as these:
             _replay(these, lake, config, order)
@@ -57,20 +57,20 @@ def replay(
 def _chosen(
     lake: str, config: Mapping[str, Any], where: str, master: str | None
 ) -> Iterator[Chosen]:
-    from linear_retry.cli.output.progress import Bar
+    from linear_retry.cli.output.progress import ProgressBar
     from linear_retry.spark import Lake
     from linear_retry.spark.replay import chosen
     from linear_retry.spark.session import session
 
     with ExitStack() as until_sent:
         # Spark has gone before anything is sent: its memory is free, and Ctrl-C is Python's again.
-        with Bar("choosing"), session(master) as spark:
+        with ProgressBar("choosing"), session(master) as spark:
             these = until_sent.enter_context(chosen(Lake(spark, lake.rstrip("/")), config, where))
         yield these
 
 
 def _replay(these: Chosen, lake: str, config: Mapping[str, Any], order: Order) -> None:
-    from linear_retry.cli.dlq.replay import replay_letters, tell_end
+    from linear_retry.cli.dlq.replay import print_outcome, replay_letters
     from linear_retry.dlq import DeadLetterTopic, Plan
     from linear_retry.spark.ingest.kafka_options import librdkafka_keys
 
@@ -79,7 +79,7 @@ def _replay(these: Chosen, lake: str, config: Mapping[str, Any], order: Order) -
         if not order.as_json:
             typer.echo(f"nothing to do: no letters in {lake} that match", err=True)
         with Plan("") as nothing:
-            tell_end(nothing, order, 0)
+            print_outcome(nothing, order, 0)
         return
     # Reading makes many small objects and no cycles, as for `dlq`.
     gc.set_threshold(100_000)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.options import LAKE, MASTER
 
@@ -41,7 +41,7 @@ def report(
     be read, the page cannot be written, or there is no Java or PySpark; 130, Ctrl-C; 143,
     SIGTERM.
     """
-    with told(), needing_pyspark():
+    with exit_on_error(), needing_pyspark():
         from linear_retry.cli.output.rows import write_json
         from linear_retry.spark import Lake
         from linear_retry.spark import report as run

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from linear_retry.cli.output.exit_codes import NOT_KNOWN, fail
+from linear_retry.cli.output.exit_codes import INSUFFICIENT_DATA, fail
 from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark import compared
@@ -41,7 +41,7 @@ def simulate(
             seed=recorded.seed,
         )
     if not found:
-        fail("of no outage anything is known", NOT_KNOWN)
+        fail("of no outage anything is known", INSUFFICIENT_DATA)
     if as_json is not None:
         write_json(as_json | compared.simulated_json(one) for one in found)
         return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from linear_retry.cli.output.exit_codes import NOT_THERE, WRONG_USAGE, fail
+from linear_retry.cli.output.exit_codes import UNAVAILABLE, USAGE_ERROR, fail
 from linear_retry.files import small
 from linear_retry.strategy.text import text
 
@@ -24,9 +24,9 @@ class Target:
             return
         shown = small.named(self.path)
         if self.path.is_dir() or not self.path.parent.is_dir():
-            fail(f"{shown}: no file can be there; give --to a file in a directory", WRONG_USAGE)
+            fail(f"{shown}: no file can be there; give --to a file in a directory", USAGE_ERROR)
         if self.path.exists() and not self.force:
-            fail(f"{shown}: is there already; add --force to overwrite it", WRONG_USAGE)
+            fail(f"{shown}: is there already; add --force to overwrite it", USAGE_ERROR)
 
     def write(self, delays_ms: Sequence[int], description: str) -> None:
         """Write it whole, or end the command without having written anything."""
@@ -35,4 +35,4 @@ class Target:
         try:
             small.write(self.path, text(delays_ms, description).encode())
         except ValueError as error:
-            fail(f"{error}; check the directory and its permissions", NOT_THERE)
+            fail(f"{error}; check the directory and its permissions", UNAVAILABLE)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from linear_retry.cli.output.exit_codes import NO, NOT_KNOWN, WRONG_USAGE, fail
+from linear_retry.cli.output.exit_codes import INSUFFICIENT_DATA, NEGATIVE, USAGE_ERROR, fail
 from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark import compared
@@ -59,7 +59,7 @@ def tune(
         _say(found, conditions)
     proposed = [each for each in found if isinstance(each.proposal, tuple)]
     if not proposed:
-        raise typer.Exit(NOT_KNOWN)
+        raise typer.Exit(INSUFFICIENT_DATA)
     [*_, one] = proposed
     _write(target, one, probe_cost_ms, conditions, as_json)
 
@@ -68,14 +68,14 @@ def load(path: Path) -> Strategy:
     """The strategy of an option; ends the command where there is none."""
     loaded = commands.load(path)
     if isinstance(loaded, StrategyError):
-        fail("\n".join(loaded.problems), NO)
+        fail("\n".join(loaded.problems), NEGATIVE)
     return loaded
 
 
 def _check_one(names: list[str]) -> None:
     if len(names) > 1:
         there = ", ".join(map(repr, names))
-        fail(f"--to is for one strategy; choose its group with --group: {there}", WRONG_USAGE)
+        fail(f"--to is for one strategy; choose its group with --group: {there}", USAGE_ERROR)
 
 
 def _write(

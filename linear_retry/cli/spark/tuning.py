@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.options.connection import expanded
-from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.options.connection import with_option_groups
+from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.options import LAKE
 from linear_retry.cli.spark.recorded import Recorded
@@ -18,7 +18,7 @@ from linear_retry.errors import UsageError
 from linear_retry.tuning.solver import Conditions
 
 
-@expanded
+@with_option_groups
 def tune(
     lake: LAKE,
     probe_cost: Annotated[
@@ -67,7 +67,7 @@ def tune(
     """
     cost_ms = length_ms(probe_cost, "--probe-cost")
     shortest_ms = length_ms(shortest, "--shortest")
-    with told(), needing_pyspark():
+    with exit_on_error(), needing_pyspark():
         from linear_retry.cli.spark.tuned import tune as run
 
         conditions = _conditions(cover, most, shortest_ms)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from linear_retry.cli.output.exit_codes import DONE, NO
+from linear_retry.cli.output.exit_codes import DONE, NEGATIVE
 from linear_retry.errors import StrategyError
 from linear_retry.files.small import named
 from linear_retry.strategy.delays import duration_text
@@ -48,7 +48,7 @@ def check(
             typer.echo(str(loaded))
         else:
             typer.echo(f"{named(file)}: ok, {_totals(loaded)}")
-    raise typer.Exit(NO if is_bad else DONE)
+    raise typer.Exit(NEGATIVE if is_bad else DONE)
 
 
 @app.command()
@@ -70,7 +70,7 @@ def show(
         typer.echo(str(loaded), err=True)
     else:
         _show(loaded)
-    raise typer.Exit(NO if isinstance(loaded, StrategyError) else DONE)
+    raise typer.Exit(NEGATIVE if isinstance(loaded, StrategyError) else DONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Annotated, NoReturn, get_args
 
 import typer
 
-from linear_retry.cli.options.connection import expanded
-from linear_retry.cli.output.exit_codes import NO, told
+from linear_retry.cli.options.connection import with_option_groups
+from linear_retry.cli.output.exit_codes import NEGATIVE, exit_on_error
 from linear_retry.cli.spark.needing import needing_pyspark
 from linear_retry.cli.spark.recorded import Recorded
 from linear_retry.cli.strategy import simulation_report
@@ -62,7 +62,7 @@ class Given:
     ] = "0s"
 
 
-@expanded
+@with_option_groups
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP)],
     given: Given,
@@ -138,7 +138,7 @@ def _in_recorded(
     loaded = load(file)
     if isinstance(loaded, StrategyError):
         _refuse(file, list(loaded.problems), as_json)
-    with told(), needing_pyspark():
+    with exit_on_error(), needing_pyspark():
         from linear_retry.cli.spark.simulated import simulate as run
 
         head = summary(file, loaded) if as_json else None
@@ -161,7 +161,7 @@ def _refuse(file: Path, problems: list[str], as_json: bool) -> NoReturn:
         echo_json({**summary(file, StrategyError(problems)), "timeline": []})
     else:
         typer.echo("\n".join(problems), err=True)
-    raise typer.Exit(NO)
+    raise typer.Exit(NEGATIVE)
 
 
 def _simulator(strategy: Strategy, on_exhausted: OnExhausted, attempt_ms: int) -> Simulator:

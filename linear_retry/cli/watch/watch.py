@@ -9,8 +9,8 @@ from typing import Protocol
 
 from linear_retry.cli.options.connection import Connection
 from linear_retry.cli.options.journal import Span
-from linear_retry.cli.output.exit_codes import told
-from linear_retry.cli.output.progress import Bar
+from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
 
@@ -26,10 +26,10 @@ class Face(AbstractContextManager["Face"], Protocol):
 
 def watch(connection: Connection, span: Span, group: str) -> None:
     """Show it until Ctrl-C; ends in `typer.Exit`."""
-    with told():
+    with exit_on_error():
         reading = span.reading(connection)
         fold = GroupStates()
-        with Bar(f"reading {reading.topic}") as bar:
+        with ProgressBar(f"reading {reading.topic}") as bar:
             for found in reading.so_far(bar):
                 fold.take(found)
         with (

@@ -10,7 +10,7 @@ from linear_retry.scope import Partition
 def absent_groups(cluster: Cluster, plan: Plan) -> tuple[str, ...]:
     """Of the groups that the plan's letters are for, those that nobody seems to be in."""
     wanted: dict[str, set[Partition]] = {}
-    for lane in plan.lanes:
+    for lane in plan.partitions:
         for group in lane.groups - {""}:
             wanted.setdefault(group, set()).add((lane.to_topic, lane.to_partition or 0))
     if not wanted:

@@ -73,7 +73,7 @@ def _resolutions_of(dead_letters: str, facts: Facts) -> Iterator[str]:
 
 
 def _not_there(plan: Plan, target: str) -> str:
-    letters = sum(lane.letters for lane in plan.lanes if lane.to_topic == target)
+    letters = sum(lane.letters for lane in plan.partitions if lane.to_topic == target)
     return (
         f"{target}: there is no such topic in this cluster, where {letters} dead letters are to be "
         "sent; a replay stays within one cluster: create the topic, name another one (--to), or "
@@ -84,7 +84,7 @@ def _not_there(plan: Plan, target: str) -> str:
 def _partitions(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
     missing = [
         lane
-        for lane in plan.lanes
+        for lane in plan.partitions
         if lane.to_topic == target
         and lane.to_partition is not None
         and lane.to_partition >= fact.partitions
@@ -110,7 +110,7 @@ def _sizes(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
         return
     sizes = [
         size
-        for number, lane in enumerate(plan.lanes)
+        for number, lane in enumerate(plan.partitions)
         if lane.to_topic == target and lane.longest > largest_packed(limit)
         for content in plan.order.longer_than(largest_packed(limit), number)
         if (size := unpacked(content).size_bytes()) > limit
@@ -125,7 +125,7 @@ def _sizes(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
 def _times(plan: Plan, target: str, fact: TopicFacts, now_ms: int) -> Iterator[str]:
     known = [
         lane.oldest_ms
-        for lane in plan.lanes
+        for lane in plan.partitions
         if lane.to_topic == target and lane.oldest_ms is not None
     ]
     if fact.stamps_by_broker:

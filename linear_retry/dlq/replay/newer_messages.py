@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.replay.outgoing import unpacked
-from linear_retry.dlq.replay.plan import Lane, Plan
-from linear_retry.dlq.spill import room, scratch
+from linear_retry.dlq.replay.plan import PartitionPlan, Plan
+from linear_retry.dlq.spill import spilling, temporary_database
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.dead_letter import REPLAY_ID
 from linear_retry.records.header_text import whole_number
@@ -17,7 +17,7 @@ from linear_retry.records.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Newer:
+class NewerMessages:
     """A key, how many newer messages have it, and the newest of these. `letter` is the offset of
     the first letter with this key."""
 
@@ -29,15 +29,17 @@ class Newer:
     newest: int
 
 
-def newer(cluster: Cluster, plan: Plan, progress: Progress | None) -> Iterator[Newer]:
+def newer_messages(
+    cluster: Cluster, plan: Plan, progress: Progress | None
+) -> Iterator[NewerMessages]:
     """Reads each origin partition from the first letter's offset to its end. Yields by key.
 
     What was itself replayed counts with the offset that it had first: it is not newer than what it
     was ahead of. Letters without a key, or whose offset nobody knows, have none.
     """
-    with room(), closing(_Keys()) as keys:
+    with spilling(), closing(_Keys()) as keys:
         starts: dict[str, dict[int, int]] = {}
-        for number, lane in enumerate(plan.lanes):
+        for number, lane in enumerate(plan.partitions):
             topic, partition, _ = lane.source
             if topic is not None and partition is not None and lane.first is not None:
                 starts.setdefault(topic, {})[partition] = lane.first + 1
@@ -45,12 +47,12 @@ def newer(cluster: Cluster, plan: Plan, progress: Progress | None) -> Iterator[N
         for topic, places in starts.items():
             lanes = {
                 lane.source.partition: number
-                for number, lane in enumerate(plan.lanes)
+                for number, lane in enumerate(plan.partitions)
                 if lane.source.topic == topic and lane.first is not None
             }
             for records in cluster.reading.read(topic, progress, places):
                 keys.see((lanes[record.partition], record) for record in records)
-        for number, lane in enumerate(plan.lanes):
+        for number, lane in enumerate(plan.partitions):
             yield from keys.newer(number, lane)
 
 
@@ -58,7 +60,7 @@ class _Keys:
     """The keys of the letters, in a temporary file where they are many."""
 
     def __init__(self) -> None:
-        self._database = scratch(
+        self._database = temporary_database(
             "CREATE TABLE letter (lane INTEGER, key BLOB, first INTEGER, messages INTEGER,"
             " newest INTEGER, PRIMARY KEY (lane, key)) WITHOUT ROWID",
             "CREATE TABLE planned (lane INTEGER, place INTEGER, PRIMARY KEY (lane, place))"
@@ -99,7 +101,7 @@ class _Keys:
             ),
         )
 
-    def newer(self, number: int, lane: Lane) -> Iterator[Newer]:
+    def newer(self, number: int, lane: PartitionPlan) -> Iterator[NewerMessages]:
         """The keys in this lane that have some."""
         topic, partition, _ = lane.source
         with closing(
@@ -110,7 +112,7 @@ class _Keys:
             )
         ) as rows:
             for row in rows:
-                yield Newer(topic or "", partition or 0, *row)
+                yield NewerMessages(topic or "", partition or 0, *row)
 
 
 def _first_offset(record: Record) -> int:

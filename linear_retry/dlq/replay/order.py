@@ -8,7 +8,7 @@ from contextlib import closing
 from heapq import merge
 from typing import NamedTuple
 
-from linear_retry.dlq.spill import room, scratch
+from linear_retry.dlq.spill import spilling, temporary_database
 
 _CACHE_KIB = 32 * 1024
 _CHUNK = 1_000
@@ -39,7 +39,7 @@ class InOrder:
     """
 
     def __init__(self, cache_kib: int = _CACHE_KIB) -> None:
-        self._database = scratch(
+        self._database = temporary_database(
             "CREATE TABLE entry (lane INTEGER, place INTEGER, generation INTEGER, name TEXT,"
             " content BLOB, written_ms INTEGER)",
             "CREATE UNIQUE INDEX in_order ON entry (lane, place, generation, name)",
@@ -60,7 +60,7 @@ class InOrder:
         self._database.close()
 
     def add(self, entry: Entry) -> None:
-        """Raises `NoRoomError` where the temporary file cannot grow."""
+        """Raises `DiskFullError` where the temporary file cannot grow."""
         self._waiting.append(entry)
         if len(self._waiting) >= _CHUNK:
             self._write()
@@ -84,7 +84,7 @@ class InOrder:
         """Those of one lane, in its order."""
         self._write()
         with (
-            room(),
+            spilling(),
             closing(
                 self._database.execute(
                     "SELECT lane, place, generation, name, content, written_ms FROM entry"
@@ -99,7 +99,7 @@ class InOrder:
         """Of each lane its number, how many are in it, and their lowest and highest offset."""
         self._write()
         with (
-            room(),
+            spilling(),
             closing(
                 self._database.execute(
                     "SELECT lane, count(*), min(place), max(place) FROM entry GROUP BY lane"
@@ -112,7 +112,7 @@ class InOrder:
         """The contents in this lane that are."""
         self._write()
         with (
-            room(),
+            spilling(),
             closing(
                 self._database.execute(
                     "SELECT content FROM entry WHERE lane = ? AND length(content) > ?",
@@ -123,7 +123,7 @@ class InOrder:
             yield from (content for (content,) in rows)
 
     def _write(self) -> None:
-        with room():
+        with spilling():
             self._database.executemany(
                 "INSERT OR IGNORE INTO entry (lane, place, generation, name, content, written_ms)"
                 " VALUES (?, ?, ?, ?, ?, ?)",

@@ -38,7 +38,7 @@ Fetch: TypeAlias = Callable[[str, int, int], Record | None]
 """The record at this topic, partition and offset; None where it is gone."""
 
 
-class LeftError(Exception):
+class NotReplayableError(Exception):
     """This letter cannot be sent as it is: the text says why. It stays open."""
 
 
@@ -103,8 +103,8 @@ def outgoing(
 
     The headers that the writer of the letter added are gone; ours are those that the consumer needs
     to know its earlier life (docs/replay.md). Where the letter is but a reference, the message is
-    fetched from where it was read. Raises `LeftError` where that is no longer possible. `for_group`
-    addresses it to another group than the letter's; "": to every group.
+    fetched from where it was read; `NotReplayableError` where that is no longer possible.
+    `for_group` addresses it to another group than the letter's; "": to every group.
     """
     contents = dict(letter.headers)
     record = _original(letter, fetch) if _is_reference(letter, contents) else None
@@ -165,7 +165,9 @@ def _is_reference(letter: Letter, contents: dict[str, bytes | None]) -> bool:
     if letter.format != OURS or content is None:
         return False
     if content != REFERENCE.encode():
-        raise LeftError(f"{_OVERSIZED} is {content[:40]!r}, which this version does not know")
+        raise NotReplayableError(
+            f"{_OVERSIZED} is {content[:40]!r}, which this version does not know"
+        )
     return True
 
 
@@ -176,14 +178,14 @@ def _original(letter: Letter, fetch: Fetch) -> Record:
         topic, partition, offset = (envelope[k] for k in ("topic", "partition", "offset"))
         sums = {part: envelope[part] for part in ("key", "value")}
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise LeftError("a reference whose envelope is garbled") from None
+        raise NotReplayableError("a reference whose envelope is garbled") from None
     if not (isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int)):
-        raise LeftError("a reference whose envelope is garbled")
+        raise NotReplayableError("a reference whose envelope is garbled")
     record = fetch(topic, partition, offset)
     if record is None:
-        raise LeftError("a reference to a message that is no longer there")
+        raise NotReplayableError("a reference to a message that is no longer there")
     if not (_is(record.key, sums["key"]) and _is(record.value, sums["value"])):
-        raise LeftError("a reference to a message that is another one now")
+        raise NotReplayableError("a reference to a message that is another one now")
     return record
 
 

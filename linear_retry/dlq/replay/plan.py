@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from linear_retry.dlq.letters.letter import NONE, Letter
 from linear_retry.dlq.replay.order import Entry, InOrder
-from linear_retry.dlq.replay.outgoing import Fetch, LeftError, Outgoing, outgoing, unpacked
+from linear_retry.dlq.replay.outgoing import Fetch, NotReplayableError, Outgoing, outgoing, unpacked
 
 NO_LETTER = "no dead letter: it is sent only where a topic for it is named"
 
@@ -29,7 +29,7 @@ class Source(NamedTuple):
 
 
 @dataclass(slots=True)
-class Lane:
+class PartitionPlan:
     """The letters of one source: they go to one partition, in their order.
 
     `to_partition` is None where the key decides. `first` and `last` are original offsets, None
@@ -67,8 +67,8 @@ class Lane:
 class Plan:
     """What a replay is going to send. To be used in a `with`: the letters are in it.
 
-    `left` says of how many letters why they are not sent, and stay open. `for_group` is the group
-    that all are addressed to, "" for every group; None: each to the group of its letter.
+    `not_replayable` says of how many letters why they are not sent, and stay open. `for_group` is
+    the group that all are addressed to, "" for every group; None: each to the group of its letter.
     """
 
     topic: str
@@ -76,8 +76,8 @@ class Plan:
     keep_timestamp: bool = False
     for_group: str | None = None
     replay_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    lanes: list[Lane] = field(default_factory=list)
-    left: Counter[str] = field(default_factory=Counter)
+    partitions: list[PartitionPlan] = field(default_factory=list)
+    not_replayable: Counter[str] = field(default_factory=Counter)
     order: InOrder = field(default_factory=InOrder)
 
     def __enter__(self) -> Plan:
@@ -93,12 +93,12 @@ class Plan:
     @property
     def letters(self) -> int:
         """How many are to be sent."""
-        return sum(lane.letters for lane in self.lanes)
+        return sum(lane.letters for lane in self.partitions)
 
     @property
     def targets(self) -> tuple[str, ...]:
         """The topics that are sent to."""
-        return tuple(dict.fromkeys(lane.to_topic for lane in self.lanes))
+        return tuple(dict.fromkeys(lane.to_topic for lane in self.partitions))
 
 
 class _Planned(NamedTuple):
@@ -129,7 +129,7 @@ class Planner:
         for each in planned if limit is None else _oldest(planned, limit):
             self._add(each)
         for number, count, first, last in self._plan.order.lanes():
-            lane = self._plan.lanes[number]
+            lane = self._plan.partitions[number]
             lane.letters = count
             if lane.source.arrived_in is None:
                 lane.first, lane.last = first, last
@@ -138,13 +138,13 @@ class Planner:
         for letter in letters:
             try:
                 yield self._plan_one(letter)
-            except LeftError as why:
-                self._plan.left[str(why)] += 1
+            except NotReplayableError as why:
+                self._plan.not_replayable[str(why)] += 1
 
     def _plan_one(self, letter: Letter) -> _Planned:
         plan = self._plan
         if plan.to is None and (letter.format == NONE or letter.origin is None):
-            raise LeftError(NO_LETTER)
+            raise NotReplayableError(NO_LETTER)
         message = outgoing(letter, plan.replay_id, self._fetch, plan.for_group)
         source, place = _source(letter)
         content = message.packed(letter.partition, letter.offset)
@@ -156,20 +156,20 @@ class Planner:
         plan, (source, entry, message) = self._plan, planned
         number = self._numbers.get(source)
         if number is None:
-            number = self._numbers[source] = len(plan.lanes)
-            plan.lanes.append(self._lane(source))
-        plan.lanes[number].saw(message, len(entry.content))
+            number = self._numbers[source] = len(plan.partitions)
+            plan.partitions.append(self._lane(source))
+        plan.partitions[number].saw(message, len(entry.content))
         plan.order.add(entry._replace(lane=number))
 
-    def _lane(self, source: Source) -> Lane:
+    def _lane(self, source: Source) -> PartitionPlan:
         if self._plan.to is not None:
             # All of a source into one partition, or there would be no order. Where the topic has as
             # many partitions as the origin, it is the same one.
             number = source.arrived_in if source.partition is None else source.partition
-            return Lane(source, self._plan.to, (number or 0) % self._to_partitions)
+            return PartitionPlan(source, self._plan.to, (number or 0) % self._to_partitions)
         if source.topic is None:
             raise AssertionError("a letter without an origin is not planned without a target")
-        return Lane(source, source.topic, source.partition)
+        return PartitionPlan(source, source.topic, source.partition)
 
 
 def _oldest(planned: Iterable[_Planned], limit: int) -> Iterator[_Planned]:

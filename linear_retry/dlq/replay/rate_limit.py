@@ -11,7 +11,7 @@ LARGEST_BATCH = 5_000
 _SLICE_S = 0.5  # Ctrl-C is heard between two waits
 
 
-class Pace:
+class RateLimit:
     """Batches of messages, never more than `rate` a second since the first."""
 
     def __init__(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from linear_retry.dlq.replay.order import Entry, together
 from linear_retry.dlq.replay.outgoing import place_of, unpacked
-from linear_retry.dlq.replay.plan import Lane, Plan
-from linear_retry.dlq.replay.rate_limit import Pace
+from linear_retry.dlq.replay.plan import PartitionPlan, Plan
+from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
 from linear_retry.kafka.producers.batch_transactions import Addressed
@@ -18,7 +18,7 @@ _BATCH_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OpenLetters:
     """How it stands once all others are fenced.
 
     `beginnings` are the first offsets of the dead-letter topic's partitions, asked before
@@ -33,9 +33,9 @@ class Standing:
 def send(
     plan: Plan,
     recorder: Recorder,
-    standing: Standing,
+    standing: OpenLetters,
     resolution: Callable[[], Resolution],
-    pace: Pace,
+    pace: RateLimit,
     progress: Progress,
 ) -> int:
     """Send what is still open, each batch with its records in one transaction; return how many.
@@ -47,7 +47,7 @@ def send(
 
     def still_open() -> Iterator[Entry]:
         nonlocal passed
-        # Lane by lane, a low rate would let the last partition wait for all before it.
+        # PartitionPlan by lane, a low rate would let the last partition wait for all before it.
         for entry in plan.order:
             if _is_open(entry, standing):
                 yield entry
@@ -59,7 +59,7 @@ def send(
         value = encoded(resolution())
         records: list[Addressed] = []
         for entry in batch:
-            records.append(_message(entry, plan.lanes[entry.lane], plan.keep_timestamp))
+            records.append(_message(entry, plan.partitions[entry.lane], plan.keep_timestamp))
             records.append(recorder.resolution(entry.name, value))
         recorder.commit(records)
         sent += len(batch)
@@ -67,13 +67,13 @@ def send(
     return sent
 
 
-def _is_open(entry: Entry, standing: Standing) -> bool:
+def _is_open(entry: Entry, standing: OpenLetters) -> bool:
     partition, offset = place_of(entry.content)
     is_there = offset >= standing.beginnings.get(partition, 0)
     return is_there and not standing.resolutions.has(entry.name)
 
 
-def _message(entry: Entry, lane: Lane, keep_timestamp: bool) -> Addressed:
+def _message(entry: Entry, lane: PartitionPlan, keep_timestamp: bool) -> Addressed:
     message = unpacked(entry.content)
     keeps = keep_timestamp and message.timestamp_ms >= 0
     return Addressed(

@@ -13,8 +13,8 @@ from linear_retry.dlq.letters.filters import Filter
 from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.replay.checks import Facts, RefusedError, check
 from linear_retry.dlq.replay.plan import Plan, Planner
-from linear_retry.dlq.replay.rate_limit import LARGEST_BATCH, Pace
-from linear_retry.dlq.replay.replaying import Standing, send
+from linear_retry.dlq.replay.rate_limit import LARGEST_BATCH, RateLimit
+from linear_retry.dlq.replay.replaying import OpenLetters, send
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.kafka.topics.reader import Progress
@@ -63,20 +63,20 @@ def replay(
     Whoever else records, or begins to, is fenced: the newest has its way. Raises `FencedError`,
     `BrokerError`.
     """
-    if not plan.lanes:
+    if not plan.partitions:
         return 0
     facts = _check(cluster, plan)
     recorder = Recorder(plan.topic, cluster.config, facts, cluster.producer)
     recorder.take_over(cluster.topics)
-    # From here on nobody else commits. The order of the next two: see `Standing`.
+    # From here on nobody else commits. The order of the next two: see `OpenLetters`.
     bounds = cluster.reading.bounds(plan.topic)
     reading.read_resolutions(cluster.reading, plan.topic, resolutions)
     sent = send(
         plan,
         recorder,
-        Standing({number: first for number, (first, _) in bounds.items()}, resolutions),
+        OpenLetters({number: first for number, (first, _) in bounds.items()}, resolutions),
         lambda: Resolution(State.REPLAYED, by, _now_ms(), why, plan.replay_id),
-        Pace(rate, largest_batch),
+        RateLimit(rate, largest_batch),
         progress or _nobody,
     )
     recorder.settle(cluster.topics)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from linear_retry.dlq.letters.letter import Letter, State
-from linear_retry.dlq.spill import room, scratch
+from linear_retry.dlq.spill import spilling, temporary_database
 from linear_retry.records.record import Record
 
 _VERSION = 1
@@ -141,13 +141,13 @@ class _Store:
     """Keys and values in SQLite's own temporary file, which the system removes in any case."""
 
     def __init__(self) -> None:
-        self._database = scratch(
+        self._database = temporary_database(
             "CREATE TABLE resolution (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID",
             cache_kib=_CACHE_KIB,
         )
 
     def put(self, values: dict[bytes, bytes | None]) -> None:
-        with room():
+        with spilling():
             self._database.execute("BEGIN")
             self._database.executemany(
                 "INSERT OR REPLACE INTO resolution VALUES (?, ?)", values.items()

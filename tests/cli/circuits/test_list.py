@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from linear_retry import events as e
 from linear_retry.cli import app
 from linear_retry.cli.circuits.listing import list_circuits
-from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.journal.entry import DEFAULT_TOPIC, encode
 from linear_retry.journal.reader import JournalReading
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
@@ -153,7 +153,7 @@ def test_no_broker_answers(capsys: pytest.CaptureFixture[str]) -> None:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         reading = JournalReading({"bootstrap.servers": address}, patience_s=0.2)
-        with pytest.raises(typer.Exit) as ended, told():
+        with pytest.raises(typer.Exit) as ended, exit_on_error():
             list_circuits(reading, None, as_json=False)
     assert 3 == ended.value.exit_code
     assert f"{address}: no answer about topic 'linear-retry.journal'" in capsys.readouterr().err

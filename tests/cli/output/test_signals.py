@@ -14,7 +14,7 @@ import pytest
 _ROOT = Path(__file__).parents[3]
 _EXPORT = """
 import signal, sys
-from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.dlq.export import Exported, write_export
 from tests.dlq.sample_letters import our_letter
 
@@ -23,14 +23,14 @@ def letters():
     print("at work", flush=True)
     signal.pause()
 
-with told():
+with exit_on_error():
     write_export(sys.argv[1], letters())
 """
 _CLEANING = """
 import sys
-from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.output.exit_codes import exit_on_error
 
-with told():
+with exit_on_error():
     try:
         print("at work", flush=True)
         sys.stdin.readline()

@@ -289,7 +289,7 @@ def test_problems_for_programs(file: Path, tmp_path: Path) -> None:
 # -- where it is shown ---------------------------------------------------------------------------
 
 
-def on_a_terminal(*arguments: object, **environment: str) -> str:
+def is_terminal(*arguments: object, **environment: str) -> str:
     """What a terminal gets, without its colours."""
     master, terminal = pty.openpty()
     ended = child(
@@ -318,7 +318,7 @@ def _read(terminal: int) -> bytes:
 @pytest.mark.parametrize("width", [76, 80, 120, 200])
 def test_a_terminal_gets_a_drawing(file: Path, width: int) -> None:
     """As wide as the terminal, up to 120 columns, with the table below it."""
-    text = on_a_terminal(file, "--outage", "7m", COLUMNS=str(width))
+    text = is_terminal(file, "--outage", "7m", COLUMNS=str(width))
     mark = next(line for line in text.splitlines() if "consumer back" in line)
     assert min(width, 120) == len(mark)
     for words in ("▒▒▒", "░░░", "✓", "┃ attempt ┃", "10m31s │", "back 3m31s after the outage"):
@@ -327,9 +327,9 @@ def test_a_terminal_gets_a_drawing(file: Path, width: int) -> None:
 
 def test_a_terminal_that_cannot_draw(file: Path) -> None:
     """One that is narrow, or lacks the letters, gets the table alone; no outage needs no line."""
-    narrow = on_a_terminal(file, "--outage", "7m", COLUMNS="75")
-    poor = on_a_terminal(file, "--outage", "7m", PYTHONIOENCODING="latin-1")
-    for text in (narrow, poor, on_a_terminal(file, "--outage", "0")):
+    narrow = is_terminal(file, "--outage", "7m", COLUMNS="75")
+    poor = is_terminal(file, "--outage", "7m", PYTHONIOENCODING="latin-1")
+    for text in (narrow, poor, is_terminal(file, "--outage", "0")):
         assert "consumer back" not in text
         assert "succeeds" in text
     assert "\\u" not in poor
@@ -337,7 +337,7 @@ def test_a_terminal_that_cannot_draw(file: Path) -> None:
 
 def test_several_on_a_terminal(file: Path) -> None:
     """A drawn table."""
-    text = on_a_terminal(file, "--outage", "7m", "--outage", "40m", COLUMNS="80")
+    text = is_terminal(file, "--outage", "7m", "--outage", "40m", COLUMNS="80")
     assert "┃ outage ┃ attempts ┃" in text
     assert "1 dead-lettered" in text
 

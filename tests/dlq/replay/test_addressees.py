@@ -8,7 +8,7 @@ import pytest
 
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.replay.addressees import absent_groups
-from linear_retry.dlq.replay.plan import Lane, Plan, Source
+from linear_retry.dlq.replay.plan import PartitionPlan, Plan, Source
 from linear_retry.kafka.topics.groups import Groups
 from linear_retry.scope import Partition
 
@@ -47,8 +47,10 @@ def test_the_groups_without_members_are_asked_until_one_may_not_be(
     groups = _Groups(committed)
     monkeypatch.setattr(Cluster, "groups", property(lambda _: groups))
     with Plan("orders.dlq") as plan:
-        plan.lanes += [
-            Lane(Source("orders", number), "orders", number, groups={"", "reading", *committed})
+        plan.partitions += [
+            PartitionPlan(
+                Source("orders", number), "orders", number, groups={"", "reading", *committed}
+            )
             for number in range(2)
         ]
         assert absent == absent_groups(Cluster({}), plan)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.dlq.replay.order import Entry, InOrder, together
-from linear_retry.dlq.spill import NoRoomError
+from linear_retry.dlq.spill import DiskFullError
 
 _SMALL = st.integers(0, 3)
 _PLACES = st.tuples(_SMALL, st.integers(0, 20) | st.integers(0, 2**63 - 1), st.integers(1, 3))
@@ -139,5 +139,5 @@ def test_no_room_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "connect", lambda *_, **__: _Full())
     with InOrder() as order:
         order.add(_entry((0, 0, 1)))
-        with pytest.raises(NoRoomError, match=r"disk is full.*SQLITE_TMPDIR"):
+        with pytest.raises(DiskFullError, match=r"disk is full.*SQLITE_TMPDIR"):
             list(order.lanes())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from linear_retry.dlq.letters.letter import Letter, read_letter
 from linear_retry.dlq.replay.outgoing import (
-    LeftError,
+    NotReplayableError,
     Outgoing,
     largest_packed,
     outgoing,
@@ -117,7 +117,7 @@ def test_any_record_can_be_sent_or_is_left(record: Record) -> None:
     """Whatever lies in the topic: nothing else is raised, and what is sent can be kept."""
     try:
         sent = _sent(read_letter(record))
-    except LeftError:
+    except NotReplayableError:
         assert "retry-oversized" in dict(record.headers)
         return
     packed = sent.packed(4, 2**40)
@@ -132,7 +132,7 @@ def test_no_packed_message_is_shorter_than_what_it_stands_for(record: Record, li
     """So what is not longer than the limit's packed form needs no closer look."""
     try:
         sent = _sent(read_letter(record))
-    except LeftError:
+    except NotReplayableError:
         return
     packed = sent.packed(record.partition, record.offset)
     assert len(packed) > largest_packed(limit) or sent.size_bytes() <= limit
@@ -216,7 +216,7 @@ def test_of_a_reference_the_message_itself_is_sent() -> None:
 )
 def test_a_reference_to_what_is_gone_is_left(found: Record | None, why: str) -> None:
     """Also where another message lies there: a topic that was deleted and made anew."""
-    with pytest.raises(LeftError, match=why):
+    with pytest.raises(NotReplayableError, match=why):
         outgoing(_reference(_ORIGINAL), "run-1", lambda *_: found)
 
 
@@ -225,7 +225,7 @@ def test_a_reference_to_what_is_gone_is_left(found: Record | None, why: str) -> 
 )
 def test_a_garbled_reference_is_left(value: bytes | None) -> None:
     """It is never sent as if it were the message."""
-    with pytest.raises(LeftError, match="garbled"):
+    with pytest.raises(NotReplayableError, match="garbled"):
         outgoing(_reference(_ORIGINAL)._replace(value=value), "run-1", lambda *_: _ORIGINAL)
 
 
@@ -233,7 +233,7 @@ def test_an_unknown_form_of_a_large_letter_is_left() -> None:
     """A later version may write one."""
     record = our_record(7)
     headers = (*record.headers, ("retry-oversized", b"chunked"))
-    with pytest.raises(LeftError, match="chunked"):
+    with pytest.raises(NotReplayableError, match="chunked"):
         _sent(read_letter(replace(record, headers=headers)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.dlq.replay.rate_limit import LARGEST_BATCH, Pace
+from linear_retry.dlq.replay.rate_limit import LARGEST_BATCH, RateLimit
 
 
 class _Clock:
@@ -24,7 +24,7 @@ class _Clock:
 def test_never_more_than_the_rate(rate: float, took_s: list[float]) -> None:
     """However long each batch takes: before each, all before it have had their time."""
     clock = _Clock()
-    pace = Pace(rate, 7, clock, clock.wait)
+    pace = RateLimit(rate, 7, clock, clock.wait)
     sent = 0
     for batch_s in took_s:
         pace.await_turn(pace.largest_batch)
@@ -35,12 +35,14 @@ def test_never_more_than_the_rate(rate: float, took_s: list[float]) -> None:
 
 def test_a_slow_rate_has_small_batches() -> None:
     """About half a second's, at least one message."""
-    assert [1, 1, 50, LARGEST_BATCH] == [Pace(rate).largest_batch for rate in (0.1, 2, 100, 1e6)]
+    assert [1, 1, 50, LARGEST_BATCH] == [
+        RateLimit(rate).largest_batch for rate in (0.1, 2, 100, 1e6)
+    ]
 
 
 def test_without_a_rate_nothing_is_waited_for() -> None:
     """As fast as it goes."""
-    pace = Pace(None, now_s=lambda: 0.0, wait=lambda _: None)
+    pace = RateLimit(None, now_s=lambda: 0.0, wait=lambda _: None)
     pace.await_turn(1000)
     pace.await_turn(1000)
     assert LARGEST_BATCH == pace.largest_batch
@@ -49,7 +51,7 @@ def test_without_a_rate_nothing_is_waited_for() -> None:
 def test_a_stall_is_not_made_up_for() -> None:
     """After a broker had stood still for a minute, a minute's messages went out in one burst."""
     clock = _Clock()
-    pace = Pace(10, 5, clock, clock.wait)
+    pace = RateLimit(10, 5, clock, clock.wait)
     pace.await_turn(5)
     clock.now_s += 60
     begun_s = []

@@ -126,7 +126,7 @@ def test_a_plan_changes_nothing(scene: NewScene) -> None:
     given = scene(2)
     given.bury([given.letter(0, n) for n in (4, 2)] + [given.letter(1, 9), given.letter(1, 9)])
     with given.topic as topic, topic.plan_replay() as plan:
-        lanes = {lane.source.partition: lane for lane in plan.lanes}
+        lanes = {lane.source.partition: lane for lane in plan.partitions}
     assert (2, 2, 4) == (lanes[0].letters, lanes[0].first, lanes[0].last)
     assert (1, 9, 9) == (lanes[1].letters, lanes[1].first, lanes[1].last)
     assert (FIRST_MS + 2, FIRST_MS + 4) == (lanes[0].oldest_ms, lanes[0].newest_ms)
@@ -256,7 +256,7 @@ def test_a_record_that_is_no_dead_letter_is_sent_only_where_a_topic_is_named(
     given.write(("a", b"1"))
     given.write(("retry-version", b"1"), ("retry-id", b"x"))
     with given.topic as dlq, dlq.plan_replay() as plan:
-        assert {NO_LETTER: 2} == plan.left
+        assert {NO_LETTER: 2} == plan.not_replayable
         assert 0 == dlq.replay(plan, by="test")
     assert ["open", "open"] == given.states()
     assert 2 == given.replay(to=other)
@@ -292,7 +292,7 @@ def test_a_reference_is_replaced_by_the_message(scene: NewScene) -> None:
         given.bury([reference(letter, record)])
     given.kafka.delete_records(given.source, 0, 1)
     with given.topic as topic, topic.plan_replay() as plan:
-        assert ["a reference to a message that is no longer there"] == list(plan.left)
+        assert ["a reference to a message that is no longer there"] == list(plan.not_replayable)
         assert 1 == topic.replay(plan, by="test")
     assert [b"large"] * 2 == [each.value() for each in given.kafka.read(given.source)]
     assert ["open", "replayed"] == given.states()
@@ -447,7 +447,7 @@ def test_newer_messages(scene: NewScene) -> None:
     given.kafka.produce(given.source, [(0, key, b"v", ()) for key in keys])
     given.bury([given.letter(0, n, key=keys[n]) for n in (0, 3, 5)])
     with given.topic as topic, topic.plan_replay() as plan:
-        (found,) = topic.newer(plan)
+        (found,) = topic.newer_messages(plan)
     assert (b"a", 0, 2, 4) == (found.key, found.letter, found.messages, found.newest)
     assert (given.source, 0) == (found.topic, found.partition)
 
@@ -460,11 +460,11 @@ def test_a_letters_own_replay_is_not_newer(scene: NewScene) -> None:
     given.replay()
     given.bury([given.letter(0, 0, 2, key=b"a")])
     with given.topic as topic, topic.plan_replay() as plan:
-        (found,) = topic.newer(plan)
+        (found,) = topic.newer_messages(plan)
     assert (2, 3) == (found.messages, found.newest)
     given.bury([given.letter(0, 1, 2, key=b"a")])
     with given.topic as topic, topic.plan_replay() as plan:
-        assert [] == list(topic.newer(plan))
+        assert [] == list(topic.newer_messages(plan))
 
 
 def test_resolve_and_reopen(scene: NewScene) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from linear_retry.dlq.letters.letter import State
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, decoded, encoded
-from linear_retry.dlq.spill import NoRoomError
+from linear_retry.dlq.spill import DiskFullError
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import Record
 from tests.dlq.sample_letters import RESOLUTIONS, our_letter
@@ -124,7 +124,7 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     letters = [_record(f"letter-{number}", encoded(_RESOLVED)) for number in range(1000)]
     with (
         Resolutions(in_memory=0) as resolutions,
-        pytest.raises(NoRoomError, match=r"disk is full.*; free room, or set SQLITE_TMPDIR"),
+        pytest.raises(DiskFullError, match=r"disk is full.*; free room, or set SQLITE_TMPDIR"),
     ):
         resolutions.learn(letters)
 

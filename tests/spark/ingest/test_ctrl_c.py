@@ -12,12 +12,12 @@ import pytest
 _ROOT = Path(__file__).parents[3]
 _PROGRAM = """
 import typer
-from linear_retry.cli.output.exit_codes import told
+from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.spark.session import session
 from tests.spark.conftest import settings
 
 def work() -> None:
-    with told(), session("local[1]", settings()) as spark:
+    with exit_on_error(), session("local[1]", settings()) as spark:
         spark.range(10).count()
         print("at work", flush=True)
         print(spark.range(10**15).selectExpr("sum(id * 3 % 7)").collect())
