@@ -11,7 +11,7 @@ from linear_retry.consumer.outcomes import Applying
 from linear_retry.consumer.partitions.delivery_filter import Gate
 from linear_retry.consumer.partitions.flow_control import Steering
 from linear_retry.consumer.partitions.read_ahead import partition_of
-from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.session.startup import RetentionCheck
 from linear_retry.consumer.state import Parts
@@ -60,7 +60,7 @@ class Loop:
         self._overruns = Overruns()
         self._stop = stop
 
-    def turn(self) -> Generator[Work]:
+    def turn(self) -> Generator[Batch]:
         """Poll once, then hand out what is due. Every attempt has a poll before it.
 
         What came of a piece of work is applied when the next is asked for, or at `close`. Raises
@@ -99,7 +99,7 @@ class Loop:
 
     # -- attempt ---------------------------------------------------------------------------
 
-    def _turn(self) -> Generator[Work]:
+    def _turn(self) -> Generator[Batch]:
         parts = self._parts
         self._admit(lambda: parts.reading.read(self._timeout_s()))
         self._gate.note_ends()
@@ -119,7 +119,7 @@ class Loop:
         if self._parts.clock.now_s() >= self._parts.reading.deadline_s:
             self.read_along()
 
-    def _hand_over(self) -> Generator[Work]:
+    def _hand_over(self) -> Generator[Batch]:
         """The read-ahead, until one fails, or the time for a poll or a probe has come."""
         parts = self._parts
         messages = self._up_to_a_foreign_one()
@@ -127,33 +127,33 @@ class Loop:
             return
         self._stop.allow_until(min(parts.reading.deadline_s, parts.circuits.next_retry_at_s()))
         begun_s = parts.clock.now_s()
-        work = Work(messages, begin_by_s=parts.reading.overruns_at_s)
+        batch = Batch(messages, begin_by_s=parts.reading.overruns_at_s)
         parts.tally.hand_out(messages[0], begun_s)
         try:
-            yield work
+            yield batch
         finally:  # also where whoever attempts it leaves: what is done is done
-            if not self._stop.forked and not self._too_slow(work.last_attempted):
-                self._note_done(work, begun_s)
-        work.check_unchanged()
+            if not self._stop.forked and not self._too_slow(batch.last_attempted):
+                self._note_done(batch, begun_s)
+        batch.check_unchanged()
 
-    def _note_done(self, work: Work, begun_s: float) -> None:
+    def _note_done(self, batch: Batch, begun_s: float) -> None:
         """Once for all of them: a success has no bookkeeping of its own."""
         reading = self._parts.reading
-        self._done(work.messages[: work.handled])
-        del reading.ahead[: work.handled]
-        reading.note_speed(work.handled, self._parts.clock.now_s() - begun_s)
-        self._parts.tally.succeeded += work.handled
-        if work.handled:
+        self._done(batch.messages[: batch.handled])
+        del reading.ahead[: batch.handled]
+        reading.note_speed(batch.handled, self._parts.clock.now_s() - begun_s)
+        self._parts.tally.succeeded += batch.handled
+        if batch.handled:
             self._applying.succeeded()
-        if work.error is not None:
-            work.check_unchanged()
+        if batch.error is not None:
+            batch.check_unchanged()
             message = reading.ahead.pop(0)
             partition = partition_of(message)
             epoch = self._parts.ownership.epoch_of(partition) or 0
             held = Held(message, partition, message.offset() or 0, epoch)
-            self._applying.failed(held, work.error)
+            self._applying.failed(held, batch.error)
 
-    def _probe(self, scope: Scope) -> Generator[Work]:
+    def _probe(self, scope: Scope) -> Generator[Batch]:
         """`retry_at` has come: the held message, and only it, is attempted, from memory.
 
         Or an operator wants it now; that is for this message only, not for one in its place.
@@ -177,21 +177,21 @@ class Loop:
         else:
             yield from self._attempt(held)
 
-    def _attempt(self, held: Held) -> Generator[Work]:
+    def _attempt(self, held: Held) -> Generator[Batch]:
         self._operating.begin(held)
         begin_by_s = self._parts.reading.overruns_at_s
-        work = Work([held.message], held.failures + 1, begin_by_s=begin_by_s)
+        batch = Batch([held.message], held.failures + 1, begin_by_s=begin_by_s)
         self._parts.tally.hand_out(held.message, self._parts.clock.now_s())
         try:
-            yield work
+            yield batch
         finally:
             if not self._stop.forked and not self._too_slow(held.message):
-                if work.error is not None:
-                    work.check_unchanged()
-                    self._applying.failed(held, work.error)
-                elif work.handled:
+                if batch.error is not None:
+                    batch.check_unchanged()
+                    self._applying.failed(held, batch.error)
+                elif batch.handled:
                     self._applying.finish(held, "recovered")
-        work.check_unchanged()
+        batch.check_unchanged()
 
     def _let_a_first_one_come(self, scope: Scope) -> None:
         """The held message was revoked: the first one delivered will be the probe."""

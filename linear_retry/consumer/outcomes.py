@@ -36,11 +36,11 @@ from linear_retry.records.exception_text import brief
 from linear_retry.retry.circuits import Held
 from linear_retry.retry.decision import (
     GIVEN_UP,
-    Bury,
+    Defer,
     Failure,
-    HoldBack,
     IsTransient,
     Policy,
+    Publish,
     Skip,
     Stop,
     Wait,
@@ -52,12 +52,12 @@ from linear_retry.scope import Scope, ScopeKind
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the user chose. `dice` draws the jitter, in [0, 1)."""
+    """What the user chose. `rng` draws the jitter, in [0, 1)."""
 
     policy: Policy
     is_transient: IsTransient
     scope: ScopeKind
-    dice: Callable[[], float] = random.random
+    rng: Callable[[], float] = random.random
     unread: UnreadWaits = field(default_factory=UnreadWaits, compare=False)
 
     def classify(self, error: Exception) -> Failure:
@@ -105,15 +105,15 @@ class Applying:
             failure,
             held.failures,
             choices.policy,
-            choices.dice,
-            letters_in_a_row=parts.row.counted(parts.circuits.letters_in_doubt()),
+            choices.rng,
+            consecutive=parts.row.counted(parts.circuits.letters_in_doubt()),
         )
         match decision:
             case Wait(delay_s):
                 self._wait(held, delay_s)
-            case Bury(reason):
+            case Publish(reason):
                 self.bury(replace(held, letter=self._letter(held, reason)))
-            case HoldBack(delay_s):
+            case Defer(delay_s):
                 self._hold_back(held, delay_s)
             case Skip():
                 self._skip(held)

@@ -15,7 +15,7 @@ from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.settings import ConsumerSettings
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.consecutive import LettersInARow
+from linear_retry.retry.consecutive import ConsecutiveDeadLetters
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +31,5 @@ class Parts:
     reading: Reading
     emit: Callable[[Event], None]
     tally: Tally = field(default_factory=Tally)
-    row: LettersInARow = field(default_factory=LettersInARow)
+    row: ConsecutiveDeadLetters = field(default_factory=ConsecutiveDeadLetters)
     unreadable: Unreadable = field(default_factory=Unreadable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from linear_retry.retry.decision import GIVEN_UP
 
 
-class LettersInARow:
+class ConsecutiveDeadLetters:
     """Of all partitions of one consumer, as long as it lives: the process's view of an outage.
 
     Not per partition, and not dropped with one: a bad deployment fails on all of them, and goes on

@@ -1,4 +1,4 @@
-"""An attempt has failed: what now?"""
+"""Decides what a failure leads to: a wait, a dead letter, a skip or the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OnPermanent: TypeAlias = Literal["dead-letter", "skip", "stop"]
 Reason: TypeAlias = Literal["exhausted", "permanent"]
 IsTransient: TypeAlias = Callable[[BaseException], bool]
 
-HELD_BACK_AT_LEAST_S = 30.0
+MIN_DEFER_S = 30.0
 GIVEN_UP = "given-up"
 """The reason of a letter that no policy wanted, but an operator."""
 
@@ -28,7 +28,7 @@ class Delays(Protocol):
 
     def __len__(self) -> int: ...
 
-    def delay_s(self, failures: int, dice: Callable[[], float] | None = None) -> float | None:
+    def delay_s(self, failures: int, rng: Callable[[], float] | None = None, /) -> float | None:
         """Seconds to wait after failure number `failures` (1-based); None: exhausted."""
 
 
@@ -51,9 +51,9 @@ class Policy:
     def needs_dead_letters(self) -> bool:
         return "dead-letter" in (self.on_exhausted, self.on_permanent)
 
-    def holds_back(self, letters_in_a_row: int) -> bool:
+    def defers(self, consecutive: int) -> bool:
         """Whether the next dead letter must not be sent."""
-        return self.letter_limit is not None and letters_in_a_row >= self.letter_limit
+        return self.letter_limit is not None and consecutive >= self.letter_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +86,15 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Bury:
-    """Send it to the dead-letter topic."""
+class Publish:
+    """Send it elsewhere, and go on behind it: to the dead-letter topic."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
-class HoldBack:
-    """It would be a dead letter too many: hold the message, attempt it again after `delay_s`."""
+class Defer:
+    """A dead letter too many: hold the message, and attempt it again after `delay_s`."""
 
     delay_s: float
 
@@ -111,7 +111,7 @@ class Stop:
     reason: Reason
 
 
-Decision: TypeAlias = Wait | Bury | HoldBack | Skip | Stop
+Decision: TypeAlias = Wait | Publish | Defer | Skip | Stop
 
 
 def classify(error: Exception, is_transient: IsTransient) -> Failure:
@@ -133,53 +133,53 @@ def decide(
     failure: Failure,
     failures: int,
     policy: Policy,
-    dice: Callable[[], float] | None = None,
+    rng: Callable[[], float] | None = None,
     *,
-    letters_in_a_row: int = 0,
+    consecutive: int = 0,
 ) -> Decision:
     """What to do after failure number `failures` (1-based, this one included) of a message.
 
-    `letters_in_a_row`: how many dead letters came since anything succeeded.
+    `consecutive`: how many dead letters came since anything succeeded.
     """
-    decision = _by_itself(failure, failures, policy, dice)
-    if isinstance(decision, Bury) and policy.holds_back(letters_in_a_row):
+    decision = _by_itself(failure, failures, policy, rng)
+    if isinstance(decision, Publish) and policy.defers(consecutive):
         asked_s = failure.at_least_s if isinstance(failure, Transient) else 0.0
-        return HoldBack(max(held_back_s(policy, dice), asked_s))
+        return Defer(max(defer_s(policy, rng), asked_s))
     return decision
 
 
-def held_back_s(policy: Policy, dice: Callable[[], float] | None = None) -> float:
+def defer_s(policy: Policy, rng: Callable[[], float] | None = None) -> float:
     """How long a message waits that is held back."""
     if policy.hold_s is not None:
         return policy.hold_s
-    return max(_last_delay_s(policy.strategy, dice) or 0.0, HELD_BACK_AT_LEAST_S)
+    return max(_last_delay_s(policy.strategy, rng) or 0.0, MIN_DEFER_S)
 
 
 def _by_itself(
-    failure: Failure, failures: int, policy: Policy, dice: Callable[[], float] | None
+    failure: Failure, failures: int, policy: Policy, rng: Callable[[], float] | None
 ) -> Decision:
     match failure:
         case Permanent():
             return _after_permanent(policy.on_permanent)
         case Transient(at_least_s=at_least_s):
-            delay_s = policy.strategy.delay_s(failures, dice)
+            delay_s = policy.strategy.delay_s(failures, rng)
             if delay_s is None and policy.on_exhausted == "repeat":
-                delay_s = _last_delay_s(policy.strategy, dice)
+                delay_s = _last_delay_s(policy.strategy, rng)
             if delay_s is not None:
                 return Wait(max(delay_s, at_least_s))
-            return Stop("exhausted") if policy.on_exhausted == "stop" else Bury("exhausted")
+            return Stop("exhausted") if policy.on_exhausted == "stop" else Publish("exhausted")
         case _:
             assert_never(failure)
 
 
-def _last_delay_s(strategy: Delays, dice: Callable[[], float] | None) -> float | None:
-    return strategy.delay_s(len(strategy), dice) if len(strategy) else None
+def _last_delay_s(strategy: Delays, rng: Callable[[], float] | None) -> float | None:
+    return strategy.delay_s(len(strategy), rng) if len(strategy) else None
 
 
 def _after_permanent(choice: OnPermanent) -> Decision:
     match choice:
         case "dead-letter":
-            return Bury("permanent")
+            return Publish("permanent")
         case "skip":
             return Skip()
         case "stop":

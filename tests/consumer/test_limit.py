@@ -14,7 +14,7 @@ from linear_retry.consumer.config.checks import plan
 from linear_retry.consumer.operations.requests import LiftLimit
 from linear_retry.consumer.outcomes import Choices
 from linear_retry.consumer.wiring import Outside
-from linear_retry.retry.consecutive import LettersInARow
+from linear_retry.retry.consecutive import ConsecutiveDeadLetters
 from linear_retry.scope import Scope
 from linear_retry.testing import Begun, Place
 from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, OutageError, consumer_on
@@ -285,7 +285,7 @@ def test_a_limit_is_lifted_for_so_many_letters() -> None:
 
 def test_a_letter_in_doubt_is_within_those_that_it_is_lifted_for() -> None:
     """It may be there all the same, and is sent once more."""
-    row = LettersInARow()
+    row = ConsecutiveDeadLetters()
     row.note("permanent")
     row.lift(2)
     assert [0, 0, 3] == [row.counted(in_doubt) for in_doubt in range(3)]
@@ -349,7 +349,7 @@ def test_a_consumer_that_has_not_started_lifts_nothing() -> None:
 
 def test_the_row() -> None:
     """Letters that the policy wanted are counted; a success, or an operator's word, ends them."""
-    row = LettersInARow()
+    row = ConsecutiveDeadLetters()
     counts = []
     for step in ("exhausted", "permanent", "given-up", "permanent", "success", "exhausted"):
         if step == "success":

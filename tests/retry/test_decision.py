@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 
 from linear_retry import RetryAfter, Strategy
 from linear_retry.retry.decision import (
-    HELD_BACK_AT_LEAST_S,
-    Bury,
+    MIN_DEFER_S,
     Decision,
+    Defer,
     Failure,
-    HoldBack,
     OnExhausted,
     OnPermanent,
     Permanent,
     Policy,
+    Publish,
     Skip,
     Stop,
     Transient,
     Wait,
     classify,
     decide,
-    held_back_s,
+    defer_s,
 )
 
 _ERROR = OSError("down")
@@ -69,7 +69,7 @@ def test_it_waits_as_long_as_the_strategy_lasts(
 @pytest.mark.parametrize(
     ("on_exhausted", "asked_nothing", "asked_a_minute"),
     [
-        ("dead-letter", Bury("exhausted"), Bury("exhausted")),
+        ("dead-letter", Publish("exhausted"), Publish("exhausted")),
         ("stop", Stop("exhausted"), Stop("exhausted")),
         ("repeat", Wait(5.0), Wait(60.0)),
     ],
@@ -92,7 +92,7 @@ def test_after_the_end_of_the_strategy_the_choice_holds(
 @pytest.mark.parametrize("asked_s", [0.0, 60.0])
 @pytest.mark.parametrize(
     ("on_exhausted", "expected"),
-    [("dead-letter", Bury("exhausted")), ("stop", Stop("exhausted"))],
+    [("dead-letter", Publish("exhausted")), ("stop", Stop("exhausted"))],
 )
 def test_an_empty_strategy_is_exhausted_at_once(
     asked_s: float, on_exhausted: OnExhausted, expected: Decision
@@ -107,7 +107,7 @@ def test_an_empty_strategy_is_exhausted_at_once(
 @pytest.mark.parametrize("on_exhausted", get_args(OnExhausted))
 @pytest.mark.parametrize(
     ("on_permanent", "expected"),
-    [("dead-letter", Bury("permanent")), ("skip", Skip()), ("stop", Stop("permanent"))],
+    [("dead-letter", Publish("permanent")), ("skip", Skip()), ("stop", Stop("permanent"))],
 )
 def test_a_permanent_error_never_waits(
     failures: int,
@@ -129,7 +129,7 @@ def test_dead_letters_are_needed_where_either_choice_names_them(
     """A policy needs a dead-letter topic exactly if one of its choices may use it."""
     policy = Policy(Strategy([1]), on_exhausted, on_permanent)
     ends = [decide(failure, 2, policy) for failure in (Transient(_ERROR), Permanent(_ERROR))]
-    assert any(isinstance(end, Bury) for end in ends) == policy.needs_dead_letters
+    assert any(isinstance(end, Publish) for end in ends) == policy.needs_dead_letters
 
 
 @given(_delays_s, st.integers(1, 10), _on_exhausted, _on_permanent, _asked_s, st.floats(0, 1))
@@ -212,9 +212,9 @@ def test_the_limit_turns_letters_into_waits_and_nothing_else(
     strategy = Strategy(delays_s)
     without = decide(failure, failures, Policy(strategy, on_exhausted, on_permanent))
     policy = Policy(strategy, on_exhausted, on_permanent, limit)
-    decision = decide(failure, failures, policy, letters_in_a_row=letters)
-    held_back = isinstance(without, Bury) and letters >= limit
-    assert held_back == isinstance(decision, HoldBack)
+    decision = decide(failure, failures, policy, consecutive=letters)
+    held_back = isinstance(without, Publish) and letters >= limit
+    assert held_back == isinstance(decision, Defer)
     assert held_back or without == decision
 
 
@@ -236,7 +236,7 @@ def test_what_is_held_back_waits_for_the_last_delay_or_half_a_minute(
 ) -> None:
     """The longest of the strategy's last delay, half a minute, and what the handler asked for."""
     policy = Policy(Strategy(delays_s), letter_limit=1)
-    assert HoldBack(delay_s) == decide(failure, 3, policy, letters_in_a_row=1)
+    assert Defer(delay_s) == decide(failure, 3, policy, consecutive=1)
 
 
 @given(_delays_s, st.floats(0, 1), st.floats(0, 1, exclude_max=True))
@@ -244,8 +244,8 @@ def test_what_is_held_back_never_waits_for_less_than_half_a_minute(
     delays_s: list[float], jitter: float, drawn: float
 ) -> None:
     """Neither for less than half a minute, nor for less than the last delay, jitter or not."""
-    delay_s = held_back_s(Policy(Strategy(delays_s, jitter=jitter)), lambda: drawn)
-    assert delay_s >= max([HELD_BACK_AT_LEAST_S, *delays_s[-1:]])
+    delay_s = defer_s(Policy(Strategy(delays_s, jitter=jitter)), lambda: drawn)
+    assert delay_s >= max([MIN_DEFER_S, *delays_s[-1:]])
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_what_is_held_back_never_waits_for_less_than_half_a_minute(
 def test_a_hold_of_ones_own_is_heeded(failure: Failure, delay_s: float) -> None:
     """It takes the place of the last delay, shorter or longer; the handler may ask for more."""
     policy = Policy(Strategy([1, 300]), letter_limit=1, hold_s=2.0)
-    assert HoldBack(delay_s) == decide(failure, 3, policy, letters_in_a_row=1)
+    assert Defer(delay_s) == decide(failure, 3, policy, consecutive=1)
 
 
 _down, _bug = OSError("down"), KeyError("bug")

@@ -34,8 +34,8 @@ from linear_retry.records.dead_letter import to_dead_letter
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits, CircuitView, Held
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.consecutive import LettersInARow
-from linear_retry.retry.decision import Bury, HoldBack, Reason, Skip, Stop, Wait, decide
+from linear_retry.retry.consecutive import ConsecutiveDeadLetters
+from linear_retry.retry.decision import Defer, Publish, Reason, Skip, Stop, Wait, decide
 from linear_retry.scope import Scope
 
 _SCOPE = Scope()
@@ -65,7 +65,7 @@ class Attempting:
         self._group_id = group_id
         self._sender = sender
         self._journals = journals
-        self._in_a_row = LettersInARow()
+        self._in_a_row = ConsecutiveDeadLetters()
         self._results = Results()
         self._run: str | None = None
         self._has_spoken = False
@@ -147,17 +147,15 @@ class Attempting:
         choices = self._choices
         failure = choices.classify(error)
         in_a_row = self._in_a_row.counted()
-        decision = decide(
-            failure, held.failures, choices.policy, choices.dice, letters_in_a_row=in_a_row
-        )
+        decision = decide(failure, held.failures, choices.policy, choices.rng, consecutive=in_a_row)
         match decision:
             case Wait(delay_s):
                 self._hold(batch, held, delay_s)
                 return False
-            case HoldBack(delay_s):
+            case Defer(delay_s):
                 self._hold_back(batch, held, delay_s)
                 return False
-            case Bury(reason):
+            case Publish(reason):
                 self._bury(batch, held, reason)
             case Skip():
                 self._skip(held)

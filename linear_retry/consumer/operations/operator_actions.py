@@ -20,7 +20,7 @@ from linear_retry.consumer.operations.requests import (
 )
 from linear_retry.consumer.state import Parts
 from linear_retry.retry.circuits import Circuit, Held
-from linear_retry.retry.decision import GIVEN_UP, Bury, Policy, Stop, Transient, decide
+from linear_retry.retry.decision import GIVEN_UP, Policy, Publish, Stop, Transient, decide
 from linear_retry.scope import Scope
 
 
@@ -86,8 +86,8 @@ class Operating:
             return False
         in_a_row = self._parts.row.counted(self._parts.circuits.letters_in_doubt())
         failure = Transient(held.error)
-        decision = decide(failure, held.failures + 1, self._policy, letters_in_a_row=in_a_row)
-        return isinstance(decision, Bury | Stop)
+        decision = decide(failure, held.failures + 1, self._policy, consecutive=in_a_row)
+        return isinstance(decision, Publish | Stop)
 
     # -- inside ----------------------------------------------------------------------------
 

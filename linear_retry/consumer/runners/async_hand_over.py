@@ -11,11 +11,11 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from linear_retry.consumer.runners.async_handler import AsyncAttempting, AsyncHandler
-from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.retry.clock import NowS
 
-HandOver: TypeAlias = Callable[[Work], None]
+HandOver: TypeAlias = Callable[[Batch], None]
 
 _LOOK_EVERY_S = 1.0
 
@@ -41,7 +41,7 @@ class Awaiting:
         self._stop = stop
         self._task = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
-        self._arrived: deque[Work | None] = deque()
+        self._arrived: deque[Batch | None] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._attempted: SimpleQueue[bool] = SimpleQueue()
         self._insisted = 0
@@ -81,9 +81,9 @@ class Awaiting:
 
     # -- called by the loop ------------------------------------------------------------------
 
-    def arrive(self, work: Work | None) -> None:
+    def arrive(self, batch: Batch | None) -> None:
         """From the thread; None: it has ended."""
-        self._arrived.append(work)
+        self._arrived.append(batch)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -109,14 +109,14 @@ class Awaiting:
     # -- in the task -------------------------------------------------------------------------
 
     async def _attempt_what_comes(self) -> None:
-        while (work := await self._next()) is not None:
-            await self._attempting.attempt_all(work)
+        while (batch := await self._next()) is not None:
+            await self._attempting.attempt_all(batch)
             self._stop.check_process()
             self._attempted.put(True)
             if self._attempting.cancelled:  # and the handler has swallowed it
                 raise asyncio.CancelledError
 
-    async def _next(self) -> Work | None:
+    async def _next(self) -> Batch | None:
         """No asyncio.Queue: thrown away with a closed loop, it raises RuntimeError in its get."""
         while not self._arrived:
             self._waiter = self._loop.create_future()
@@ -189,8 +189,8 @@ class _Across:
         if error is not None:
             raise error
 
-    def _hand_over(self, work: Work) -> None:
-        if not self._tell(work) or not self._is_attempted():
+    def _hand_over(self, batch: Batch) -> None:
+        if not self._tell(batch) or not self._is_attempted():
             raise _LeftError
 
     def _is_attempted(self) -> bool:
@@ -203,6 +203,6 @@ class _Across:
                     return False
                 del awaiting  # not to be held while waiting
 
-    def _tell(self, work: Work | None) -> bool:
+    def _tell(self, batch: Batch | None) -> bool:
         awaiting = self._awaiting()
-        return awaiting is not None and awaiting.call_soon(awaiting.arrive, work)
+        return awaiting is not None and awaiting.call_soon(awaiting.arrive, batch)

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias
 
-from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.results import Results, UndoneError
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
@@ -50,17 +50,17 @@ class AsyncAttempting:
         task = self._task()
         return task is not None and task.cancelling() > self._cancelled_before
 
-    async def attempt_all(self, work: Work) -> None:
+    async def attempt_all(self, batch: Batch) -> None:
         """Until one fails, the time for a poll has come, or all are handled.
 
         Nothing is begun that was handed over so long ago that it may be another member's by now.
         Raises `UsageError` where nothing can be decided of a message; it is not done then.
         """
-        coming = iter(work.messages)
+        coming = iter(batch.messages)
         try:
-            if self._stop.asked or self._now_s() > work.begin_by_s:
+            if self._stop.asked or self._now_s() > batch.begin_by_s:
                 return
-            await self._attempt_each(work, coming)
+            await self._attempt_each(batch, coming)
         except _NothingToAwaitError:
             raise UsageError(
                 f"handler={self._handler!r} returned nothing to await; give an async def function, "
@@ -68,7 +68,7 @@ class AsyncAttempting:
             ) from None
         except UndoneError as undone:
             raise UsageError(
-                f"{work.place}: handler={self._handler!r} returned, once awaited, {undone}"
+                f"{batch.place}: handler={self._handler!r} returned, once awaited, {undone}"
             ) from None
         except asyncio.CancelledError as error:
             if self.cancelled:
@@ -82,17 +82,17 @@ class AsyncAttempting:
                 raise
             if self.cancelled:  # an answer to that, and no failure of the message
                 raise asyncio.CancelledError from error
-            work.note_failed(coming, error)
+            batch.note_failed(coming, error)
         finally:
-            work.note_taken(coming, in_hand=self.in_hand)
+            batch.note_taken(coming, in_hand=self.in_hand)
             self.in_hand = False
 
-    async def _attempt_each(self, work: Work, coming: Iterator[Message]) -> None:
+    async def _attempt_each(self, batch: Batch, coming: Iterator[Message]) -> None:
         breathe_at_s = self._now_s() + _BREATHE_EVERY_S
         for message in coming:
             self.in_hand = True
             # Not at the end only: on a loop that is closed there may be none, and the thread goes.
-            work.note_taken(coming, in_hand=True)
+            batch.note_taken(coming, in_hand=True)
             result = await self._awaitable(message)
             if result is not None and type(result) not in self._results.harmless:
                 self._results.check(result)

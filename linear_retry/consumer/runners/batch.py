@@ -11,7 +11,7 @@ from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import contents, is_changed
 
 
-class Work:
+class Batch:
     """Messages that the loop hands out, to be attempted one after another until one fails.
 
     Whoever attempts them notes what came of it, and the loop applies that: `taken` of them were

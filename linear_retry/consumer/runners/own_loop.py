@@ -8,7 +8,7 @@ from threading import get_ident
 from types import TracebackType
 from typing import Literal, TypeAlias
 
-from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
@@ -109,16 +109,16 @@ class Attempts:
     `ready` has the following ones of a batch, as long as that needs nothing else.
     """
 
-    def __init__(self, turn: Callable[[], Generator[Work]], stop: StopFlag, now_s: NowS) -> None:
+    def __init__(self, turn: Callable[[], Generator[Batch]], stop: StopFlag, now_s: NowS) -> None:
         """`turn` is the loop's."""
         self._begin_turn = turn
         self._stop = stop
         self._now_s = now_s
-        self._turn: Generator[Work] | None = None
-        self._work: Work | None = None
+        self._turn: Generator[Batch] | None = None
+        self._batch: Batch | None = None
         self._coming: Iterator[Message] = iter(())
         self._last: Attempt | None = None
-        self.ready = self._each(Work(()))
+        self.ready = self._each(Batch(()))
 
     def begin(self) -> None:
         """Another `for`: of an attempt that was entered and not left nothing is decided.
@@ -138,8 +138,8 @@ class Attempts:
         self._note()
         while not self._stop.hurried and (self._turn is not None or not self._stop.asked):
             self._advance()
-            if self._work is not None:
-                self.ready = self._each(self._work)
+            if self._batch is not None:
+                self.ready = self._each(self._batch)
                 return next(self.ready)
         return None
 
@@ -168,19 +168,19 @@ class Attempts:
         if self._last is not None and self._last.state in ("offered", *_IN_HAND):
             self._last._state = "withdrawn"
         self._note()
-        turn, self._turn, self._work = self._turn, None, None
+        turn, self._turn, self._batch = self._turn, None, None
         if turn is not None:
             turn.close()
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _each(self, work: Work) -> Generator[Attempt]:
+    def _each(self, batch: Batch) -> Generator[Attempt]:
         """The path of every success, where each 0.1 µs counts. Ends where the loop has its say.
 
         A generator also because an interrupt in the midst of it ends it.
         """
-        number, stop, now_s, owner = work.number, self._stop, self._now_s, get_ident()
-        self._coming = iter(work.messages)
+        number, stop, now_s, owner = batch.number, self._stop, self._now_s, get_ident()
+        self._coming = iter(batch.messages)
         for message in self._coming:
             self._last = attempt = Attempt(message, number)
             yield attempt
@@ -189,21 +189,21 @@ class Attempts:
 
     def _note(self) -> None:
         self.ready.close()
-        work, last = self._work, self._last
-        if work is not None and last is not None:
-            taken = len(work.messages) - length_hint(self._coming)
-            if work.messages[taken - 1] is not last._message:
+        batch, last = self._batch, self._last
+        if batch is not None and last is not None:
+            taken = len(batch.messages) - length_hint(self._coming)
+            if batch.messages[taken - 1] is not last._message:
                 taken -= 1  # an interrupt came before this one was offered: nobody has handled it
-            work.note(taken, in_hand=last.state != "done")
-            work.error = last.error if last.state == "failed" else None
+            batch.note(taken, in_hand=last.state != "done")
+            batch.error = last.error if last.state == "failed" else None
         self._last = None
 
     def _advance(self) -> None:
         """One turn of the loop, or the rest of one."""
         turn = self._turn = self._turn or self._begin_turn()
-        self._work = None
+        self._batch = None
         try:
-            self._work = next(turn, None)
+            self._batch = next(turn, None)
         finally:
-            if self._work is None:
+            if self._batch is None:
                 self._turn = None

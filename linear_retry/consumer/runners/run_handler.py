@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TypeAlias
 
 from linear_retry.consumer.loop import Loop
-from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.results import Results, UndoneError
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
@@ -26,24 +26,24 @@ def run(loop: Loop, handler: Handler, stop: StopFlag, now_s: NowS) -> None:
     results = Results()
     while not stop.asked:
         with closing(loop.turn()) as turn:
-            for work in turn:
+            for batch in turn:
                 try:
-                    attempt_all(work, handler, stop, now_s, results)
+                    attempt_all(batch, handler, stop, now_s, results)
                 except UndoneError as undone:
-                    where = f"{work.place}: handler={handler!r}"
+                    where = f"{batch.place}: handler={handler!r}"
                     raise UsageError(f"{where} returned {undone}") from None
                 stop.check_process()
 
 
 def attempt_all(
-    work: Work, handler: Handler, stop: StopFlag, now_s: NowS, results: Results
+    batch: Batch, handler: Handler, stop: StopFlag, now_s: NowS, results: Results
 ) -> None:
     """Message by message, until one fails, the time for a poll has come, or all are handled.
 
     A success has no bookkeeping of its own: this is the path where every 0.1 µs counts. `finally`:
     also for what is no `Exception`, where the message in hand is not done, and not counted.
     """
-    in_hand, coming, harmless = True, iter(work.messages), results.harmless
+    in_hand, coming, harmless = True, iter(batch.messages), results.harmless
     try:
         for message in coming:
             result = handler(message)
@@ -53,6 +53,6 @@ def attempt_all(
                 break
         in_hand = False
     except Exception as error:  # noqa: BLE001  (the handler's call: whatever a user may raise)
-        work.note_failed(coming, error)
+        batch.note_failed(coming, error)
     finally:
-        work.note_taken(coming, in_hand=in_hand)
+        batch.note_taken(coming, in_hand=in_hand)

@@ -22,7 +22,7 @@ from linear_retry import (
     events,
 )
 from linear_retry.consumer.runners.async_handler import AsyncAttempting
-from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka import Message
 from tests.consumer.group import TOPIC, OutageError, PoisonError
@@ -356,14 +356,14 @@ def test_work_that_comes_too_late(fake: FakeKafka) -> None:
     async def handle(message: Message) -> None:
         seen.append(message)
 
-    async def main() -> Work:
-        work = Work([Message(topic=TOPIC, partition=0, offset=0)], begin_by_s=fake.clock.now_s())
+    async def main() -> Batch:
+        batch = Batch([Message(topic=TOPIC, partition=0, offset=0)], begin_by_s=fake.clock.now_s())
         fake.clock.advance(0.001)
-        await AsyncAttempting(handle, StopFlag(), fake.clock.now_s).attempt_all(work)
-        return work
+        await AsyncAttempting(handle, StopFlag(), fake.clock.now_s).attempt_all(batch)
+        return batch
 
-    work = awaiting(main())
-    assert ([], 0, None) == (seen, work.handled, work.error)
+    batch = awaiting(main())
+    assert ([], 0, None) == (seen, batch.handled, batch.error)
 
 
 def test_a_handler_that_is_too_slow(fake: FakeKafka) -> None:

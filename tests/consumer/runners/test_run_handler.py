@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.results import Results
 from linear_retry.consumer.runners.run_handler import attempt_all
 from linear_retry.consumer.runners.stop import StopFlag
@@ -38,7 +38,7 @@ class _Coming(Iterator[Message]):
 def test_an_interrupt_as_a_failure_is_noted(fake: FakeKafka) -> None:
     """No message takes the blame for another's failure. The bug: the first of the batch, which had
     been handled, got a dead letter with the error of a later one."""
-    work = Work(_Interrupted(Message(topic=TOPIC, partition=0, offset=n) for n in range(3)))
+    batch = Batch(_Interrupted(Message(topic=TOPIC, partition=0, offset=n) for n in range(3)))
     stop = StopFlag()
     stop.allow_until(float("inf"))
 
@@ -47,15 +47,15 @@ def test_an_interrupt_as_a_failure_is_noted(fake: FakeKafka) -> None:
             raise PoisonError
 
     with pytest.raises(KeyboardInterrupt):
-        attempt_all(work, handle, stop, fake.clock.now_s, Results())
-    assert (0, None) == (work.handled, work.error)
+        attempt_all(batch, handle, stop, fake.clock.now_s, Results())
+    assert (0, None) == (batch.handled, batch.error)
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(), GeneratorExit()])
 def test_an_interrupt_in_the_handler(fake: FakeKafka, interrupt: BaseException) -> None:
     """What the handler has returned from is done; the message in hand is not, and has not failed:
     it is the program that ends."""
-    work = Work([Message(topic=TOPIC, partition=0, offset=n) for n in range(3)])
+    batch = Batch([Message(topic=TOPIC, partition=0, offset=n) for n in range(3)])
     stop = StopFlag()
     stop.allow_until(float("inf"))
 
@@ -64,5 +64,5 @@ def test_an_interrupt_in_the_handler(fake: FakeKafka, interrupt: BaseException) 
             raise interrupt
 
     with pytest.raises(type(interrupt)):
-        attempt_all(work, handle, stop, fake.clock.now_s, Results())
-    assert (2, 1, None) == (work.taken, work.handled, work.error)
+        attempt_all(batch, handle, stop, fake.clock.now_s, Results())
+    assert (2, 1, None) == (batch.taken, batch.handled, batch.error)

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import closing
 
 from linear_retry.consumer.runners.async_handler import AsyncAttempting
-from linear_retry.consumer.runners.batch import Work
+from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.own_loop import Attempts
 from linear_retry.consumer.runners.results import Results
 from linear_retry.consumer.runners.run_handler import attempt_all
@@ -48,8 +48,8 @@ class Player(Member):
     def _attempt_some(self) -> None:
         now_s = self.assembly.parts.clock.now_s
         with closing(self.assembly.loop.turn()) as turn:
-            for work in turn:
-                attempt_all(work, self.handler, self.stop, now_s, Results())
+            for batch in turn:
+                attempt_all(batch, self.handler, self.stop, now_s, Results())
 
 
 class OwnLoopPlayer(Player):
@@ -70,7 +70,7 @@ class OwnLoopPlayer(Player):
         finally:
             super().leave()
 
-    def _one_turn(self) -> Generator[Work]:
+    def _one_turn(self) -> Generator[Batch]:
         """A stop is asked for after each, so that other members have theirs."""
         yield from self.assembly.loop.turn()
         self.stop.ask()
@@ -101,9 +101,9 @@ class AsyncPlayer(Player):
 
     def _attempt_some(self) -> None:
         with closing(self.assembly.loop.turn()) as turn:
-            for work in turn:
-                self._loop.run_until_complete(self._attempt_all(work))
+            for batch in turn:
+                self._loop.run_until_complete(self._attempt_all(batch))
 
-    async def _attempt_all(self, work: Work) -> None:
+    async def _attempt_all(self, batch: Batch) -> None:
         now_s = self.assembly.parts.clock.now_s
-        await AsyncAttempting(self._awaited, self.stop, now_s).attempt_all(work)
+        await AsyncAttempting(self._awaited, self.stop, now_s).attempt_all(batch)
