@@ -1,4 +1,4 @@
-"""What has happened? One frozen value for each thing, given to the listeners."""
+"""Events: one frozen value for each thing that happened, given to the listeners."""
 
 from __future__ import annotations
 
@@ -7,18 +7,50 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from linear_retry.scope import Partition, Scope
+from linear_retry.scope import Partition, Place, Scope
 
 CloseOutcome: TypeAlias = Literal["recovered", "dead-lettered", "skipped", "dropped"]
 
 WaitReason: TypeAlias = Literal["failed", "letter", "limit"]
-"""What an open circuit waits for: another attempt of the message, the sending of its letter, or
-either, because there were as many letters in a row as the limit allows."""
+"""Why a circuit is open: the message failed, its letter did, or the limit of letters is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OfMessage:
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def place(self) -> Place:
+        """The message's coordinates."""
+        return Place(self.topic, self.partition, self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfHeldMessage:
+    scope: Scope
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def place(self) -> Place:
+        """The held message's coordinates."""
+        return Place(self.topic, self.partition, self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfWait(_OfHeldMessage):
+    error: str
+    failures: int
+    delay_s: float
+    retry_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The group gave these partitions to this member, or what it gave up (`Lost`) is its still."""
+    """The group assigned these partitions to this member, or left it what it gave up (`Lost`)."""
 
     partitions: tuple[Partition, ...]
 
@@ -39,73 +71,63 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class CircuitOpened:
-    """A message failed: everything in `scope` stands still until `retry_at` (aware, UTC)."""
+class CircuitOpened(_OfWait):
+    """A message failed: everything in `scope` is paused until `retry_at` (aware, UTC)."""
 
-    scope: Scope
-    topic: str
-    partition: int
-    offset: int
+
+@dataclass(frozen=True, slots=True)
+class ProbeFailed(_OfWait):
+    """The held message failed again: the circuit stays open until the new `retry_at`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReached(_OfWait):
+    """It would be one dead letter more than `limit` in a row: held instead, the circuit is open."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFailed(_OfHeldMessage):
+    """The dead letter could not be sent: the circuit is open, it is sent again at `retry_at`."""
+
+    dead_letter_topic: str
     error: str
-    failures: int
+    attempts: int
     delay_s: float
     retry_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeFailed:
-    """The held message failed again: still open, until the new `retry_at`."""
+class RetriedNow(_OfHeldMessage):
+    """An operator's `retry_now`: it is attempted, or its letter sent, `remaining_s` early."""
 
-    scope: Scope
-    topic: str
-    partition: int
-    offset: int
-    error: str
     failures: int
-    delay_s: float
-    retry_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class RetriedNow:
-    """An operator's `retry_now`: the held message is attempted, or its letter sent, at once.
-
-    `early_s` is how long before `retry_at`; 0 where it was due.
-    """
-
-    scope: Scope
-    topic: str
-    partition: int
-    offset: int
-    failures: int
-    early_s: float
+    remaining_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class WaitEnded:
-    """An operator ended the wait of a circuit that holds no message: the next one probes it.
-
-    `early_s` is how long before `retry_at`.
-    """
+    """An operator ended the wait of a circuit that holds no message, `remaining_s` early."""
 
     scope: Scope
-    early_s: float
+    remaining_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class LimitLifted:
-    """An operator lifted `DeadLetters(limit=...)`, until a success, or for so many letters."""
+    """An operator lifted `DeadLetters(limit=...)`, until a success, or for so many `letters`."""
 
-    for_letters: int | None
-    why: str
+    letters: int | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Commanded:
-    """What became of a command from the control topic: `retry`, `give-up` or `lift-limit`.
+class CommandAnswered:
+    """A command from the control topic was answered: `retry`, `give-up` or `lift-limit`.
 
-    `answer` is what was told to whoever sent it, as docs/operating.md says; for one command several
-    may follow one another. `by` is who they say they are. Without a place it is about no message.
+    docs/operating.md has the answers; several may follow one another. `by` is who sent it, by their
+    own account. Without a place it is about no message.
     """
 
     topic: str | None
@@ -119,7 +141,7 @@ class Commanded:
 
 @dataclass(frozen=True, slots=True)
 class CircuitClosed:
-    """The scope reads on. `dropped`: it was revoked or lost, and `retry_at` has passed."""
+    """The scope is read again. `dropped`: it was revoked or lost, and `retry_at` has passed."""
 
     scope: Scope
     outcome: CloseOutcome
@@ -127,12 +149,9 @@ class CircuitClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLettered:
+class DeadLettered(_OfMessage):
     """The dead-letter topic has acknowledged this message."""
 
-    topic: str
-    partition: int
-    offset: int
     dead_letter_topic: str
     retry_id: str
     generation: int
@@ -143,71 +162,28 @@ class DeadLettered:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetterFailed:
-    """The dead letter could not be sent: the circuit is open, the sending is tried again."""
-
-    scope: Scope
-    topic: str
-    partition: int
-    offset: int
-    dead_letter_topic: str
-    error: str
-    sends: int
-    delay_s: float
-    retry_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class LimitReached:
-    """It would be one dead letter more than `limit` in a row: held instead, the circuit is open."""
-
-    scope: Scope
-    topic: str
-    partition: int
-    offset: int
-    error: str
-    failures: int
-    limit: int
-    delay_s: float
-    retry_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(_OfMessage):
     """`on_permanent="skip"`: this message is given up for good, by choice."""
 
-    topic: str
-    partition: int
-    offset: int
     retry_id: str
     error: str
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOver:
-    """A replayed message meant for another consumer group, `retry_group_id`."""
+class PassedOver(_OfMessage):
+    """A replayed message meant for another consumer group, `retry_group_id`, was not handled."""
 
-    topic: str
-    partition: int
-    offset: int
     retry_group_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class LeakDropped:
+class LeakDropped(_OfMessage):
     """A paused partition delivered a message all the same; it will be read again."""
-
-    topic: str
-    partition: int
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRevived:
-    """A partition with messages to read stood still, and was assigned anew.
-
-    `offset` is where it goes on; None: where the group's committed offset says.
-    """
+    """A stalled partition was assigned anew, at `offset` (None: the group's committed one)."""
 
     topic: str
     partition: int
@@ -216,65 +192,48 @@ class PartitionRevived:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionUnreadable:
-    """The broker has what comes next in this partition, and it cannot be read: it stands still.
+class PartitionUnreadable(_OfMessage):
+    """The broker has what comes next in this partition, and it cannot be read: it is stalled.
 
-    Such as a batch whose checksum is wrong (`check.crcs`). Nothing is passed over: from `offset`
-    on it is read again at `retry_at` (aware, UTC), until that succeeds (`PartitionReadable`) or an
-    operator steps over the batch (`skip_unreadable`). `tries` is how often it has failed.
+    Such as a batch whose checksum is wrong. From `offset` on it is read again at `retry_at`, until
+    that succeeds (`PartitionReadable`) or an operator steps over it (`skip_unreadable`).
     """
 
-    topic: str
-    partition: int
-    offset: int
     error: str
-    tries: int
+    attempts: int
     delay_s: float
     retry_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionReadable:
-    """The partition goes on at `offset`, after it stood still for `stopped_s` seconds."""
+class PartitionReadable(_OfMessage):
+    """The partition is read again from `offset`, after it was stalled for `stalled_s` seconds."""
 
-    topic: str
-    partition: int
-    offset: int
-    stopped_s: float
+    stalled_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class DataLost:
-    """Messages from `offset` to `next_offset - 1` are lost: we have not read them.
+class DataLost(_OfMessage):
+    """Messages from `offset` to `next_offset - 1` were removed by the broker, or stepped over."""
 
-    The broker has removed them, and `next_offset` is where `auto.offset.reset` says; or they could
-    not be read (`PartitionUnreadable`), and an operator has stepped over them.
-    """
-
-    topic: str
-    partition: int
-    offset: int
     next_offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class HandlerTooSlow:
+class HandlerTooSlow(_OfMessage):
     """No poll for longer than `max.poll.interval.ms`: the partitions count as lost.
 
-    `took_s` is the time since the last poll, `overruns` how often in a row it was this offset.
+    `elapsed_s` is the time since the last poll, `attempts` how often in a row it was this offset.
     """
 
-    topic: str
-    partition: int
-    offset: int
-    took_s: float
-    limit_s: float
-    overruns: int
+    elapsed_s: float
+    max_poll_interval_s: float
+    attempts: int
 
 
 @dataclass(frozen=True, slots=True)
 class CommitFailed:
-    """A commit was refused; what it said is committed with the next one where still owned."""
+    """A commit was refused; its offsets are committed with the next one where still owned."""
 
     error: str
     partitions: tuple[Partition, ...]
@@ -282,35 +241,26 @@ class CommitFailed:
 
 @dataclass(frozen=True, slots=True)
 class ClientError:
-    """librdkafka reports a problem that it deals with itself, such as a broker that is down.
-
-    The first of a kind in a row, and then once for every tenfold (`count`).
-    """
+    """librdkafka reports a problem that it deals with itself: the first, then every tenfold."""
 
     code: str
-    text: str
+    error: str
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class ClientRenewed:
-    """librdkafka's client cannot go on, for this reason: a new one joins the group in its place.
-
-    Its partitions are `Lost` before this.
-    """
+class ClientReplaced:
+    """A new librdkafka client joins the group in place of one whose partitions are `Lost`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceIdTaken:
-    """Another member of the group has this `group.instance.id`, or had when it was killed.
+    """Another member has this `group.instance.id`; its session may last `remaining_s` more."""
 
-    Its session has to end first; that is waited for, `left_s` seconds more at most.
-    """
-
-    instance_id: str
-    left_s: float
+    group_instance_id: str
+    remaining_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +288,7 @@ Event: TypeAlias = (
     | RetriedNow
     | WaitEnded
     | LimitLifted
-    | Commanded
+    | CommandAnswered
     | CircuitClosed
     | DeadLettered
     | DeadLetterFailed
@@ -353,7 +303,7 @@ Event: TypeAlias = (
     | HandlerTooSlow
     | CommitFailed
     | ClientError
-    | ClientRenewed
+    | ClientReplaced
     | InstanceIdTaken
     | RetentionTooShort
     | Stopped

@@ -1,4 +1,4 @@
-"""Writes the log: one line for each event, with its fields for programs beside it."""
+"""The log: one line for each event, with its fields beside it for programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import assert_never
 
 from linear_retry import events as e
 from linear_retry.records.header_text import guarded, one_line
@@ -28,9 +27,8 @@ def log(event: e.Event) -> None:
 
     Keys and payloads are never in it. A wait is announced before it begins.
     """
-    level, text = line(event)
     fields = {one.name: getattr(event, one.name) for one in dataclasses.fields(event)}
-    _write(level, text, type(event).__name__, **fields)
+    _write(level_of(event), text_of(event), type(event).__name__, **fields)
 
 
 def log_start(group: str, member: str, process: Process) -> None:
@@ -140,220 +138,192 @@ def _plain(value: object) -> object:
             return value
 
 
-def line(event: e.Event) -> tuple[int, str]:
-    """How grave it is, as `logging` counts, and one line without keys or payloads."""
+_ERRORS = (
+    *(e.DeadLettered, e.DeadLetterFailed, e.LimitReached, e.Skipped),
+    *(e.PartitionUnreadable, e.DataLost, e.HandlerTooSlow),
+)
+_INFOS = (e.Assigned, e.Revoked, e.Stopped, e.CircuitClosed, e.PassedOver, e.LeakDropped)
+
+
+def level_of(event: e.Event) -> int:
+    """The level of an event's line, as `logging` counts."""
+    if isinstance(event, _ERRORS):
+        return logging.ERROR
+    return logging.INFO if isinstance(event, _INFOS) else logging.WARNING
+
+
+def text_of(event: e.Event) -> str:
+    """An event's line, without keys or payloads."""
     match event:
-        case e.CircuitOpened() | e.ProbeFailed() | e.RetriedNow() | e.CircuitClosed():
-            return _circuit_line(event)
-        case e.WaitEnded() | e.LimitLifted():
-            return _operator_line(event)
-        case e.Commanded():
-            place = "" if event.topic is None else f" {_place(event)}"
-            return logging.WARNING, (
+        case e.CircuitOpened() | e.ProbeFailed() | e.CircuitClosed():
+            return _circuit_text(event)
+        case e.RetriedNow() | e.WaitEnded() | e.LimitLifted() | e.CommandAnswered():
+            return _operator_text(event)
+        case e.DeadLettered() | e.DeadLetterFailed() | e.LimitReached():
+            return _dead_letter_text(event)
+        case e.Skipped() | e.PassedOver() | e.LeakDropped() | e.HandlerTooSlow():
+            return _message_text(event)
+        case e.PartitionRevived() | e.PartitionUnreadable() | e.PartitionReadable() | e.DataLost():
+            return _partition_text(event)
+        case e.Assigned() | e.Revoked() | e.Lost() | e.CommitFailed() | e.Stopped():
+            return _group_text(event)
+        case _:
+            return _client_text(event)
+
+
+def _circuit_text(event: e.CircuitOpened | e.ProbeFailed | e.CircuitClosed) -> str:
+    match event:
+        case e.CircuitOpened():
+            return f"circuit open ({event.scope}): {_wait(event)}"
+        case e.ProbeFailed():
+            return f"circuit stays open ({event.scope}): {_wait(event)}"
+        case e.CircuitClosed():
+            return f"circuit closed ({event.scope}): {event.outcome} after {event.open_s:.3f} s"
+
+
+def _operator_text(
+    event: e.RetriedNow | e.WaitEnded | e.LimitLifted | e.CommandAnswered,
+) -> str:
+    match event:
+        case e.RetriedNow():
+            return (
+                f"retried now, as an operator asked ({event.scope}): {event.place}, failures so "
+                f"far: {event.failures}; {event.remaining_s:.3f} s before its time"
+            )
+        case e.WaitEnded():
+            return (
+                f"wait ended, as an operator asked ({event.scope}): the next message is attempted, "
+                f"{event.remaining_s:.3f} s before its time"
+            )
+        case e.LimitLifted():
+            many = "" if event.letters is None else f", or for {event.letters} dead letters"
+            return (
+                f"limit of dead letters lifted, as an operator asked, until a success{many}: "
+                f"{event.reason!r}"
+            )
+        case e.CommandAnswered():
+            place = f" {event.topic}[{event.partition}]@{event.offset}" if event.topic else ""
+            return (
                 f"commanded by {event.by}: {event.command}{place}: {event.answer} "
                 f"(command {event.command_id})"
             )
-        case (
-            e.DeadLettered()
-            | e.DeadLetterFailed()
-            | e.LimitReached()
-            | e.Skipped()
-            | e.PassedOver()
-        ):
-            return _fate_line(event)
-        case e.Assigned() | e.Revoked() | e.Lost() | e.Stopped():
-            return _group_line(event)
-        case _:
-            return _trouble_line(event)
-
-
-def _circuit_line(
-    event: e.CircuitOpened | e.ProbeFailed | e.RetriedNow | e.CircuitClosed,
-) -> tuple[int, str]:
-    match event:
-        case e.CircuitOpened():
-            return logging.WARNING, f"circuit open ({event.scope}): {_wait(event)}"
-        case e.ProbeFailed():
-            return logging.WARNING, f"circuit stays open ({event.scope}): {_wait(event)}"
-        case e.RetriedNow():
-            return logging.WARNING, (
-                f"retried now, as an operator asked ({event.scope}): {_place(event)}, failures so "
-                f"far: {event.failures}; {event.early_s:.3f} s before its time"
-            )
-        case e.CircuitClosed():
-            return (
-                logging.INFO,
-                f"circuit closed ({event.scope}): {event.outcome} after {event.open_s:.3f} s",
-            )
-        case _:
-            assert_never(event)
-
-
-def _operator_line(event: e.WaitEnded | e.LimitLifted) -> tuple[int, str]:
-    match event:
-        case e.WaitEnded():
-            return logging.WARNING, (
-                f"wait ended, as an operator asked ({event.scope}): the next message is attempted, "
-                f"{event.early_s:.3f} s before its time"
-            )
-        case e.LimitLifted():
-            count = event.for_letters
-            many = "" if count is None else f", or for {count} dead letters"
-            return logging.WARNING, (
-                f"limit of dead letters lifted, as an operator asked, until a success{many}: "
-                f"{event.why!r}"
-            )
-        case _:
-            assert_never(event)
 
 
 def _wait(event: e.CircuitOpened | e.ProbeFailed | e.LimitReached) -> str:
     return (
-        f"{_place(event)} failed ({event.error}), failures so far: {event.failures}; next attempt "
-        f"in {event.delay_s:g} s, at {event.retry_at.isoformat(timespec='milliseconds')}"
+        f"{event.place} failed ({event.error}), failures so far: {event.failures}; next attempt "
+        f"in {_due(event)}"
     )
 
 
-def _fate_line(
-    event: e.DeadLettered | e.DeadLetterFailed | e.LimitReached | e.Skipped | e.PassedOver,
-) -> tuple[int, str]:
+def _due(
+    event: e.CircuitOpened
+    | e.ProbeFailed
+    | e.LimitReached
+    | e.DeadLetterFailed
+    | e.PartitionUnreadable,
+) -> str:
+    return f"{event.delay_s:g} s, at {event.retry_at.isoformat(timespec='milliseconds')}"
+
+
+def _dead_letter_text(event: e.DeadLettered | e.DeadLetterFailed | e.LimitReached) -> str:
     match event:
         case e.DeadLettered():
             escaped = ", ".join(event.escaped_headers)
-            return logging.ERROR, (
-                f"dead letter: {_place(event)} to {event.dead_letter_topic} ({event.reason}, "
+            return (
+                f"dead letter: {event.place} to {event.dead_letter_topic} ({event.reason}, "
                 f"failures: {event.failures}, {event.error}), id {event.retry_id}, generation "
                 f"{event.generation}"
                 + (f"; headers kept in escaped form: {escaped}" * bool(escaped))
             )
         case e.DeadLetterFailed():
-            return logging.ERROR, (
-                f"dead letter not sent ({event.scope}): {_place(event)} to "
-                f"{event.dead_letter_topic} ({event.error}), sendings so far: {event.sends}; "
-                f"again in {event.delay_s:g} s, at "
-                f"{event.retry_at.isoformat(timespec='milliseconds')}"
+            return (
+                f"dead letter not sent ({event.scope}): {event.place} to "
+                f"{event.dead_letter_topic} ({event.error}), sendings so far: {event.attempts}; "
+                f"again in {_due(event)}"
             )
         case e.LimitReached():
-            return logging.ERROR, (
+            return (
                 f"dead letter held back ({event.scope}): {event.limit} in a row without a success, "
                 f"so this may be an outage or a bad deployment; {_wait(event)}"
             )
+
+
+def _message_text(event: e.Skipped | e.PassedOver | e.LeakDropped | e.HandlerTooSlow) -> str:
+    match event:
         case e.Skipped():
-            return (
-                logging.ERROR,
-                f"skipped for good: {_place(event)} ({event.error}), id {event.retry_id}",
-            )
+            return f"skipped for good: {event.place} ({event.error}), id {event.retry_id}"
         case e.PassedOver():
-            return (
-                logging.INFO,
-                f"passed over: {_place(event)}, replayed for {event.retry_group_id}",
-            )
-        case _:
-            assert_never(event)
-
-
-def _group_line(event: e.Assigned | e.Revoked | e.Lost | e.Stopped) -> tuple[int, str]:
-    match event:
-        case e.Assigned():
-            return logging.INFO, f"assigned: {_list(event.partitions)}"
-        case e.Revoked():
-            return logging.INFO, f"revoked: {_list(event.partitions)}"
-        case e.Lost():
-            return logging.WARNING, f"lost: {_list(event.partitions)} ({event.reason})"
-        case e.Stopped():
-            left = "left the group" if event.left_group else "its partitions wait for its return"
-            return logging.INFO, f"stopped; {left}"
-        case _:
-            assert_never(event)
-
-
-def _trouble_line(
-    event: e.LeakDropped
-    | e.PartitionRevived
-    | e.PartitionUnreadable
-    | e.PartitionReadable
-    | e.DataLost
-    | e.HandlerTooSlow
-    | e.CommitFailed
-    | e.ClientError
-    | e.ClientRenewed
-    | e.InstanceIdTaken
-    | e.RetentionTooShort,
-) -> tuple[int, str]:
-    match event:
+            return f"passed over: {event.place}, replayed for {event.retry_group_id}"
         case e.LeakDropped():
-            return logging.INFO, f"{_place(event)} came from a paused partition; it comes again"
+            return f"{event.place} came from a paused partition; it comes again"
+        case e.HandlerTooSlow():
+            return (
+                f"handler too slow: {event.place}, {event.elapsed_s:.1f} s since the last poll, "
+                f"above max.poll.interval.ms ({event.max_poll_interval_s:g} s), {event.attempts} "
+                "times in a row; nothing was stored. Make the handler faster or raise the limit"
+            )
+
+
+def _partition_text(
+    event: e.PartitionRevived | e.PartitionUnreadable | e.PartitionReadable | e.DataLost,
+) -> str:
+    match event:
         case e.PartitionRevived():
             at = "the committed offset" if event.offset is None else str(event.offset)
-            return (
-                logging.WARNING,
-                f"{event.topic}[{event.partition}] begins anew at {at}: {event.reason}",
-            )
+            return f"{event.topic}[{event.partition}] begins anew at {at}: {event.reason}"
         case e.PartitionUnreadable():
-            return logging.ERROR, (
-                f"cannot be read: {_place(event)} ({event.error}), tries so far: {event.tries}; "
-                f"its partition stands still, and is read again in {event.delay_s:g} s, at "
-                f"{event.retry_at.isoformat(timespec='milliseconds')}. Mend the broker's log, or "
-                "step over the batch: consumer.skip_unreadable"
+            return (
+                f"cannot be read: {event.place} ({event.error}), tries so far: {event.attempts}; "
+                f"its partition stands still, and is read again in {_due(event)}. Mend the "
+                "broker's log, or step over the batch: consumer.skip_unreadable"
             )
         case e.PartitionReadable():
-            return logging.WARNING, (
-                f"{_place(event)}: its partition goes on there, after {event.stopped_s:.3f} s"
-            )
+            return f"{event.place}: its partition goes on there, after {event.stalled_s:.3f} s"
         case e.DataLost():
-            return logging.ERROR, (
-                f"data lost: {_place(event)} was not read; it goes on at {event.next_offset}. "
+            return (
+                f"data lost: {event.place} was not read; it goes on at {event.next_offset}. "
                 "Retention removed it: raise the topic's retention.ms; or an operator stepped over "
                 "a batch that could not be read"
             )
-        case e.HandlerTooSlow():
-            return logging.ERROR, (
-                f"handler too slow: {_place(event)}, {event.took_s:.1f} s since the last poll, "
-                f"above max.poll.interval.ms ({event.limit_s:g} s), {event.overruns} times in a "
-                "row; nothing was stored. Make the handler faster or raise the limit"
-            )
+
+
+def _group_text(event: e.Assigned | e.Revoked | e.Lost | e.CommitFailed | e.Stopped) -> str:
+    match event:
+        case e.Assigned():
+            return f"assigned: {_list(event.partitions)}"
+        case e.Revoked():
+            return f"revoked: {_list(event.partitions)}"
+        case e.Lost():
+            return f"lost: {_list(event.partitions)} ({event.reason})"
         case e.CommitFailed():
-            return logging.WARNING, f"commit refused ({event.error}): {_list(event.partitions)}"
+            return f"commit refused ({event.error}): {_list(event.partitions)}"
+        case e.Stopped():
+            left = "left the group" if event.left_group else "its partitions wait for its return"
+            return f"stopped; {left}"
+
+
+def _client_text(
+    event: e.ClientError | e.ClientReplaced | e.InstanceIdTaken | e.RetentionTooShort,
+) -> str:
+    match event:
         case e.ClientError():
-            return logging.WARNING, f"librdkafka: {event.code}: {event.text} ({event.count} times)"
-        case e.ClientRenewed():
-            return logging.WARNING, f"a new client joins the group: {event.reason}"
+            return f"librdkafka: {event.code}: {event.error} ({event.count} times)"
+        case e.ClientReplaced():
+            return f"a new client joins the group: {event.reason}"
         case e.InstanceIdTaken():
-            return logging.WARNING, (
-                f"group.instance.id={event.instance_id}: another member has it, or had it when it "
-                f"was killed; waiting for its session to end, {event.left_s:.0f} s more at most"
+            return (
+                f"group.instance.id={event.group_instance_id}: another member has it, or had it "
+                "when it was killed; waiting for its session to end, "
+                f"{event.remaining_s:.0f} s more at most"
             )
         case e.RetentionTooShort():
-            return logging.WARNING, (
+            return (
                 f"the strategy waits {event.strategy_total_s:g} s in total, and {event.topic} "
                 f"keeps its messages for {event.retention_ms / 1000:g} s: messages behind a held "
                 "one may be gone before they are read; shorten the one or raise the other"
             )
-        case _:
-            assert_never(event)
-
-
-def _place(event: _Placed) -> str:
-    return f"{event.topic}[{event.partition}]@{event.offset}"
 
 
 def _list(partitions: tuple[Partition, ...]) -> str:
     return ", ".join(f"{topic}[{number}]" for topic, number in partitions) or "nothing"
-
-
-_Placed = (
-    e.CircuitOpened
-    | e.ProbeFailed
-    | e.RetriedNow
-    | e.Commanded
-    | e.DeadLettered
-    | e.DeadLetterFailed
-    | e.LimitReached
-    | e.Skipped
-    | e.PassedOver
-    | e.LeakDropped
-    | e.PartitionUnreadable
-    | e.PartitionReadable
-    | e.DataLost
-    | e.HandlerTooSlow
-)

@@ -17,7 +17,7 @@ from linear_retry.events import (
     Assigned,
     CircuitClosed,
     CircuitOpened,
-    Commanded,
+    CommandAnswered,
     DataLost,
     DeadLettered,
     DeadLetterFailed,
@@ -62,26 +62,21 @@ _SAMPLES: dict[str, Any] = {
     "retry_id": "billing/orders/3/1042/1767225600000",
     "generation": 2,
     "escaped_headers": ("trace",),
-    "sends": 4,
+    "attempts": 4,
     "limit": 20,
-    "for_letters": 5000,
-    "why": "a bad batch",
-    "early_s": 4.75,
+    "letters": 5000,
+    "remaining_s": 4.75,
     "retry_group_id": "shipping",
     "next_offset": 2000,
-    "tries": 3,
-    "stopped_s": 61.25,
-    "took_s": 400.0,
-    "limit_s": 300.0,
-    "overruns": 2,
+    "stalled_s": 61.25,
+    "elapsed_s": 400.0,
+    "max_poll_interval_s": 300.0,
     "code": "_TRANSPORT",
-    "text": "broker down",
     "count": 10,
     "retention_ms": 3_600_000,
     "strategy_total_s": 7200.0,
     "left_group": True,
-    "instance_id": "pod-1",
-    "left_s": 44.5,
+    "group_instance_id": "pod-1",
 }
 _TYPES: tuple[type[Any], ...] = get_args(Event)
 _LEVELS = {
@@ -93,7 +88,7 @@ _LEVELS = {
     "RetriedNow": logging.WARNING,
     "WaitEnded": logging.WARNING,
     "LimitLifted": logging.WARNING,
-    "Commanded": logging.WARNING,
+    "CommandAnswered": logging.WARNING,
     "CircuitClosed": logging.INFO,
     "DeadLettered": logging.ERROR,
     "DeadLetterFailed": logging.ERROR,
@@ -108,7 +103,7 @@ _LEVELS = {
     "HandlerTooSlow": logging.ERROR,
     "CommitFailed": logging.WARNING,
     "ClientError": logging.WARNING,
-    "ClientRenewed": logging.WARNING,
+    "ClientReplaced": logging.WARNING,
     "InstanceIdTaken": logging.WARNING,
     "RetentionTooShort": logging.WARNING,
     "Stopped": logging.INFO,
@@ -224,11 +219,11 @@ def test_the_line_about_an_unsent_letter_says_when_it_is_sent_again(
     ("event", "part"),
     [
         (_sample(RetriedNow), "failures so far: 17; 4.750 s before its time"),
-        (_sample(Commanded), "by ops@desk: give-up orders[3]@1042: done (command 0b8e"),
+        (_sample(CommandAnswered), "by ops@desk: give-up orders[3]@1042: done (command 0b8e"),
         (_sample(WaitEnded), "the next message is attempted, 4.750 s before its time"),
-        (_sample(LimitLifted), "until a success, or for 5000 dead letters: 'a bad batch'"),
-        (_sample(LimitLifted, for_letters=None), "until a success: 'a bad batch'"),
-        (_sample(LimitLifted, why="a\nb"), "a success, or for 5000 dead letters: 'a\\nb'"),
+        (_sample(LimitLifted), "until a success, or for 5000 dead letters: 'the reason'"),
+        (_sample(LimitLifted, letters=None), "until a success: 'the reason'"),
+        (_sample(LimitLifted, reason="a\nb"), "a success, or for 5000 dead letters: 'a\\nb'"),
         (_sample(CircuitClosed), "recovered after 61.250 s"),
         (_sample(DeadLettered), "generation 2; headers kept in escaped form: trace"),
         (_sample(PartitionRevived), "begins anew at 1042: the reason"),
@@ -434,5 +429,5 @@ def test_nobody_writes_a_line_of_his_own(caplog: pytest.LogCaptureFixture) -> No
     changes no terminal."""
     forged = "ops\n2026-01-02 ERROR all is well\x1b[2J\u2028\u202e"
     expected = r"ops\n2026-01-02 ERROR all is well\x1b[2J\u2028\u202e"
-    assert f"by {expected}: " in _line(_sample(Commanded, by=forged), caplog)
+    assert f"by {expected}: " in _line(_sample(CommandAnswered, by=forged), caplog)
     assert expected in _line(_sample(CircuitOpened, error=forged), caplog)

@@ -214,9 +214,9 @@ def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:
         case e.RetriedNow(failures=failures):
             now_ms = before.last_word_ms
             # Whatever a garbled entry says: infinity cannot be rounded.
-            at_ms = now_ms + round(min(event.early_s, _LONGEST_S) * 1000)
+            at_ms = now_ms + round(min(event.remaining_s, _LONGEST_S) * 1000)
             return replace(before, failures=failures, asked_ms=now_ms, retry_at_ms=at_ms)
-        case e.DeadLetterFailed(sends=sends):
+        case e.DeadLetterFailed(attempts=sends):
             known = replace(before, why="letter", sends=sends)
         case _:
             why: WaitReason = "limit" if isinstance(event, e.LimitReached) else "failed"

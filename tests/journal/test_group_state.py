@@ -72,7 +72,7 @@ def test_what_a_circuit_waits_for() -> None:
     told = [
         life.says(1, opened(_P0, 7, 5000)),
         life.says(2, e.DeadLetterFailed(*held, "orders.dlq", "no such topic", 3, 2.0, at(9000))),
-        life.says(3, e.LimitReached(*held, "bad", 4, 10, 5.0, at(9000))),
+        life.says(3, e.LimitReached(*held, "bad", 4, 5.0, at(9000), 10)),
         life.says(4, e.RetriedNow(*held, 4, 3.0)),
     ]
     circuits = [_view(*told[:count]).circuits[0] for count in range(1, 5)]

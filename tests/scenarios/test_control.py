@@ -92,11 +92,11 @@ def test_waits_are_ended_from_a_shell(
     group.wait_until_done()
     member.stop()
     (retried,) = group.said(events.RetriedNow)
-    assert _HOUR_S - 120 < retried.early_s
+    assert _HOUR_S - 120 < retried.remaining_s
     assert [("given-up", 0)] == [(one.reason, one.original_offset) for one in group.dead_letters()]
     entries = [read_entry(message.value()) for message in kafka.read(journal.topic)]
     written = [entry for entry in entries if isinstance(entry, Entry)]
-    record = [entry.event for entry in written if isinstance(entry.event, events.Commanded)]
+    record = [entry.event for entry in written if isinstance(entry.event, events.CommandAnswered)]
     assert [("retry", 77, "not-held"), ("give-up", 0, "dead-lettered")] + [
         ("retry", 1, answer) for answer in ("begun", "recovered")
     ] == [(one.command, one.offset, one.answer) for one in record]
@@ -117,7 +117,7 @@ def test_a_letter_that_cannot_be_sent_is_pending(scene: SceneFactory, topic: Top
     code, said = _typing(group, control)("give-up", place, "--yes", "--timeout", "5")
     assert (6, True) == (code, "not done yet: its letter cannot be sent" in said)
     member.stop()
-    assert ["pending", "not-held"] == [one.answer for one in group.said(events.Commanded)]
+    assert ["pending", "not-held"] == [one.answer for one in group.said(events.CommandAnswered)]
     assert [] == group.violations(finished=False)
 
 
@@ -152,7 +152,7 @@ def test_only_the_owner_of_the_partition_answers(
         assert [(holder[command.partition], "recovered")] == [
             (answer.member, answer.answer) for answer in answers
         ]
-    assert 4 == len(group.said(events.Commanded))
+    assert 4 == len(group.said(events.CommandAnswered))
 
 
 def test_a_restarted_member_repeats_nothing(
@@ -232,7 +232,7 @@ def test_the_limit_is_lifted_from_a_shell(scene: SceneFactory, topic: TopicFacto
     group.end()
     assert 9 == len(group.dead_letters())
     assert [events.LimitLifted(5000, "a bad batch")] == group.said(events.LimitLifted)
-    (commanded,) = group.said(events.Commanded)
+    (commanded,) = group.said(events.CommandAnswered)
     assert ("lift-limit", "ops@desk", "lifted", None) == (
         commanded.command,
         commanded.by,

@@ -74,7 +74,7 @@ def test_gone_then_back(scene: SceneFactory, protocol: str) -> None:
     group.kafka.delete_topic(group.letters)
     gone.set()
     failed = group.wait_for(events.DeadLetterFailed, 2)
-    assert (3, 2) == (failed.offset, failed.sends)
+    assert (3, 2) == (failed.offset, failed.attempts)
     assert group.letters in failed.error
     assert [0, 1, 2, 3] == [offset for _, _, offset in group.attempts()]
     group.kafka.create_topic(group.letters, 2)  # refused, had anybody created it

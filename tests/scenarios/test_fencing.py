@@ -75,7 +75,7 @@ def test_the_newer_one_gives_way(scene: SceneFactory) -> None:
         newer.result()
     (first, second) = group.said(events.InstanceIdTaken, "newer")
     # The session is 6 s on this broker, and 10 are allowed for its end to be seen.
-    assert (16.0, 6.0) == pytest.approx((first.left_s, second.left_s), abs=1.5)
+    assert (16.0, 6.0) == pytest.approx((first.remaining_s, second.remaining_s), abs=1.5)
     group.wait_until_done()
     older.stop()
     assert [] == group.attempts("newer")

@@ -43,7 +43,7 @@ def test_retry_now(scene: SceneFactory, protocol: dict[str, Any]) -> None:
     assert not member.consumer.retry_now(*place).result(10)
     member.stop()
     (retried,) = group.said(events.RetriedNow)
-    assert _HOUR_S - 60 < retried.early_s <= _HOUR_S
+    assert _HOUR_S - 60 < retried.remaining_s <= _HOUR_S
     assert [] == group.dead_letters()
     assert [] == group.violations()
 

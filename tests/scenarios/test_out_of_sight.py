@@ -46,7 +46,7 @@ def test_a_new_client_goes_on_where_the_group_is(
         group.wait_for(events.CircuitOpened)
     with monkeypatch.context() as blind:
         blind.setattr(Client, "sees_brokers", lambda *_: False)
-        group.wait_for(events.ClientRenewed)
+        group.wait_for(events.ClientReplaced)
     dependency.down = False
     group.produce(5, 0)
     group.wait_until_done()

@@ -79,8 +79,8 @@ def test_killed_and_started_again(scene: SceneFactory) -> None:
         group.produce(5, number)
     group.wait_until_done()
     again.stop()
-    assert "one" == taken.instance_id
-    assert [] == group.said(events.ClientRenewed)
+    assert "one" == taken.group_instance_id
+    assert [] == group.said(events.ClientReplaced)
     assert [] == group.violations()
 
 

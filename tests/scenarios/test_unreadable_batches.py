@@ -46,7 +46,7 @@ def test_it_stops_its_partition_until_it_is_stepped_over(
     group = _scene(own_kafka, own_scene, length, protocol)
     member = group.join("first", _handle)
     unread = group.wait_for(events.PartitionUnreadable, 2)
-    assert (0, _BATCH, 2) == (unread.partition, unread.offset, unread.tries)
+    assert (0, _BATCH, 2) == (unread.partition, unread.offset, unread.attempts)
     assert "CRC32C" in unread.error
     group.wait_for_attempts(2 * _BATCH)
     assert "cannot be read" in member.consumer.health().reason

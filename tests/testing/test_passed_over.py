@@ -29,7 +29,7 @@ from tests.torture.schedules.schedule import draw
 from tests.torture.schedules.world import World
 
 _OF_NO_ACCOUNT = (
-    *(events.LeakDropped, events.RetentionTooShort, events.ClientRenewed, events.Commanded),
+    *(events.LeakDropped, events.RetentionTooShort, events.ClientReplaced, events.CommandAnswered),
     events.InstanceIdTaken,
 )
 """Nothing is promised of these."""
@@ -69,7 +69,7 @@ def _changed(entry: Entry, dice: random.Random) -> Entry:
         events.Skipped(*at, "", ""),
         events.PassedOver(*at, "another"),
         events.HandlerTooSlow(*at, 301.0, 300.0, 1),
-        events.LimitReached(Scope(), *at, "", 1, 1, 1.0, datetime.now(UTC)),
+        events.LimitReached(Scope(), *at, "", 1, 1.0, datetime.now(UTC), 1),
         events.LimitLifted(dice.choice([None, 1]), ""),
         events.WaitEnded(Scope(), 1.0),
         events.PartitionUnreadable(*at, "", 1, 5.0, datetime.now(UTC)),

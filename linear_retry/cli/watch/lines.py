@@ -15,7 +15,7 @@ from linear_retry.cli.output.printable import in_one_line, moment
 from linear_retry.cli.output.rows import json_line
 from linear_retry.journal.entry import Entry, encode
 from linear_retry.journal.group_state import GroupStates
-from linear_retry.log import line
+from linear_retry.log import text_of
 
 _FIRST = 10
 
@@ -89,7 +89,7 @@ class JsonLines:
 
 def event_line(entry: Entry) -> str:
     """When, who, and what."""
-    _, text = line(entry.event)
+    text = text_of(entry.event)
     return in_one_line(f"{moment(entry.at_ms)}  {entry.member}  {text}")
 
 

@@ -24,7 +24,7 @@ from linear_retry.cli.watch.lines import away
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import Counts, GroupView, Member, MemberState, OpenCircuit
-from linear_retry.log import line
+from linear_retry.log import text_of
 
 _EVERY_S = 1.0
 _ORDER: tuple[MemberState, ...] = ("open", "silent", "closed", "idle", "stopped")
@@ -177,7 +177,7 @@ def _partitions(member: Member) -> str:
 
 
 def _event(entry: Entry) -> Text:
-    _, text = line(entry.event)
+    text = text_of(entry.event)
     member = in_one_line(entry.member)
     short = member if len(member) <= _NAME_CELLS else f"{member[: _NAME_CELLS - 1]}…"
     return _cut(

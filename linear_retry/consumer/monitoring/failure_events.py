@@ -65,7 +65,7 @@ def letter_failed(opening: Opening, topic: str, error: str) -> events.DeadLetter
         held.offset,
         dead_letter_topic=topic,
         error=error,
-        sends=held.sends,
+        attempts=held.sends,
         delay_s=opening.delay_s,
         retry_at=opening.retry_at,
     )

@@ -132,7 +132,7 @@ class Vitals:
         match event:
             case events.Assigned():
                 self.joined = True
-            case events.Lost() | events.ClientRenewed():
+            case events.Lost() | events.ClientReplaced():
                 self.joined = False
             case (
                 events.CircuitOpened()

@@ -36,7 +36,7 @@ class _Work:
 class Commands:
     """Posted by the thread that follows the control topic; looked at and answered by the owner's.
 
-    Each is on record (`Commanded`), as a listener hears it, before its answer is there to be sent.
+    Each is on record (`CommandAnswered`), for listeners too, before its answer is there to be sent.
     A retry is answered when its attempt begins, and with what came of it, which `hear` is told.
     """
 
@@ -202,7 +202,7 @@ class Commands:
             (None,) * 3 if at is None else (at.topic, at.partition, at.offset)
         )
         self._parts.emit(
-            events.Commanded(
+            events.CommandAnswered(
                 topic,
                 partition,
                 offset,

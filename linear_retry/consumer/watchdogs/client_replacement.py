@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from linear_retry.consumer.partitions.delivery_filter import Gate
 from linear_retry.consumer.state import Parts
 from linear_retry.consumer.watchdogs.instance_id import TakenName
-from linear_retry.events import ClientRenewed, Lost
+from linear_retry.events import ClientReplaced, Lost
 from linear_retry.kafka.consumer.fatal_errors import is_name_taken
 from linear_retry.scope import Partition
 
@@ -53,4 +53,4 @@ class Renewal:
         if had:
             parts.emit(Lost(had, reason))
         parts.ownership.forget_doubts()
-        parts.emit(ClientRenewed(reason))
+        parts.emit(ClientReplaced(reason))

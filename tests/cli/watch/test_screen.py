@@ -72,7 +72,7 @@ def test_the_picture_tells_how_it_stands() -> None:
         (opened(_P0, 7, _NOW_MS + 1, Scope("orders")), "1 failure, stops orders,"),
         (failed(_P0, 7, 3, _NOW_MS + 86_400_000), "open       in 1d 0h "),
         (
-            e.LimitReached(Scope(), *_P0, 7, "bad", 3, 20, 1.0, at(_NOW_MS)),
+            e.LimitReached(Scope(), *_P0, 7, "bad", 3, 1.0, at(_NOW_MS), 20),
             "3 failures, held by the limit of dead letters",
         ),
         (e.RetriedNow(Scope(), *_P0, 7, 3, 50.0), "half-open  for 9s "),

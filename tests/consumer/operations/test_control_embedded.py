@@ -59,14 +59,14 @@ def test_its_event_is_heard_on_the_thread_that_consumes() -> None:
             if isinstance(event, events.Assigned):
                 record = Record(b"id", encode(command), command.at_ms)
                 send({"bootstrap.servers": kafka.bootstrap}, "control", record)
-            if isinstance(event, events.Commanded):
+            if isinstance(event, events.CommandAnswered):
                 consumer.stop()
 
         consumer = _consumer(kafka.bootstrap, "control", listeners=[listen])
         with consumer:
             consumer.run(lambda _: None)
         said = [value for message in _read(kafka) if (value := message.value()) is not None]
-    (commanded,) = [event for event, _ in heard if isinstance(event, events.Commanded)]
+    (commanded,) = [event for event, _ in heard if isinstance(event, events.CommandAnswered)]
     assert (command.command_id, "not-held") == (commanded.command_id, commanded.answer)
     assert {threading.get_ident()} == {thread for _, thread in heard}
     answers = [one for one in map(read_control, said) if isinstance(one, Answer)]

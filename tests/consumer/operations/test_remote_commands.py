@@ -35,7 +35,7 @@ def _answers(member: Member) -> list[AnswerName]:
 
 
 def _on_record(member: Member) -> list[tuple[str, str, str]]:
-    return [(one.command, one.by, one.answer) for one in said(member, events.Commanded)]
+    return [(one.command, one.by, one.answer) for one in said(member, events.CommandAnswered)]
 
 
 def test_a_held_message_is_retried() -> None:
@@ -48,11 +48,13 @@ def test_a_held_message_is_retried() -> None:
     begun, recovered = member.assembly.commands.answers()
     assert (command.command_id, "begun", False) == (begun.command_id, begun.answer, begun.is_final)
     assert ("recovered", True) == (recovered.answer, recovered.is_final)
-    first, second = said(member, events.Commanded)
-    assert first == events.Commanded(TOPIC, 0, 0, "retry", "ops@desk", "begun", command.command_id)
+    first, second = said(member, events.CommandAnswered)
+    assert first == events.CommandAnswered(
+        TOPIC, 0, 0, "retry", "ops@desk", "begun", command.command_id
+    )
     assert "recovered" == second.answer
     kinds = [type(event) for event in member.events]
-    assert kinds.index(events.RetriedNow) < kinds.index(events.Commanded)
+    assert kinds.index(events.RetriedNow) < kinds.index(events.CommandAnswered)
     assert 1 == len(said(member, events.RetriedNow))
     group.finish()
     assert [] == group.violations()
@@ -144,7 +146,7 @@ def test_a_circuit_without_a_message_is_retried_with_all() -> None:
     group.turn()
     assert ["no-message"] == _answers(member)
     assert 1 == len(said(member, events.WaitEnded))
-    assert [None] == [one.topic for one in said(member, events.Commanded)]
+    assert [None] == [one.topic for one in said(member, events.CommandAnswered)]
     group.dependency.down = False
     group.finish()
     assert [] == group.violations()
@@ -206,7 +208,7 @@ def test_what_is_pending_at_the_end_is_not_done() -> None:
     assert "not-held" == _answers(member)[-1]
     kinds = [type(event) for event in member.events]
     assert events.Stopped is kinds[-1]
-    assert events.Commanded in kinds
+    assert events.CommandAnswered in kinds
     assert [] == reasons(group)
 
 

@@ -103,7 +103,7 @@ def test_a_held_message_is_attempted_now() -> None:
         retried.offset,
         retried.failures,
     )
-    assert 28 < retried.early_s <= 30
+    assert 28 < retried.remaining_s <= 30
     assert ["recovered"] == [event.outcome for event in said(member, events.CircuitClosed)]
     group.finish()
     assert [] == group.violations()
@@ -213,7 +213,7 @@ def test_a_wait_without_a_message_can_be_ended(protocol: Protocol) -> None:
     group.turn()
     assert answer.result(0)
     (ended,) = said(member, events.WaitEnded)
-    assert (Scope(), True) == (ended.scope, 99_000 < ended.early_s <= 100_000)
+    assert (Scope(), True) == (ended.scope, 99_000 < ended.remaining_s <= 100_000)
     turn_until(group, member, events.ProbeFailed)
     assert [(TOPIC, 0, 0)] == attempts(group)[len(before) :]
     group.dependency.down = False

@@ -377,4 +377,4 @@ def test_a_handler_that_is_too_slow(fake: FakeKafka) -> None:
     with pytest.raises(HandlerTooSlowError):
         awaiting(life.run(handle))
     last = life.said(events.HandlerTooSlow)[-1]
-    assert (3, 0, True) == (last.overruns, life.committed, life.closed)
+    assert (3, 0, True) == (last.attempts, life.committed, life.closed)

@@ -158,7 +158,7 @@ def test_a_client_that_does_not_close_is_left_behind(hanging: threading.Event) -
     assert Stopped(left_group=True) == stopped
     assert isinstance(left, ClientError)
     assert ("_TIMED_OUT", 1) == (left.code, left.count)
-    assert "had not closed after 0.2 s and is left behind" in left.text
+    assert "had not closed after 0.2 s and is left behind" in left.error
 
 
 def test_a_client_that_takes_a_moment_is_waited_for(hanging: threading.Event) -> None:

@@ -148,7 +148,7 @@ def test_a_blind_member_comes_back_and_goes_on(protocol: Protocol) -> None:
     assert group.fake.clock.now_s() - began_s < 60
     group.share([0, 0])
     ends_well(group)
-    assert 1 == len(said(member, events.ClientRenewed))
+    assert 1 == len(said(member, events.ClientReplaced))
     assert 1 == len(said(member, events.Lost))
 
 

@@ -75,7 +75,7 @@ def test_the_new_one_is_subscribed_and_the_old_one_closed() -> None:
     assert [(_P0,)] == scene.dropped
     lost, renewed = scene.joined.happened
     assert events.Lost((_P0,), "it is too old") == lost
-    assert events.ClientRenewed("it is too old") == renewed
+    assert events.ClientReplaced("it is too old") == renewed
 
 
 def test_what_the_old_one_says_afterwards_is_not_heard() -> None:
@@ -151,7 +151,7 @@ def test_a_refused_member_comes_back_and_goes_on(protocol: Protocol) -> None:
     _is_refused(group)
     ends_well(group)
     (member,) = group.members
-    assert 1 == len(said(member, events.ClientRenewed))
+    assert 1 == len(said(member, events.ClientReplaced))
     assert 1 == len(said(member, events.Lost))
 
 
@@ -188,7 +188,7 @@ def test_the_reason_is_there_when_it_polls_again(protocol: Protocol) -> None:
     group.fake.refuse(member.consumer)
     group.fake.clock.advance(60)
     group.turn()
-    assert 1 == len(said(member, events.ClientRenewed))
+    assert 1 == len(said(member, events.ClientReplaced))
     group.share([0, 0])
     ends_well(group)
 
@@ -205,7 +205,7 @@ def test_the_reason_is_heard_amid_something_else(protocol: Protocol) -> None:
     member.assembly.loop.read_along()
     group.fake.clock.advance(60)
     group.turn()
-    assert 1 == len(said(member, events.ClientRenewed))
+    assert 1 == len(said(member, events.ClientReplaced))
     group.share([0, 0])
     ends_well(group)
 
@@ -247,7 +247,7 @@ def test_the_handler_was_too_slow_while_the_brokers_were_away(
             consumer.stop()
             running.join(30)
     assert [b"slow", b"slow", b"next"] == handled
-    assert 1 == len(_said(happened, events.ClientRenewed))
+    assert 1 == len(_said(happened, events.ClientReplaced))
 
 
 _reassign = Client.reassign

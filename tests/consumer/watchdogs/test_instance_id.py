@@ -32,11 +32,11 @@ def test_it_waits_until_the_session_is_over() -> None:
     _turn_until(group, group.fake.clock.now_s() + 42.0)
     group.share([0, 0])
     ends_well(group)
-    left_s = [round(event.left_s) for event in said(member, events.InstanceIdTaken)]
+    left_s = [round(event.remaining_s) for event in said(member, events.InstanceIdTaken)]
     assert [55, 45, 35, 25] == left_s
-    assert {_NAME} == {event.instance_id for event in said(member, events.InstanceIdTaken)}
+    assert {_NAME} == {event.group_instance_id for event in said(member, events.InstanceIdTaken)}
     # Nobody has to be told of each client that tried.
-    assert [] == said(member, events.ClientRenewed)
+    assert [] == said(member, events.ClientReplaced)
     assert [] == said(member, events.Lost)
 
 
@@ -82,4 +82,4 @@ def test_nobody_says_how_long_a_session_is() -> None:
     group.fake.faults.admin_answer_s = None
     with pytest.raises(FencedError):
         _turn_until(group, group.fake.clock.now_s() + 600.0)
-    assert 53 == round(said(member, events.InstanceIdTaken)[0].left_s)
+    assert 53 == round(said(member, events.InstanceIdTaken)[0].remaining_s)

@@ -73,7 +73,7 @@ def test_it_is_read_again_now_and_then(protocol: Protocol, repeats: bool) -> Non
     until(group, lambda: len(said(member, events.PartitionUnreadable)) == 5)
     unread = said(member, events.PartitionUnreadable)
     assert [5.0, 10.0, 30.0, 60.0, 60.0] == [event.delay_s for event in unread]
-    assert [(1, 4), (5, 4)] == [(event.tries, event.offset) for event in (unread[0], unread[-1])]
+    assert [(1, 4), (5, 4)] == [(event.attempts, event.offset) for event in (unread[0], unread[-1])]
     assert "CRC32C" in unread[0].error
     group.fake.mend(P0)
     ends_well(group)

@@ -118,7 +118,7 @@ def _random_event(dice: random.Random, kind: Any, number: int, at_ms: int) -> Ev
         events.RetriedNow(*held, number, 2.0): 2,
         CircuitClosed(scope, outcome, 2.5): 5,
         events.DeadLetterFailed(*held, "dlq", REFUSED, 1, 1.0, retry_at): 1,
-        events.LimitReached(*held, REFUSED, number, 5, 1.0, retry_at): 1,
+        events.LimitReached(*held, REFUSED, number, 1.0, retry_at, 5): 1,
         events.DeadLettered(*place, number, "dlq", "id", 1, reason, REFUSED, 3, ()): 3,
         events.Revoked((place,)): 0.5,
         events.Lost((place,), "fenced"): 0.5,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from linear_retry.events import (
     CircuitOpened,
-    ClientRenewed,
+    ClientReplaced,
     DeadLettered,
     Event,
     Lost,
@@ -23,7 +23,7 @@ _TOLD: dict[type[Event], str] = {
     Revoked: "revokes",
     Lost: "losses",
     PartitionRevived: "revivals",
-    ClientRenewed: "clients renewed",
+    ClientReplaced: "clients renewed",
     RetriedNow: "probes that operators wanted",
 }
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 NOTABLE = (
     *("DataLost", "HandlerTooSlow", "Skipped", "LimitReached"),
-    *("DeadLetterFailed", "CommitFailed", "ClientRenewed", "RetentionTooShort"),
+    *("DeadLetterFailed", "CommitFailed", "ClientReplaced", "RetentionTooShort"),
 )
 
 
