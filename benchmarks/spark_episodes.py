@@ -21,8 +21,8 @@ from benchmarks.on_spark import (
     shuffled_bytes,
 )
 from benchmarks.scale import Scale
-from linear_retry.demo.fleet import FLEET, Calendar, Service, Week
-from linear_retry.demo.fleet_lives import said
+from examples.fleet.model import FLEET, Calendar, Service, Week
+from examples.fleet.simulated_members import simulate
 from linear_retry.spark import JOURNAL, OUTAGES, Lake, outages
 from linear_retry.spark.tables.entries import entries
 from tests.real_kafka import RealKafka
@@ -118,7 +118,9 @@ def _records(spark: SparkSession, fleet: Sequence[Service]) -> DataFrame:
         for seed in range(_WEEKS)
         for service in fleet
         for number, record in enumerate(
-            said(service, Calendar.of(service, _WEEK, seed), _WEEK, seed, "dlq").journal("journal")
+            simulate(service, Calendar.of(service, _WEEK, seed), _WEEK, seed, "dlq").journal(
+                "journal"
+            )
         )
     ]
     return spark.createDataFrame(rows, _RECORDS)

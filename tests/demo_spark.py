@@ -1,4 +1,4 @@
-"""`make demo-spark`: the pipeline on a fleet, on a broker that is there only for it."""
+"""`make demo-spark`: the fleet of `examples/fleet` on a broker started for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from linear_retry.cli import app
+from examples.fleet.__main__ import show_fleet
 from linear_retry.spark.session import session
 from tests.kafka_jars import NoBrokerError
 from tests.real_kafka import RealKafka
@@ -14,13 +14,14 @@ from tests.spark.conftest import settings
 
 
 def main() -> None:
-    """A broker, a session like that of the tests, and the command."""
+    """Starts a broker and a session like that of the tests, and runs the pipeline."""
     with (
         tempfile.TemporaryDirectory() as directory,
         RealKafka(Path(directory)) as kafka,
         session("local[*]", settings()),
     ):
-        app(["demo", "--spark", "--bootstrap", kafka.bootstrap], prog_name="linear-retry")
+        holds = show_fleet(kafka.bootstrap)
+    sys.exit(not holds)
 
 
 if __name__ == "__main__":

@@ -84,11 +84,7 @@ _MAY_IMPORT = {
     "testing": {"testing", "kafka", "retry"} | _EVERYONES,
     # The root is what a user imports: demos show that, so they import it too.
     "": {"consumer", "journal", "retry", "strategy"} | _EVERYONES,
-    "demo": {
-        *("", "demo", "consumer", "journal", "kafka", "log", "records", "retry", "strategy"),
-        "tuning",
-    }
-    | _EVERYONES,
+    "demo": {"", "demo", "consumer", "kafka", "retry", "strategy"} | _EVERYONES,
     "dlq": {"dlq", "files", "kafka", "records"} | _EVERYONES,
     "tuning": {"tuning", "strategy"} | _EVERYONES,
     "report": {"report", "tuning"},
@@ -202,7 +198,6 @@ _DOORS = {
         "spark.report.summaries",
         "spark.tune.proposals",
     ],
-    "pyarrow": ["demo.fleet_truth"],
     "opentelemetry": ["monitoring.tracing"],
     "prometheus_client": ["monitoring.metrics"],
     "pytest": ["testing.pytest_plugin"],

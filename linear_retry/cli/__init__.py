@@ -97,16 +97,7 @@ def demo(
         bool,
         typer.Option(
             "--json",
-            help="Each event, then the proof: one JSON object on each line. With "
-            "--spark the proof only.",
-        ),
-    ] = False,
-    on_spark: Annotated[
-        bool,
-        typer.Option(
-            "--spark",
-            help="In place of the orders a week of a fleet of 12 services, and what `linear-retry "
-            "spark` finds of it. Takes two minutes, and needs --bootstrap.",
+            help="Each event, then the proof: one JSON object on each line.",
         ),
     ] = False,
 ) -> None:
@@ -117,13 +108,9 @@ def demo(
     Example: linear-retry demo --bootstrap localhost:9092
 
     Exit codes: 0, the proof holds; 1, it fails; 2, wrong usage; 3, no cluster answers, it refuses
-    what the demo needs, or httpx is missing (pip install 'linear-retry[demo]'), or with --spark
-    Java or PySpark; 130, Ctrl-C; 143, SIGTERM.
+    what the demo needs, or httpx is missing (pip install 'linear-retry[demo]'); 130, Ctrl-C; 143,
+    SIGTERM.
     """
-    if on_spark:
-        from linear_retry.cli.demo_spark import demo_spark
-
-        demo_spark(bootstrap, as_json=as_json)
     from linear_retry.cli.demo import demo as run
 
     run(bootstrap, as_json)

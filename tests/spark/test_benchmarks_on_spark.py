@@ -11,7 +11,7 @@ from benchmarks.letters import topic_of_letters
 from benchmarks.on_spark import jvm_mib, parquet_bytes, shuffled_bytes
 from benchmarks.spark_episodes import fill
 from benchmarks.spark_ingest import copied, ingested
-from linear_retry.demo.fleet import FLEET
+from examples.fleet.model import FLEET
 from linear_retry.spark import JOURNAL, Lake, outages
 from tests.real_kafka import RealKafka
 

@@ -1,4 +1,4 @@
-"""How does the real part of the fleet live: consumers on a broker, of what really is down?"""
+"""The real part of the fleet: consumers on a broker, whose dependency is down as the model says."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from threading import Event as Flag
 from typing import Protocol
 
+from examples.fleet.model import Calendar, Service, Week
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.demo.fleet import Calendar, Service, Week
 from linear_retry.errors import BrokerError
 from linear_retry.events import Assigned, DeadLettered, Event
 from linear_retry.journal.journal import Journal
@@ -26,7 +26,7 @@ _JOIN_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Where the fleet lives; `prefix` begins each name."""
+    """The names of the fleet's topics, all of which begin with `prefix`."""
 
     bootstrap: str
     prefix: str
@@ -40,13 +40,13 @@ class Topics:
         return f"{self.prefix}.dlq"
 
     def of(self, service: Service) -> str:
-        """What a real service reads, and the group that it is in."""
+        """The topic that a real service reads, which is also the name of its group."""
         return f"{self.prefix}.{service.group}"
 
 
 @dataclass(frozen=True, slots=True)
-class Lived:
-    """What one of them has met: the truth. `letters`: how many were acknowledged."""
+class RealOutcome:
+    """What a real member went through; `letters` counts its acknowledged dead letters."""
 
     group: str
     calendar: Calendar
@@ -58,7 +58,7 @@ class _Message(Protocol):
 
 
 class _Handler:
-    """Handles for 5 ms where the dependency is there; a message in 400 is bad."""
+    """A handler that takes 5 ms while its dependency is up; one message in 400 is bad."""
 
     def __init__(self, service: Service) -> None:
         self.ended = Flag()
@@ -69,12 +69,12 @@ class _Handler:
         if self.calendar.during(time.time_ns() // 1_000_000) is not None:
             raise self._service.error
         if message.value() == _BAD:
-            raise self._service.permanent
+            raise self._service.permanent_error
         self.ended.wait(_HANDLER_S)
 
 
 class Member:
-    """One real consumer, to be run in a thread of its own."""
+    """One real consumer, run in a thread of its own."""
 
     def __init__(self, service: Service, topics: Topics) -> None:
         self._service, self._group = service, topics.of(service)
@@ -90,25 +90,25 @@ class Member:
             strategy=service.strategy,
             transient=type(service.error),
             dead_letters=topics.dead_letters,
-            listeners=[Journal(topics.journal), self._heard],
+            listeners=[Journal(topics.journal), self._on_event],
         )
 
-    def run(self) -> Lived:
-        """Until it is stopped; what it has met."""
+    def run(self) -> RealOutcome:
+        """Consumes until it is stopped; returns what it went through."""
         with self._consumer:
             self._consumer.run(self._handler)
-        return Lived(self._group, self._handler.calendar, self._letters)
+        return RealOutcome(self._group, self._handler.calendar, self._letters)
 
     def wait(self) -> None:
-        """Until it has its partitions. Raises `BrokerError` where it gets none within a minute."""
+        """Waits until it has its partitions; raises `BrokerError` if it has none in a minute."""
         if not self._joined.wait(_JOIN_S):
             raise BrokerError(f"{self._group} was assigned nothing within {_JOIN_S} s")
 
     def begin(self, week: Week, seed: int) -> None:
-        """From now on what is behind it is down where the model says so."""
+        """From now on the dependency is down whenever the model says so."""
         self._handler.calendar = Calendar.of(self._service, week, seed)
 
-    def _heard(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         self._letters += isinstance(event, DeadLettered)
         if isinstance(event, Assigned):
             self._joined.set()
@@ -119,12 +119,12 @@ class Member:
 
 
 @contextmanager
-def living(members: Sequence[Member]) -> Iterator[Callable[[], tuple[Lived, ...]]]:
-    """All of them run inside the `with`, until what is given is called; else until its end."""
+def running(members: Sequence[Member]) -> Iterator[Callable[[], tuple[RealOutcome, ...]]]:
+    """Runs all members inside the `with`; the function that it gives stops them."""
     with ThreadPoolExecutor(len(members), "member") as pool:
         running = [pool.submit(member.run) for member in members]
 
-        def stop() -> tuple[Lived, ...]:
+        def stop() -> tuple[RealOutcome, ...]:
             for member in members:
                 member.stop()
             return tuple(each.result() for each in running)
@@ -137,7 +137,7 @@ def living(members: Sequence[Member]) -> Iterator[Callable[[], tuple[Lived, ...]
 
 
 def fill(service: Service, topics: Topics, week_s: float) -> None:
-    """Write more messages than can be handled in so long a week."""
+    """Writes more messages than can be handled in so long a week."""
     count = round(2 * week_s / _HANDLER_S)
     produce(
         topics.bootstrap,

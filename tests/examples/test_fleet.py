@@ -1,11 +1,11 @@
-"""Does the model of a fleet say what consumers would, and is its truth the truth of it?"""
+"""The model of the fleet writes what consumers would write, and its truth is the truth of it."""
 
 from __future__ import annotations
 
 import pytest
 
-from linear_retry.demo.fleet import FLEET, Calendar, Service, Week
-from linear_retry.demo.fleet_lives import Episode, Said, said
+from examples.fleet.model import FLEET, Calendar, Service, Week
+from examples.fleet.simulated_members import Episode, ServiceHistory, simulate
 from linear_retry.events import CircuitClosed, CircuitOpened, DeadLettered, ProbeFailed, Stopped
 from linear_retry.journal.entry import Entry, read_entry
 from linear_retry.records.dead_letter import parse
@@ -14,24 +14,28 @@ _WEEK = Week(1_795_000_000_000, 86_400_000)
 _SEEDS = (1,)
 
 
-def _told(service: Service, seed: int) -> tuple[Calendar, Said]:
+def _history(service: Service, seed: int) -> tuple[Calendar, ServiceHistory]:
     calendar = Calendar.of(service, _WEEK, seed)
-    return calendar, said(service, calendar, _WEEK, seed, "fleet.dlq")
+    return calendar, simulate(service, calendar, _WEEK, seed, "fleet.dlq")
 
 
-_TOLD = {(each.group, seed): _told(each, seed) for each in FLEET for seed in _SEEDS}
-_ALL = pytest.mark.parametrize(("calendar", "told"), _TOLD.values(), ids=map(str, _TOLD))
+_HISTORIES = {(each.group, seed): _history(each, seed) for each in FLEET for seed in _SEEDS}
+_ALL = pytest.mark.parametrize(
+    ("calendar", "history"), _HISTORIES.values(), ids=map(str, _HISTORIES)
+)
 
 
 def test_the_same_seed_throws_the_same_week() -> None:
     """What was shown once can be shown again; another seed is another week."""
     billing = FLEET[0]
-    assert _told(billing, 1)[1] == _told(billing, 1)[1]
-    assert _told(billing, 1)[1] != _told(billing, 2)[1]
+    assert _history(billing, 1)[1] == _history(billing, 1)[1]
+    assert _history(billing, 1)[1] != _history(billing, 2)[1]
 
 
 @_ALL
-def test_outages_do_not_overlap_and_begin_within_the_week(calendar: Calendar, told: Said) -> None:
+def test_outages_do_not_overlap_and_begin_within_the_week(
+    calendar: Calendar, history: ServiceHistory
+) -> None:
     """Of each moment one thing is true: it is up, or down until a known end."""
     last_ms = _WEEK.begins_ms
     for outage in calendar.outages:
@@ -42,20 +46,22 @@ def test_outages_do_not_overlap_and_begin_within_the_week(calendar: Calendar, to
 
 
 @_ALL
-def test_every_entry_can_be_read_back(calendar: Calendar, told: Said) -> None:
+def test_every_entry_can_be_read_back(calendar: Calendar, history: ServiceHistory) -> None:
     """The journal's own reader takes each, and its numbers rise within a life."""
-    read = [read_entry(record.value) for record in told.journal("journal")]
-    assert list(told.entries) == read
-    for entries in _lives(told).values():
+    read = [read_entry(record.value) for record in history.journal("journal")]
+    assert list(history.entries) == read
+    for entries in _by_instance(history).values():
         numbers = [entry.sequence for entry in entries]
         assert sorted(set(numbers)) == numbers
         assert sorted(entries, key=lambda entry: entry.at_ms) == entries
 
 
 @_ALL
-def test_attempts_fail_while_it_is_down_and_no_longer(calendar: Calendar, told: Said) -> None:
+def test_attempts_fail_while_it_is_down_and_no_longer(
+    calendar: Calendar, history: ServiceHistory
+) -> None:
     """A probe that failed was due within an outage, or its message is bad; a recovery was not."""
-    for entries in _lives(told).values():
+    for entries in _by_instance(history).values():
         due_ms = None
         for entry in entries:
             match entry.event:
@@ -70,15 +76,17 @@ def test_attempts_fail_while_it_is_down_and_no_longer(calendar: Calendar, told: 
 
 
 @_ALL
-def test_each_letter_can_be_read_back_and_is_in_the_journal(calendar: Calendar, told: Said) -> None:
+def test_each_letter_can_be_read_back_and_is_in_the_journal(
+    calendar: Calendar, history: ServiceHistory
+) -> None:
     """The contract's own reader takes each, and says what the entry says."""
     entries = {
         entry.event.retry_id: entry.event
-        for entry in told.entries
+        for entry in history.entries
         if isinstance(entry.event, DeadLettered)
     }
-    assert len(told.letters) == len(entries)
-    for reason, record in told.letters:
+    assert len(history.letters) == len(entries)
+    for reason, record in history.letters:
         letter = parse(record.headers, record.key, record.value)
         event = entries[letter.retry_id]
         assert reason == letter.reason == event.reason
@@ -88,32 +96,36 @@ def test_each_letter_can_be_read_back_and_is_in_the_journal(calendar: Calendar, 
 
 def test_the_week_has_everything_that_can_go_wrong() -> None:
     """Outages longer than their strategy, members that die, entries that are missing."""
-    everything = [told for _, told in _TOLD.values()]
-    kinds = {episode.kind for told in everything for episode in told.episodes}
+    everything = [history for _, history in _HISTORIES.values()]
+    kinds = {episode.kind for history in everything for episode in history.episodes}
     assert {"closed", "close_missing", "stopped", "restarted", "open"} == kinds
-    assert {"exhausted", "permanent"} == {r for told in everything for r, _ in told.letters}
-    assert any(isinstance(entry.event, Stopped) for told in everything for entry in told.entries)
+    assert {"exhausted", "permanent"} == {r for history in everything for r, _ in history.letters}
+    assert any(
+        isinstance(entry.event, Stopped) for history in everything for entry in history.entries
+    )
 
 
 @_ALL
-def test_each_circuit_that_opened_is_an_episode(calendar: Calendar, told: Said) -> None:
-    """Its truth is told of each, and of nothing else."""
+def test_each_circuit_that_opened_is_an_episode(
+    calendar: Calendar, history: ServiceHistory
+) -> None:
+    """Each opened circuit has a true episode, and nothing else has one."""
     opened = [
         Episode(entry.group, entry.instance, entry.sequence, entry.at_ms)
-        for entry in told.entries
+        for entry in history.entries
         if isinstance(entry.event, CircuitOpened)
     ]
-    assert sorted(map(_place, opened)) == sorted(map(_place, told.episodes))
+    assert sorted(map(_place, opened)) == sorted(map(_place, history.episodes))
     ends = {outage.ends_ms for outage in calendar.outages}
-    assert {each.ends_ms for each in told.episodes} <= ends | {None}
+    assert {each.ends_ms for each in history.episodes} <= ends | {None}
 
 
 def _place(episode: Episode) -> tuple[str, int, int]:
     return episode.instance, episode.sequence, episode.opened_ms
 
 
-def _lives(told: Said) -> dict[str, list[Entry]]:
+def _by_instance(history: ServiceHistory) -> dict[str, list[Entry]]:
     found: dict[str, list[Entry]] = {}
-    for entry in told.entries:
+    for entry in history.entries:
         found.setdefault(entry.instance, []).append(entry)
     return found

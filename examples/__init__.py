@@ -1,0 +1,1 @@
+"""Small programs that run, each of them tested."""
