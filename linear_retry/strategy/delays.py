@@ -1,7 +1,4 @@
-"""Which waits does an array of delays stand for, and what is wrong with it?
-
-Strategies in files and strategies in code are read here, by the same rules.
-"""
+"""Reads arrays of delays and the settings beside them, from files and from code alike."""
 
 from __future__ import annotations
 
@@ -11,6 +8,8 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard
+
+from linear_retry.files.small import NOT_TEXT
 
 MAX_DELAYS = 1000
 MAX_DELAY_S = 7 * 24 * 3600
@@ -72,6 +71,24 @@ def expand(delays: object, problems: list[str]) -> tuple[int, ...]:
     problems += found
     # Before the expansion: a thousand elements of a thousand waits each would be a million.
     return () if found else tuple(wait_ms for run in runs for wait_ms in run.waits_ms())
+
+
+def check_settings(jitter: object, name: object, description: object) -> Iterator[str]:
+    """What is wrong with the settings of a strategy, one sentence each."""
+    if not is_number(jitter, 0, 1):
+        yield f"jitter: {shown(jitter)} is not a share; write a number from 0 to 1, such as 0.1"
+    for key, value in (("description", description), ("name", name)):
+        if not isinstance(value, str):
+            yield f'{key}: {shown(value)} is not a text; write one such as "for short outages"'
+        # Neither can be shown or sent: a lone surrogate in a header crashes librdkafka's binding,
+        # and a control character in a description would speak to the operator's terminal.
+        elif bad := NOT_TEXT.search(value):
+            yield (
+                f"{key}: {shown(bad.group())} in it is a control character or half a character; "
+                "write one line of plain text"
+            )
+    if name == "":
+        yield 'name: "" is empty; leave it out, or name the strategy'
 
 
 def read_delay_s(value: object, path: str, problems: list[str]) -> float:

@@ -1,20 +1,20 @@
-"""Which strategy does a JSON file hold, or what is wrong with it?"""
+"""Reads and writes strategy files: JSON, with everything that is wrong in one error."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
+from itertools import groupby
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypedDict
 
 from linear_retry.errors import StrategyError
 from linear_retry.files import small
-from linear_retry.files.small import MAX_BYTES
-from linear_retry.strategy.delays import shown
-from linear_retry.strategy.strategy import Strategy
+from linear_retry.files.small import MAX_BYTES, NOT_TEXT
+from linear_retry.strategy.delays import Element, check_settings, duration_text, expand, shown
 
 _SETTINGS = ("delays", "jitter", "description")
 _PATH_START, _PATH_END = 120, 60
@@ -22,7 +22,16 @@ _MAX_DEPTH = 50  # a legal strategy has four
 _FORMS = 'an array of delays such as [1, 5, "30s"], or {"delays": [...], "jitter": 0.1}'
 
 
-def load(path: str | os.PathLike[str]) -> Strategy:
+class Arguments(TypedDict):
+    """What `Strategy` is made from."""
+
+    delays: Sequence[Element]
+    jitter: float
+    name: str
+    description: str
+
+
+def load(path: str | os.PathLike[str]) -> Arguments:
     """The strategy in the file at `path`. Raises `StrategyError`, for an unreadable file too."""
     try:
         content = small.read(path)
@@ -31,8 +40,8 @@ def load(path: str | os.PathLike[str]) -> Strategy:
     return parse(content, small.named(path))
 
 
-def parse(text: bytes | str, where: str) -> Strategy:
-    """The strategy that `text` says; its name is the stem of `where`, the path of the file.
+def parse(text: bytes | str, where: str) -> Arguments:
+    """The strategy in `text`; its name is the stem of `where`, the path of the file.
 
     Raises `StrategyError` with everything that is wrong, and nothing else whatever `text` holds.
     Each problem is one sentence: file, path inside it, value, rule, remedy.
@@ -41,17 +50,33 @@ def parse(text: bytes | str, where: str) -> Strategy:
     document = _document(text, where)
     is_short = not isinstance(document, dict)
     written = {"delays": document} if is_short else document
-    settings = {key: written[key] for key in _SETTINGS if key in written}
+    found: list[str] = []
+    arguments = Arguments(
+        # A missing "delays" is among the structure's problems; the rest is checked all the same.
+        delays=written.get("delays", []),
+        jitter=written.get("jitter", 0.0),
+        name=PurePath(where).stem or "inline",
+        description=written.get("description", ""),
+    )
+    expand(arguments["delays"], found)
+    found += check_settings(arguments["jitter"], arguments["name"], arguments["description"])
     problems = _structure_problems(document, where)
-    try:
-        # A missing "delays" is among the problems already; the rest is checked all the same.
-        strategy = Strategy(**{"delays": [], **settings}, name=PurePath(where).stem or "inline")
-    except StrategyError as error:
-        problems += [_located(problem, where, is_short) for problem in error.problems]
-        raise StrategyError(problems) from None  # the new one says all that the old one did
+    problems += [_located(problem, where, is_short) for problem in found]
     if problems:
         raise StrategyError(problems)
-    return strategy
+    return arguments
+
+
+def format_file(delays_ms: Sequence[int], description: str) -> str:
+    """JSON that `load` reads back as these delays, one element on each line.
+
+    Characters that a description may not have are replaced, and a long one is cut.
+    """
+    elements = ((duration_text(ms), sum(1 for _ in same)) for ms, same in groupby(delays_ms))
+    written = [wait if times == 1 else {"every": wait, "times": times} for wait, times in elements]
+    lines = ",\n    ".join(json.dumps(element) for element in written)
+    cleaned = json.dumps(NOT_TEXT.sub("\ufffd", description)[: MAX_BYTES // 64])
+    return f'{{\n  "description": {cleaned},\n  "delays": [\n    {lines}\n  ]\n}}\n'
 
 
 def schema() -> dict[str, Any]:

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from linear_retry.errors import StrategyError
 from linear_retry.strategy.delays import shown
-from linear_retry.strategy.file import load
-from linear_retry.strategy.strategy import Strategy
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -17,17 +15,16 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(file.stem for file in _directory().glob("*.json")))
 
 
-def named(name: str) -> Strategy:
-    """The one of this name. Raises `StrategyError`."""
-    if name not in names():
-        known = ", ".join(names())
+def path(name: str) -> Path:
+    """The file of the one with this name. Raises `StrategyError`."""
+    if name not in (known := names()):
         raise StrategyError(
             [
-                f"no strategy is named {shown(name)}; there are {known}, and Strategy.load reads "
-                "a file of yours"
+                f"no strategy is named {shown(name)}; there are {', '.join(known)}, and "
+                "Strategy.load reads a file of yours"
             ]
         )
-    return load(_directory() / f"{name}.json")
+    return _directory() / f"{name}.json"
 
 
 def _directory() -> Path:

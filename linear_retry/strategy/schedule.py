@@ -1,4 +1,4 @@
-"""When does each attempt start, as long as all of them fail?
+"""The schedule of attempts that all fail.
 
 Times are milliseconds since the first attempt starts. What repeats is counted, not listed.
 """

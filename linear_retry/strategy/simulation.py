@@ -1,4 +1,4 @@
-"""How does a strategy get through an outage of a given length?
+"""Takes strategies through outages of a given length.
 
 The outage begins when the first attempt starts, and times are milliseconds since then. An attempt
 that starts before the end of the outage fails, whenever the attempt itself ends; one that starts

@@ -1,4 +1,4 @@
-"""How long to wait after failure k of a message, and when to give up?"""
+"""A retry strategy: how long to wait after failure k of a message, and when to give up."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from os import PathLike
 
 from linear_retry.errors import StrategyError, UsageError
-from linear_retry.files.small import NOT_TEXT
-from linear_retry.strategy.delays import Element, expand, is_number, shown
-
-# Neither can be shown or sent as it is: a lone surrogate in a header crashes librdkafka's binding,
-# and a control character in a description would speak to the operator's terminal.
+from linear_retry.strategy import file, ready
+from linear_retry.strategy.delays import Element, check_settings, expand
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -47,13 +44,7 @@ class Strategy:
     ) -> None:
         problems: list[str] = []
         delays_ms = expand(delays, problems)
-        if not is_number(jitter, 0, 1):
-            problems.append(
-                f"jitter: {shown(jitter)} is not a share; write a number from 0 to 1, such as 0.1"
-            )
-        problems += _text_problems("description", description) + _text_problems("name", name)
-        if name == "":
-            problems.append('name: "" is empty; leave it out, or name the strategy')
+        problems += check_settings(jitter, name, description)
         if problems:
             raise StrategyError(problems)
         share = float(jitter) + 0.0  # -0.0 becomes 0.0: the same waits, so the same fingerprint
@@ -66,10 +57,7 @@ class Strategy:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Strategy:
         """The strategy in the JSON file at `path`, read once. Raises `StrategyError`."""
-        # Not at module level: that room makes strategies, so it imports this one.
-        from linear_retry.strategy.file import load
-
-        return load(path)
+        return cls(**file.load(path))
 
     @classmethod
     def named(cls, name: str) -> Strategy:
@@ -77,9 +65,7 @@ class Strategy:
 
         They come with the package; strategies/README.md says which one to take when.
         """
-        from linear_retry.strategy.ready import named  # as above
-
-        return named(name)
+        return cls.load(ready.path(name))
 
     def __len__(self) -> int:
         """How many failures are waited for; the next one gives up."""
@@ -123,15 +109,3 @@ class Strategy:
 def _fingerprint(delays_ms: tuple[int, ...], jitter: float) -> str:
     text = f"{','.join(map(str, delays_ms))};{jitter!r}"
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:12]
-
-
-def _text_problems(key: str, value: object) -> list[str]:
-    if not isinstance(value, str):
-        return [f'{key}: {shown(value)} is not a text; write one such as "for short outages"']
-    bad = NOT_TEXT.search(value)
-    if bad is None:
-        return []
-    return [
-        f"{key}: {shown(bad.group())} in it is a control character or half a character; "
-        "write one line of plain text"
-    ]

@@ -1,4 +1,4 @@
-"""Is a strategy file read as it was meant, and refused with every reason at once?"""
+"""Strategy files are read as they were meant, refused with every reason at once, and written."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 
 from linear_retry.errors import StrategyError
 from linear_retry.files.small import MAX_BYTES
-from linear_retry.strategy.file import load, parse, schema
+from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS, duration_ms, duration_text
+from linear_retry.strategy.file import format_file, parse, schema
 from linear_retry.strategy.strategy import Strategy
 from tests.strategy.strategy_documents import arrays, documents, texts
 
 READY = Path(__file__).parents[2] / "strategies"
 SCHEMA = Draft202012Validator(schema())
+
+
+def strategy_of(text: bytes | str, where: str) -> Strategy:
+    return Strategy(**parse(text, where))
 
 
 def problems_of(text: bytes | str, where: str = "x.json") -> tuple[str, ...]:
@@ -128,8 +133,8 @@ def test_a_strategy_comes_back_from_its_file(
     document = {"delays": waits_s, "jitter": jitter, "description": description}
     expected = Strategy(waits_s, jitter=jitter, description=description, name="night")
 
-    assert expected == parse(json.dumps(document), "some/where/night.json")
-    assert expected == parse(json.dumps(document).encode(), "night.json")
+    assert expected == strategy_of(json.dumps(document), "some/where/night.json")
+    assert expected == strategy_of(json.dumps(document).encode(), "night.json")
 
 
 @given(arrays)
@@ -142,7 +147,7 @@ def test_a_file_and_code_say_the_same(delays: list[Any]) -> None:
         in_code = [f"x.json {problem}" for problem in error.problems]
     long_form = json.dumps({"delays": delays})
     # What is too long for an integer is a float in a file.
-    in_file: Any = list(problems_of(long_form)) or parse(long_form, "x.json").delays_ms
+    in_file: Any = list(problems_of(long_form)) or strategy_of(long_form, "x.json").delays_ms
 
     assert [str(part).partition(":")[0] for part in in_code] == [
         str(part).partition(":")[0] for part in in_file
@@ -241,7 +246,7 @@ def test_what_is_too_deep_is_so_wherever_it_is_read(opening: bytes, depth: int) 
 
 def test_a_file_without_a_stem_is_called_inline() -> None:
     """A strategy always has a name."""
-    assert "inline" == parse("[1]", "").name
+    assert "inline" == strategy_of("[1]", "").name
 
 
 def test_every_problem_is_said_at_once() -> None:
@@ -268,7 +273,7 @@ def test_every_problem_is_said_at_once() -> None:
 def test_a_file_at_the_limit_is_read() -> None:
     """64 KiB are allowed, one byte more is not."""
     text = b"[1]".ljust(MAX_BYTES)
-    assert Strategy([1], name="x") == parse(text, "x.json")
+    assert Strategy([1], name="x") == strategy_of(text, "x.json")
     assert problems_of(text + b" ")
 
 
@@ -285,7 +290,7 @@ def test_what_cannot_be_read_is_a_strategy_error(tmp_path: Path) -> None:
     """A missing file, a directory, a name that cannot be one: a sentence with the path."""
     for path in (tmp_path / "none.json", tmp_path, tmp_path / "a\0b", tmp_path / ("a" * 5000)):
         with pytest.raises(StrategyError, match="cannot be read") as caught:
-            load(path)
+            Strategy.load(path)
         (problem,) = caught.value.problems
         assert problem.startswith(f"{tmp_path}")
         assert "\0" not in problem
@@ -295,13 +300,13 @@ def test_a_file_name_that_is_not_text_becomes_one(tmp_path: Path) -> None:
     """A name that cannot be sent as a header is made one that can."""
     path = tmp_path / "n\udcffight\x1b.json"
     path.write_text("[1]")
-    assert "n\ufffdight\ufffd" == load(path).name
+    assert "n\ufffdight\ufffd" == Strategy.load(path).name
 
 
 def test_no_more_of_a_huge_file_is_read_than_the_limit() -> None:
     """An endless file is refused, not read."""
     with pytest.raises(StrategyError, match="more than 65536 bytes"):
-        load("/dev/zero")
+        Strategy.load("/dev/zero")
 
 
 def test_the_ready_strategies_are_as_their_table_says() -> None:
@@ -334,3 +339,29 @@ def test_the_fingerprint_in_the_readme_is_the_real_one() -> None:
     """The label that the README shows is that of the file it names."""
     label = Strategy.load(READY / "short-outage.json").label
     assert f"`{label}`" in (READY / "README.md").read_text("utf-8")
+
+
+_DELAYS_MS = st.integers(0, MAX_DELAY_S * 1000)
+_RUNS = st.lists(st.tuples(_DELAYS_MS, st.integers(1, 20)), max_size=50)
+
+
+@given(_DELAYS_MS)
+def test_a_duration_is_read_back(whole_ms: int) -> None:
+    """Whatever its units: the same milliseconds."""
+    assert whole_ms == duration_ms(duration_text(whole_ms))
+
+
+@given(_RUNS, st.text(st.characters()))
+def test_a_strategy_is_read_back(found: list[tuple[int, int]], description: str) -> None:
+    """The same waits, with any words beside them: half a character of a pair too."""
+    expected = tuple(delay_ms for delay_ms, times in found for _ in range(times))
+    strategy = strategy_of(format_file(expected, description), "proposed.json")
+    assert expected == strategy.delays_ms
+    assert description.isprintable() <= (description == strategy.description)
+
+
+def test_the_longest_strategy_is_no_larger_than_a_file_may_be() -> None:
+    """A thousand waits of which no two are equal, and as many words as anybody may write."""
+    expected = tuple(MAX_DELAY_S * 1000 - 1 - each for each in range(MAX_DELAYS))
+    longest = format_file(expected, "\U0001f4a5" * 10_000)
+    assert expected == strategy_of(longest, "proposed.json").delays_ms

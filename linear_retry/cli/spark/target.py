@@ -8,7 +8,7 @@ from pathlib import Path
 
 from linear_retry.cli.output.exit_codes import UNAVAILABLE, USAGE_ERROR, fail
 from linear_retry.files import small
-from linear_retry.strategy.text import text
+from linear_retry.strategy.file import format_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,6 @@ class Target:
         if self.path is None:
             return
         try:
-            small.write(self.path, text(delays_ms, description).encode())
+            small.write(self.path, format_file(delays_ms, description).encode())
         except ValueError as error:
             fail(f"{error}; check the directory and its permissions", UNAVAILABLE)

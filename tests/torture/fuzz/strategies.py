@@ -93,7 +93,7 @@ def _check(text: bytes | str) -> Counts:
 def judged(text: bytes | str) -> Strategy | tuple[str, ...]:
     """The strategy, or what is wrong. Nothing else is ever raised."""
     try:
-        return parse(text, _WHERE)
+        return Strategy(**parse(text, _WHERE))
     except StrategyError as error:
         return error.problems
     except Exception as error:
@@ -124,7 +124,9 @@ def _is_sound(strategy: Strategy) -> None:
         "jitter": strategy.jitter,
         "description": strategy.description,
     }
-    assert strategy == parse(json.dumps(document), _WHERE), "it does not come back from its file"
+    assert strategy == Strategy(**parse(json.dumps(document), _WHERE)), (
+        "it does not come back from its file"
+    )
 
 
 def _is_readable(problems: tuple[str, ...], text: bytes | str) -> None:
