@@ -1,4 +1,4 @@
-"""What can be done from a shell? `linear-retry`, whose parts are imported when they are called.
+"""The command line `linear-retry`; its parts are imported when they are called.
 
 To add a command, write its function here, with its options and its help, and import the module that
 does the work in the function's body: `--help` then stays fast whatever that module loads.

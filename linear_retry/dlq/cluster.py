@@ -1,4 +1,4 @@
-"""What do replays and their like need of the cluster?"""
+"""The clients that reading and replaying dead letters need."""
 
 from __future__ import annotations
 

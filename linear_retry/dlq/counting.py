@@ -1,4 +1,4 @@
-"""How many letters are alike?"""
+"""Counts letters that are alike, by the fields that a user names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is all that is in a dead-letter topic kept in a file, and read back?"""
+"""Writes the letters of a topic to a file of JSON lines, and reads them back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which letters may be deleted, and are they?"""
+"""Deletes letters that are dealt with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are the letters of a topic read, with what became of each?"""
+"""Reads the letters of a topic, each with its state."""
 
 from __future__ import annotations
 

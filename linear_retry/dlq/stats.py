@@ -1,4 +1,4 @@
-"""What does a dead-letter topic look like from afar?"""
+"""Statistics of the letters in a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has a command said, and with which exit code has it ended?"""
+"""What a command has printed, and its exit code."""
 
 from __future__ import annotations
 

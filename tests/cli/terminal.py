@@ -1,4 +1,4 @@
-"""What does a command write on a terminal, and in a pipe?"""
+"""Runs commands on a terminal, and in a pipe."""
 
 from __future__ import annotations
 

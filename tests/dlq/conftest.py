@@ -1,4 +1,4 @@
-"""What do all tests of dead letters on a real broker share?"""
+"""The fixture of tests of dead letters on a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a test get a broker from that wants a login, and forbids?"""
+"""A real broker that wants a login, and has access rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What letters and records do tests of dead letters draw and make?"""
+"""Letters and records that tests of dead letters draw and make."""
 
 from __future__ import annotations
 

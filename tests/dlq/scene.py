@@ -1,4 +1,4 @@
-"""What do tests of replays on a real broker share?"""
+"""A source topic with its dead-letter topic on a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are letters counted right, from near and from afar?"""
+"""Letters are counted right, one by one and in summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is an export whole, and all of it?"""
+"""An export is whole, and is read back as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is only deleted what is dealt with, and is nothing sent again that was deleted?"""
+"""A purge deletes only what is dealt with, and nothing deleted is sent again."""
 
 from __future__ import annotations
 

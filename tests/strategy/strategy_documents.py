@@ -1,4 +1,4 @@
-"""Which strategy files, sound and nearly sound, are worth drawing?"""
+"""Strategy files, sound and nearly sound, for Hypothesis to draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the ready strategies there wherever the package is?"""
+"""The ready strategies are there wherever the package is."""
 
 from __future__ import annotations
 

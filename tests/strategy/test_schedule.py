@@ -1,4 +1,4 @@
-"""Do attempts start when the delays say, and is what repeats counted right?"""
+"""Attempts start when the delays say, and repeated ones are counted right."""
 
 from __future__ import annotations
 

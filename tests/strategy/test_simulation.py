@@ -1,4 +1,4 @@
-"""Does a strategy go through an outage as the consumer would?"""
+"""A strategy goes through an outage as the consumer would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the wait after failure k what the array of delays says?"""
+"""The wait after failure k is what the array of delays says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be done with open circuits from a shell? `linear-retry circuits`.
+"""The commands `linear-retry circuits`.
 
 As everywhere in `cli`, what does the work is imported when it is called.
 """

@@ -1,4 +1,4 @@
-"""How are a circuit and a member written: in cells of a table, and as objects of JSON?"""
+"""Formats circuits and members for tables and as JSON."""
 
 from __future__ import annotations
 

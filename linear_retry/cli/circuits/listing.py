@@ -1,4 +1,4 @@
-"""Which circuits are open? `circuits list`."""
+"""Prints the open circuits: `circuits list`."""
 
 from __future__ import annotations
 

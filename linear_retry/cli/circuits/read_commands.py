@@ -1,4 +1,4 @@
-"""Which commands of `circuits` only read?"""
+"""The command of `circuits` that only reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do open circuits look on a terminal?"""
+"""Draws open circuits on a terminal."""
 
 from __future__ import annotations
 

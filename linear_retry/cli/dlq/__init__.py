@@ -1,4 +1,4 @@
-"""What can be done with dead letters from a shell? `linear-retry dlq`.
+"""The commands `linear-retry dlq`.
 
 As everywhere in `cli`, what does the work is imported when it is called. The options that several
 commands share are classes in `options`; `connection.with_option_groups` makes options of them.

@@ -1,4 +1,4 @@
-"""How is a dead-letter topic kept in a file? `dlq export`."""
+"""Exports a dead-letter topic to a file: `dlq export`."""
 
 from __future__ import annotations
 

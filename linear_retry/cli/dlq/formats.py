@@ -1,4 +1,4 @@
-"""How is a letter written: as a row of a table, and as an object of JSON?"""
+"""Formats letters for tables and as JSON."""
 
 from __future__ import annotations
 

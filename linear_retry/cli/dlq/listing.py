@@ -1,4 +1,4 @@
-"""What lies in a dead-letter topic? `dlq list`."""
+"""Prints or counts the letters of a topic: `dlq list`."""
 
 from __future__ import annotations
 

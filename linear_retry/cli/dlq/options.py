@@ -1,4 +1,4 @@
-"""Which options have all commands of `dlq`, and what is meant by them?"""
+"""The options that commands of `dlq` share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is deleted, and what stays? `dlq purge`."""
+"""Deletes letters, or says what would be deleted: `dlq purge`."""
 
 from __future__ import annotations
 

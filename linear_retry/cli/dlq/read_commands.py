@@ -1,4 +1,4 @@
-"""Which commands of `dlq` only read?"""
+"""The commands of `dlq` that only read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent again, and was it? `dlq replay`."""
+"""Plans and carries out a replay: `dlq replay`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a replay to be done? The options of the commands that send letters."""
+"""The options of commands that replay letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many letters are dealt with, or open again? `dlq resolve` and `dlq reopen`."""
+"""Resolves and reopens letters: `dlq resolve` and `dlq reopen`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is there to know of one dead letter? `dlq show`."""
+"""Prints all of one dead letter: `dlq show`."""
 
 from __future__ import annotations
 

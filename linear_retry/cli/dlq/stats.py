@@ -1,4 +1,4 @@
-"""What does a dead-letter topic look like from afar? `dlq stats`."""
+"""Prints statistics of a dead-letter topic: `dlq stats`."""
 
 from __future__ import annotations
 

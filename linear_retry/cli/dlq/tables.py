@@ -1,4 +1,4 @@
-"""How do letters look on a terminal?"""
+"""Draws letters on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commands deal with letters, and what do they take?"""
+"""The commands of `dlq` that change something."""
 
 from __future__ import annotations
 

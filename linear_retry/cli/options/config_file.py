@@ -1,4 +1,4 @@
-"""Which keys of librdkafka stand in this file?"""
+"""Reads librdkafka's keys from a file."""
 
 from __future__ import annotations
 

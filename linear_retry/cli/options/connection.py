@@ -1,4 +1,4 @@
-"""Which cluster is meant, and how do options that several commands share become theirs?"""
+"""The options that name a cluster, and how dataclasses become options of a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which journal is to be read, and from when on?"""
+"""The options that name a journal, and how far back it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which moment does the text of an option mean?"""
+"""Reads a time from an option."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who does this, for the record?"""
+"""The option that names who does something, for the record."""
 
 from __future__ import annotations
 

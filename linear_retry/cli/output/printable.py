@@ -1,4 +1,4 @@
-"""How is a text that anybody may have written shown, and a time of Kafka's?"""
+"""Makes texts that anybody may have written, and Kafka's timestamps, fit to print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far is it? A bar on the terminal, once it takes longer than a second."""
+"""A progress bar on the terminal, once a command takes longer than a second."""
 
 from __future__ import annotations
 

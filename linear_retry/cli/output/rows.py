@@ -1,4 +1,4 @@
-"""How do rows reach the screen, the pipe, or the next program?"""
+"""Prints rows: as a table, for a pipe, or as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is this strategy file right, and what does it come to?"""
+"""The commands `linear-retry strategy check` and `show`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long are the outages that the user asks about?"""
+"""Reads lengths of outages from options and files."""
 
 from __future__ import annotations
 

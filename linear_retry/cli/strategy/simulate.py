@@ -1,4 +1,4 @@
-"""How does a strategy get through these outages?"""
+"""Simulates outages: `linear-retry strategy simulate`."""
 
 from __future__ import annotations
 

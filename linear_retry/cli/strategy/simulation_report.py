@@ -1,4 +1,4 @@
-"""What is said of a strategy that went through outages?"""
+"""Formats simulated outages for people and programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does one outage look like, drawn to scale on a line?"""
+"""Draws one outage to scale on a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a pipe, or a program, see of a group that is watched?"""
+"""Prints a watched group's events for a pipe, or for a program."""
 
 from __future__ import annotations
 

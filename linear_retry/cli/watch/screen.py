@@ -1,4 +1,4 @@
-"""What does a person at a terminal see of a group that is watched?"""
+"""Draws a watched group on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a group watched, until Ctrl-C? `linear-retry watch`."""
+"""Watches a group until Ctrl-C: `linear-retry watch`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which letters are meant?"""
+"""Chooses letters by reason, exception, origin, key, time and state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which headers do other systems give their dead letters? A table: add a row, and it is read."""
+"""The headers of other systems' dead letters: add a row to the table, and it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies in a dead-letter topic, whoever wrote it?"""
+"""One record of a dead-letter topic, whoever wrote it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where did a dead letter's message come from?"""
+"""The place that a dead letter's message came from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May this plan be carried out? Asked before anything is sent."""
+"""Checks that a replay can be carried out, before anything is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys of letters have newer messages in the topic that the letters came from?"""
+"""Finds keys of letters that have newer messages in the topic the letters came from."""
 
 from __future__ import annotations
 

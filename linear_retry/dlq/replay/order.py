@@ -1,4 +1,4 @@
-"""In which order are letters sent again, and where do they wait until all are known?"""
+"""Puts letters into their original order, in a temporary file where they are many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent for a letter?"""
+"""Makes the message that is sent for a letter."""
 
 from __future__ import annotations
 

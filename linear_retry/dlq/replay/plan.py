@@ -1,4 +1,4 @@
-"""What would a replay send, in which order, and where to?"""
+"""Plans a replay: what is sent, in which order, and where to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When may the next batch go, if there are to be at most so many a second?"""
+"""Limits how many messages are sent a second."""
 
 from __future__ import annotations
 

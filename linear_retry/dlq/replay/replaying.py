@@ -1,4 +1,4 @@
-"""Is every letter of the plan sent again, in its order, once?"""
+"""Sends the letters of a plan, in their order, each once."""
 
 from __future__ import annotations
 

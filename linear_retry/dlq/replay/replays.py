@@ -1,4 +1,4 @@
-"""How is a replay planned, and how is the plan carried out?"""
+"""Plans replays and carries them out."""
 
 from __future__ import annotations
 

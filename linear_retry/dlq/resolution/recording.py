@@ -1,4 +1,4 @@
-"""Who may record what is dealt with, and is it recorded?"""
+"""Records what letters are dealt with, as the only one who may."""
 
 from __future__ import annotations
 

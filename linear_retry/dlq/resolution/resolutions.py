@@ -1,4 +1,4 @@
-"""Which letters has somebody dealt with, and how is that recorded?"""
+"""What is recorded of the letters that are dealt with."""
 
 from __future__ import annotations
 

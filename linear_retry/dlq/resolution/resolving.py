@@ -1,4 +1,4 @@
-"""How are letters dealt with without sending them, and how is that taken back?"""
+"""Resolves letters without sending them, and reopens them."""
 
 from __future__ import annotations
 

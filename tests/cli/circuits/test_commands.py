@@ -1,4 +1,4 @@
-"""Do the commands of `circuits` refuse what cannot work, and say what came of the rest?"""
+"""The commands of `circuits` refuse what cannot work, and report what came of the rest."""
 
 from __future__ import annotations
 

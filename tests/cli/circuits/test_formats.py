@@ -1,4 +1,4 @@
-"""Can whatever an entry of a journal says be told, on a terminal, in a pipe and as JSON?"""
+"""Whatever an entry of a journal says can be shown on a terminal, in a pipe and as JSON."""
 
 from __future__ import annotations
 

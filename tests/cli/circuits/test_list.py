@@ -1,4 +1,4 @@
-"""Does `linear-retry circuits list` tell which circuits are open?"""
+"""`linear-retry circuits list` shows which circuits are open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can whatever lies in a topic be written to a terminal and into a pipe?"""
+"""Whatever lies in a topic can be written to a terminal and into a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does `linear-retry dlq` do where a login is wanted, and something is forbidden?"""
+"""`linear-retry dlq` logs in where that is wanted, and names what is forbidden."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the options of `linear-retry dlq` read as they are meant, and refused with a remedy?"""
+"""The options of `linear-retry dlq` are read as they are meant, and refused with a remedy."""
 
 from __future__ import annotations
 

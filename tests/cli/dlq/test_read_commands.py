@@ -1,4 +1,4 @@
-"""Does `linear-retry dlq list|show|stats|export` tell what lies in a topic?"""
+"""`linear-retry dlq list|show|stats|export` show what lies in a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do letters fit on a terminal of any width?"""
+"""Letters fit on a terminal of any width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do `linear-retry dlq replay|resolve|reopen|purge` do what they say, and say what they do?"""
+"""`linear-retry dlq replay|resolve|reopen|purge` do what they say, and say what they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cluster do options, environment and files name?"""
+"""Options, environment and files name the cluster, in this order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do code, help and docs tell the same of how a command ends?"""
+"""Code, help and docs agree on how a command ends."""
 
 from __future__ import annotations
 

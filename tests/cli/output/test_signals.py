@@ -1,4 +1,4 @@
-"""Does a command clean up whatever signal ends it?"""
+"""A command cleans up whatever signal ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `linear-retry strategy` tell the truth about a file, to people and to programs?"""
+"""`linear-retry strategy` describes a file right, to people and to programs."""
 
 from __future__ import annotations
 

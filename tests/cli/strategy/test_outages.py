@@ -1,4 +1,4 @@
-"""Is each outage read for what it says, and what is none said to be none?"""
+"""Outages are read from options and files, and what is none is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `linear-retry strategy simulate` tell people and programs what an outage comes to?"""
+"""`linear-retry strategy simulate` shows people and programs what an outage comes to."""
 
 from __future__ import annotations
 

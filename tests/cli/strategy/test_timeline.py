@@ -1,4 +1,4 @@
-"""Is the drawing of an outage to scale, and does it fit?"""
+"""The drawing of an outage is to scale, and fits."""
 
 from __future__ import annotations
 

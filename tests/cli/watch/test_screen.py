@@ -1,4 +1,4 @@
-"""Does the picture of a group tell how it stands, and fit where it is shown?"""
+"""The picture of a group shows how it stands, and fits where it is shown."""
 
 from __future__ import annotations
 

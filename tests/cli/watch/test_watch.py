@@ -1,4 +1,4 @@
-"""Does `linear-retry watch` tell what members say, as they say it?"""
+"""`linear-retry watch` shows what members report, as they report it."""
 
 from __future__ import annotations
 

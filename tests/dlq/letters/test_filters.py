@@ -1,4 +1,4 @@
-"""Does a filter mean what it says?"""
+"""A filter matches what its criteria say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are other systems' dead letters read by the table?"""
+"""Other systems' dead letters are read by the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is every record of a dead-letter topic read as what it is?"""
+"""Every record of a dead-letter topic is read as what it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if two of those who record run at once?"""
+"""Of two commands that record at once, the newer fences the older."""
 
 from __future__ import annotations
 

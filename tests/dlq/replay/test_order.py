@@ -1,4 +1,4 @@
-"""Do letters come out in their order, each once, however they came in and however many?"""
+"""Letters come out in their order, each once, however they came in and however many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what is sent for a letter the message as it was, with what a consumer needs to know of it?"""
+"""A replayed message is the message as it was, with what a consumer needs to know of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets what was replayed, where several groups read the topic?"""
+"""What was replayed is handled by its own group where several read the topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are there never more messages in a second than there may be?"""
+"""There are never more messages in a second than the rate allows."""
 
 from __future__ import annotations
 

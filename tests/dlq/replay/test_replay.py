@@ -1,4 +1,4 @@
-"""Does each letter go back to where it came from, in order, once?"""
+"""Each letter goes back to where it came from, in order, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is it known of each letter whether somebody has dealt with it?"""
+"""It is known of each letter whether somebody has dealt with it."""
 
 from __future__ import annotations
 
