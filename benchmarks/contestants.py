@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 
 Config: TypeAlias = Mapping[str, Any]
 Handler: TypeAlias = Callable[[Message], object]
@@ -69,7 +69,7 @@ def linear_consumer(
     dead_letters: str | None = None,
     transactional: bool = False,
     listeners: tuple[Callable[[Event], object], ...] = (),
-    outside: Outside | None = None,
+    dependencies: Dependencies | None = None,
 ) -> LinearConsumer:
     """Ours. `OSError` is transient; without a dead-letter topic, giving up stops it.
 
@@ -93,7 +93,7 @@ def linear_consumer(
         on_exhausted=give_up,
         on_permanent=give_up,
         listeners=listeners,
-        _outside=outside,
+        _dependencies=dependencies,
     )
 
 

@@ -13,7 +13,7 @@ from benchmarks.contestants import ALIKE, Config, bare_consumer, linear_consumer
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.scale import Scale
 from benchmarks.topics import config_of_new_group, filled_topic
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.events import CircuitOpened, Event
 from tests.real_kafka import RealKafka
 
@@ -101,9 +101,9 @@ def ours(config: Config, topic: str, open_s: float) -> Cost:
         moments.append(_now(made[0].polls))
         consumer.stop()
 
-    outside = Outside(consumer=make)
+    dependencies = Dependencies(consumer=make)
     with linear_consumer(
-        config, topic, delays_s=[open_s], listeners=(note,), outside=outside
+        config, topic, delays_s=[open_s], listeners=(note,), dependencies=dependencies
     ) as consumer:
         consumer.run(handle)
     return Cost.between(*moments)

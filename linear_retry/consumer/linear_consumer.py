@@ -11,7 +11,7 @@ from typing import Any, Never, Self, overload
 from linear_retry.consumer.config.checks import Transient, check_listeners, plan
 from linear_retry.consumer.config.topics import TopicNames
 from linear_retry.consumer.dead_letters.settings import DeadLetters
-from linear_retry.consumer.monitoring.counters import Counts, Tally
+from linear_retry.consumer.monitoring.counters import Counters, Counts
 from linear_retry.consumer.monitoring.health import Health, Vitals
 from linear_retry.consumer.monitoring.listeners import (
     BoundListener,
@@ -29,8 +29,8 @@ from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.consumer.runners.run_handler import Handler
-from linear_retry.consumer.session.session import Owning
-from linear_retry.consumer.wiring import Outside, Plan
+from linear_retry.consumer.session.session import Session
+from linear_retry.consumer.wiring import ConsumerConfig, Dependencies
 from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal, JournalContext
@@ -71,7 +71,7 @@ class LinearConsumer:
         control: str | None = None,
         start_timeout_s: float = 30.0,
         close_timeout_s: float = 10.0,
-        _outside: Outside | None = None,
+        _dependencies: Dependencies | None = None,
     ) -> None:
         """Checks everything that can be checked without I/O.
 
@@ -99,7 +99,7 @@ class LinearConsumer:
             on_permanent=on_permanent,
             start_timeout_s=start_timeout_s,
             close_timeout_s=close_timeout_s,
-            outside=_outside or Outside(),
+            dependencies=_dependencies or Dependencies(),
             journals=journals,
             control=control,
         )
@@ -112,9 +112,9 @@ class LinearConsumer:
         self.group_id = wanted.settings.group_id
         self.member = wanted.member
         self.journals = tuple(journals)
-        self._tally, vitals = Tally(), Vitals(wanted.outside.clock.utc_ms)
-        told = Listeners((self._tally.hear, vitals.hear, *listeners))
-        self._owning = Owning(wanted, self._circuits, told.tell, vitals, self._tally)
+        self._counters, vitals = Counters(), Vitals(wanted.dependencies.clock.utc_ms)
+        told = Listeners((self._counters.hear, vitals.hear, *listeners))
+        self._session = Session(wanted, self._circuits, told.tell, vitals, self._counters)
         self._gives_up = wanted.dead_letters is not None
         self._limit = wanted.choices.policy.letter_limit
         self._ready: Iterator[Attempt] = iter(())
@@ -146,7 +146,7 @@ class LinearConsumer:
         `DataLossError`. Nothing unhandled is committed then.
         """
         check_handler(handler)
-        self._owning.run(handler)
+        self._session.run(handler)
 
     def __iter__(self) -> Self:
         """Your own loop in place of `run`: `for attempt in consumer: with attempt as message: ...`.
@@ -155,7 +155,7 @@ class LinearConsumer:
         next message, or the same one when its time has come. Ends on `stop`; raises what `run`
         raises. All state is the consumer's: a second loop goes on where the first has ended.
         """
-        self._owning.begin()
+        self._session.begin()
         return self
 
     def __next__(self) -> Attempt:
@@ -165,8 +165,8 @@ class LinearConsumer:
         """
         for attempt in self._ready:
             return attempt
-        attempt = self._owning.next_attempt()
-        self._ready = self._owning.ready
+        attempt = self._session.next_attempt()
+        self._ready = self._session.ready
         return attempt
 
     async def run_async(self, handler: AsyncHandler) -> None:
@@ -184,7 +184,7 @@ class LinearConsumer:
         raises a `CancelledError` though nobody has cancelled the task.
         """
         check_async_handler(handler)
-        await self._owning.run_async(handler)
+        await self._session.run_async(handler)
 
     def close(self) -> None:
         """Commit what is done and leave the group; at most `close_timeout_s`. Idempotent.
@@ -197,7 +197,7 @@ class LinearConsumer:
         (`ExhaustedError`, `PermanentError`, or anything else that `run` raises); closed it is all
         the same.
         """
-        self._owning.close()
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -221,7 +221,7 @@ class LinearConsumer:
     ) -> None:
         # Waited for beside the loop: `run_async` in another task needs that to come to its end.
         # Nothing can be awaited in a coroutine that is thrown away.
-        if self._owning.is_here or isinstance(error, GeneratorExit):
+        if self._session.is_here or isinstance(error, GeneratorExit):
             self._close_after(error)
         else:
             await asyncio.to_thread(self._close_after, error)
@@ -238,7 +238,7 @@ class LinearConsumer:
 
     def stop(self) -> None:
         """End `run` after the message in hand. For good; also for signal handlers."""
-        self._owning.stop.ask()
+        self._session.stop.ask()
 
     def retry_now(
         self, topic: str | None = None, partition: int | None = None, offset: int | None = None
@@ -263,8 +263,8 @@ class LinearConsumer:
         Raises `UsageError` for what can be no coordinates, and after a fork.
         """
         if topic is None and partition is None and offset is None:
-            return self._owning.wish(Retry(None))
-        return self._owning.wish(Retry(checked_place(topic, partition, offset)))
+            return self._session.wish(Retry(None))
+        return self._session.wish(Retry(checked_place(topic, partition, offset)))
 
     def give_up(self, topic: str, partition: int, offset: int) -> Future[bool]:
         """For an operator: send this held message to the dead letters now, reason `given-up`.
@@ -279,7 +279,7 @@ class LinearConsumer:
         """
         if not self._gives_up:
             raise UsageError("give_up: there are no dead letters; name a topic with dead_letters=")
-        return self._owning.wish(GiveUp(checked_place(topic, partition, offset)))
+        return self._session.wish(GiveUp(checked_place(topic, partition, offset)))
 
     def lift_limit(self, letters: int | None = None, *, why: str) -> Future[bool]:
         """For an operator: let dead letters go beyond `DeadLetters(limit=...)`.
@@ -290,7 +290,7 @@ class LinearConsumer:
         """
         if self._limit is None:
             raise UsageError("lift_limit: there is no limit; DeadLetters(limit=...) sets one")
-        return self._owning.wish(checked_lift(letters, why))
+        return self._session.wish(checked_lift(letters, why))
 
     def skip_unreadable(self, topic: str, partition: int, offset: int) -> Future[bool]:
         """For an operator: step over the batch at which this partition stands still, for good.
@@ -303,7 +303,7 @@ class LinearConsumer:
         more), if it can be read after all, and where no broker says within 30 s where it ends.
         All else is as with `retry_now`.
         """
-        return self._owning.wish(SkipUnreadable(checked_place(topic, partition, offset)))
+        return self._session.wish(SkipUnreadable(checked_place(topic, partition, offset)))
 
     @property
     def circuits(self) -> Mapping[Scope, CircuitView]:
@@ -312,12 +312,12 @@ class LinearConsumer:
 
     def health(self) -> Health:
         """How it is now: alive, ready, and whether it consumes, waits, hangs or has ended."""
-        return self._owning.health()
+        return self._session.health()
 
     @property
     def counts(self) -> Counts:
         """What it has done since it was made: attempts, their time, waits, and each event."""
-        return self._tally.counts()
+        return self._counters.counts()
 
     def lag(self, timeout_s: float = 2.0) -> dict[Partition, int]:
         """How many offsets its group has still to read in each partition that it has now.
@@ -328,7 +328,7 @@ class LinearConsumer:
         Partitions without an answer in `timeout_s` are left out. Waits for that: not for a handler
         or a listener.
         """
-        return self._owning.lag(timeout_s)
+        return self._session.lag(timeout_s)
 
     def breaker(self, scope: Scope | None = None) -> Breaker:
         """The pybreaker of a scope (the whole consumer's, unless given), for its listeners.
@@ -338,9 +338,9 @@ class LinearConsumer:
         return self._circuits.breaker(scope or Scope())
 
 
-def _journal_context(wanted: Plan) -> JournalContext:
+def _journal_context(wanted: ConsumerConfig) -> JournalContext:
     """Who is speaking in the journal."""
-    settings, outside = wanted.settings, wanted.outside
+    settings, dependencies = wanted.settings, wanted.dependencies
     return JournalContext(
         group=settings.group_id,
         instance=wanted.instance,
@@ -348,7 +348,7 @@ def _journal_context(wanted: Plan) -> JournalContext:
         process=wanted.process,
         connection=settings.connection,
         close_timeout_s=wanted.close_timeout_s,
-        now_s=outside.clock.now_s,
-        utc_ms=outside.clock.utc_ms,
-        producer=outside.producer,
+        now_s=dependencies.clock.now_s,
+        utc_ms=dependencies.clock.utc_ms,
+        producer=dependencies.producer,
     )

@@ -26,9 +26,9 @@ from linear_retry.consumer.monitoring.failure_events import (
     what,
 )
 from linear_retry.consumer.monitoring.unread_waits import UnreadWaits
-from linear_retry.consumer.operations.operator_actions import Operating
+from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.commits import Committing
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.state import Parts
 from linear_retry.errors import ExhaustedError, PermanentError, UsageError
 from linear_retry.records.dead_letter import DeadLetter
@@ -80,16 +80,16 @@ class Applying:
         self,
         parts: Parts,
         choices: Choices,
-        steering: Steering,
+        flow_control: FlowControl,
         letters: Letters | None,
-        operating: Operating,
+        operator_actions: OperatorActions,
     ) -> None:
         """`letters` may be None only where no choice needs them."""
         self._parts = parts
         self._choices = choices
-        self._steering = steering
+        self._flow_control = flow_control
         self._letters = letters
-        self._operating = operating
+        self._operator_actions = operator_actions
         self._commits = Committing(parts)
 
     def failed(self, before: Held, error: Exception) -> None:
@@ -98,7 +98,7 @@ class Applying:
         Raises `ExhaustedError` or `PermanentError` where the user chose to stop.
         """
         parts, choices = self._parts, self._choices
-        parts.tally.failed += 1
+        parts.counters.failed += 1
         failure = choices.classify(error)
         held = before.failed(error, parts.clock.utc_ms())
         decision = decide(
@@ -131,27 +131,27 @@ class Applying:
         letters, letter = self._letters, held.letter
         if letters is None or letter is None:
             raise AssertionError("buried without a dead-letter topic: a bug; please report it")
-        self._operating.begin(held)
+        self._operator_actions.begin(held)
         answer = letters.send(held, letter)
-        still_ours = self._parts.ownership.epoch_of(held.partition) == held.epoch
+        still_ours = self._parts.assignment.epoch_of(held.partition) == held.epoch
         match answer:
             case Acknowledged():
                 self._parts.row.note(letter.reason)
                 said = dead_lettered(held, letter, letters.topic)
                 if still_ours:
                     # A rebalance of others, while it was awaited, had everything fetched anew.
-                    self._parts.reading.drop_through(held.partition, held.offset)
+                    self._parts.read_ahead.drop_through(held.partition, held.offset)
                     self.finish(held, "dead-lettered", said)
                 else:
                     self._parts.emit(said)
                 if letter.reason == GIVEN_UP:
-                    self._operating.dead_lettered(held)
+                    self._operator_actions.dead_lettered(held)
             case NotSent(error):
                 if still_ours:
                     self._hold_letter(replace(held, sends=held.sends + 1), letters.topic, error)
             case Abandoned():
                 # Whoever goes on, we or another, reads the message again.
-                self._parts.reading.tear()
+                self._parts.read_ahead.invalidate()
             case _:
                 assert_never(answer)
 
@@ -162,14 +162,14 @@ class Applying:
         or another loop would send the letter once more.
         """
         parts = self._parts
-        parts.tally.succeeded += outcome == "recovered"
+        parts.counters.succeeded += outcome == "recovered"
         if outcome == "recovered":
             self.succeeded()
         parts.offsets.done({held.partition: held.offset + 1})
         scope = self._scope(held)
         if parts.circuits.get(scope) is not None:
             open_s = parts.circuits.close(scope, parts.clock.now_s())
-            self._steering.release(scope)
+            self._flow_control.resume(scope)
             said = (*said, events.CircuitClosed(scope, outcome, open_s))
         for event in said:
             parts.emit(event)
@@ -217,7 +217,7 @@ class Applying:
         now_s, now_ms = parts.clock.now_s(), parts.clock.utc_ms()
         circuit = parts.circuits.open(scope, held, now_s, delay_s, now_ms)
         if was_closed:
-            self._steering.stop(scope)
+            self._flow_control.pause(scope)
         return Opening(scope, held, delay_s, circuit.retry_at, was_closed)
 
     def _skip(self, held: Held) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from linear_retry.consumer.monitoring.counters import Tally
-from linear_retry.consumer.partitions.assignment import Ownership
+from linear_retry.consumer.monitoring.counters import Counters
+from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.offsets import Offsets
-from linear_retry.consumer.partitions.read_ahead import Reading
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.unreadable import Unreadable
 from linear_retry.events import Event
 from linear_retry.kafka.consumer.client import Client
@@ -25,11 +25,11 @@ class Parts:
     settings: ConsumerSettings
     client: Client
     clock: Clock
-    ownership: Ownership
+    assignment: Assignment
     offsets: Offsets
     circuits: Circuits
-    reading: Reading
+    read_ahead: ReadAhead
     emit: Callable[[Event], None]
-    tally: Tally = field(default_factory=Tally)
+    counters: Counters = field(default_factory=Counters)
     row: ConsecutiveDeadLetters = field(default_factory=ConsecutiveDeadLetters)
     unreadable: Unreadable = field(default_factory=Unreadable)

@@ -15,18 +15,18 @@ from linear_retry.consumer.dead_letters.publisher import Letters, Way
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.dead_letters.transactional import TransactionalWay
 from linear_retry.consumer.loop import Loop
-from linear_retry.consumer.monitoring.counters import Tally
-from linear_retry.consumer.operations.control_topic import Follower
-from linear_retry.consumer.operations.operator_actions import Operating
-from linear_retry.consumer.operations.remote_commands import Commands
+from linear_retry.consumer.monitoring.counters import Counters
+from linear_retry.consumer.operations.control_topic import ControlTopicFollower
+from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.outcomes import Applying, Choices
-from linear_retry.consumer.partitions.assignment import Ownership
-from linear_retry.consumer.partitions.delivery_filter import Gate
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.delivery_filter import DeliveryFilter
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.lag import Lag
 from linear_retry.consumer.partitions.offsets import Offsets
-from linear_retry.consumer.partitions.read_ahead import Reading
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.session.shutdown import close
@@ -37,10 +37,10 @@ from linear_retry.consumer.session.startup import (
     missing_topics,
 )
 from linear_retry.consumer.state import Parts
-from linear_retry.consumer.watchdogs.broker import Sight
-from linear_retry.consumer.watchdogs.client_replacement import Renewal
-from linear_retry.consumer.watchdogs.instance_id import TakenName
-from linear_retry.consumer.watchdogs.stalled_partition import Revival
+from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
+from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement
+from linear_retry.consumer.watchdogs.instance_id import InstanceIdWait
+from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.errors import BrokerError
 from linear_retry.events import Event
@@ -67,7 +67,7 @@ _CONTROL_PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class Dependencies:
     """What a consumer needs of the world: tests bring a fake Kafka, a virtual clock, fixed dice."""
 
     consumer: Callable[..., Any] = Consumer
@@ -78,7 +78,7 @@ class Outside:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ConsumerConfig:
     """Everything that was checked at construction."""
 
     settings: ConsumerSettings
@@ -92,7 +92,7 @@ class Plan:
     answer_within_s: float
     start_timeout_s: float
     close_timeout_s: float
-    outside: Outside
+    dependencies: Dependencies
     process: Process
     instance: str = field(default_factory=lambda: str(uuid4()))
     """One consumer's life."""
@@ -103,16 +103,16 @@ class Plan:
         return self.settings.static_member or self.instance
 
 
-class Assembly:
+class Wiring:
     """The parts of one running consumer, joined. Made by the owner thread: here I/O begins."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ConsumerConfig,
         circuits: Circuits,
         emit: Callable[[Event], None],
         stop: StopFlag,
-        tally: Tally | None = None,
+        counters: Counters | None = None,
     ) -> None:
         """Raises `ConfigurationError` where librdkafka refuses a key."""
         self._plan = plan
@@ -122,36 +122,56 @@ class Assembly:
             emit(event)
             self.commands.hear(event)  # last: an answer is about what is on record
 
-        self.parts = parts = _parts(plan, circuits, tell, tally or Tally())
-        steering = Steering(parts)
+        self.parts = parts = _parts(plan, circuits, tell, counters or Counters())
+        flow_control = FlowControl(parts)
         self.requests = Requests()
-        batch_end = BatchEnd(plan.settings.config, plan.outside.consumer)
-        unreadable = UnreadableBatches(parts, steering, self.requests, batch_end)
-        gate = Gate(parts, steering, unreadable)
-        rebalance = Rebalance(parts, steering, gate, _own_topics(plan))
+        batch_end = BatchEnd(plan.settings.config, plan.dependencies.consumer)
+        unreadable = UnreadableBatches(parts, flow_control, self.requests, batch_end)
+        delivery_filter = DeliveryFilter(parts, flow_control, unreadable)
+        rebalance = Rebalance(parts, flow_control, delivery_filter, _own_topics(plan))
         parts.client.set_listener(rebalance)
-        self._admin = Admin(_admin_config(plan), plan.outside.admin)
+        self._admin = Admin(_admin_config(plan), plan.dependencies.admin)
         self.lag = _lag(plan, parts)
         self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
-        self.letters = self._letters(steering) if plan.dead_letters else None
-        operating = Operating(parts, self.requests, plan.choices.policy)
-        self.commands = Commands(
+        self.letters = self._letters(flow_control) if plan.dead_letters else None
+        operator_actions = OperatorActions(parts, self.requests, plan.choices.policy)
+        self.commands = RemoteCommands(
             parts,
             self.requests,
-            operating,
+            operator_actions,
             plan.member,
             gives_up=self.letters is not None,
             has_limit=plan.choices.policy.letter_limit is not None,
         )
         self._follower = _follower(plan, self.commands)
-        applying = Applying(parts, plan.choices, steering, self.letters, operating)
-        revival = Revival(parts, steering, self._admin)
-        renewal = Renewal(
-            parts, gate, rebalance.drop, TakenName(parts, self._admin, plan.start_timeout_s)
+        applying = Applying(parts, plan.choices, flow_control, self.letters, operator_actions)
+        stalled_partitions = StalledPartitionWatchdog(parts, flow_control, self._admin)
+        client_replacement = ClientReplacement(
+            parts,
+            delivery_filter,
+            rebalance.drop,
+            InstanceIdWait(parts, self._admin, plan.start_timeout_s),
         )
-        sight = Sight(parts, self._admin, gate.report, renewal.renew, plan.topics)
-        looks = (unreadable, revival, renewal, sight, self._retention)
-        self.loop = Loop(parts, steering, gate, *looks, applying, self.commands, operating, stop)
+        broker_watchdog = BrokerWatchdog(
+            parts, self._admin, delivery_filter.report, client_replacement.renew, plan.topics
+        )
+        looks = (
+            unreadable,
+            stalled_partitions,
+            client_replacement,
+            broker_watchdog,
+            self._retention,
+        )
+        self.loop = Loop(
+            parts,
+            flow_control,
+            delivery_filter,
+            *looks,
+            applying,
+            self.commands,
+            operator_actions,
+            stop,
+        )
 
     def start(self) -> None:
         """Look whether every topic is there, then join the group.
@@ -199,7 +219,7 @@ class Assembly:
         keys = connection(self._plan.producer_config)
         if keys == self._plan.settings.connection:
             return self._admin
-        return Admin(keys, self._plan.outside.admin)
+        return Admin(keys, self._plan.dependencies.admin)
 
     def close(self, *, commit: bool, timeout_s: float) -> None:
         """Bounded; see `closing`. The letters come first: they may have something to say yet."""
@@ -219,7 +239,7 @@ class Assembly:
                 self._admin.close()
                 self.lag.close()
 
-    def _letters(self, steering: Steering) -> Letters:
+    def _letters(self, flow_control: FlowControl) -> Letters:
         plan = self._plan
         if plan.dead_letters is None:
             raise AssertionError("no dead-letter topic")
@@ -227,81 +247,85 @@ class Assembly:
             self.parts,
             answer_within_s=plan.answer_within_s,
             read_along=lambda: self.loop.read_along(),
-            stopping=lambda: self._stop.pressing,
+            stopping=lambda: self._stop.should_not_block,
         )
         way = self._transactional_way if plan.dead_letters.transactional else self._plain_way
-        made = way(plan.dead_letters.topic, patience, steering)
+        made = way(plan.dead_letters.topic, patience, flow_control)
         return Letters(self.parts, made, plan.dead_letters.oversized)
 
-    def _plain_way(self, topic: str, patience: Patience, _: Steering) -> Way:
+    def _plain_way(self, topic: str, patience: Patience, _: FlowControl) -> Way:
         plan = self._plan
         return PlainWay(
-            DeadLetterProducer(topic, plan.producer_config, plan.outside.producer), patience
+            DeadLetterProducer(topic, plan.producer_config, plan.dependencies.producer), patience
         )
 
-    def _transactional_way(self, topic: str, patience: Patience, steering: Steering) -> Way:
+    def _transactional_way(self, topic: str, patience: Patience, flow_control: FlowControl) -> Way:
         plan = self._plan
         # One that is shared by members would have each fence the others, for ever.
         own_id = {"transactional.id": f"{plan.settings.group_id}-{uuid4()}"}
         config = {**plan.producer_config, **own_id}
         return TransactionalWay(
             self.parts,
-            TransactionalProducer(topic, config, plan.outside.producer),
+            TransactionalProducer(topic, config, plan.dependencies.producer),
             patience,
-            steering,
+            flow_control,
             transaction_timeout_s=int(config["transaction.timeout.ms"]) / 1000,
             start_timeout_s=plan.start_timeout_s,
         )
 
 
-def _parts(plan: Plan, circuits: Circuits, emit: Callable[[Event], None], tally: Tally) -> Parts:
-    clock, settings = plan.outside.clock, plan.settings
+def _parts(
+    plan: ConsumerConfig, circuits: Circuits, emit: Callable[[Event], None], counters: Counters
+) -> Parts:
+    clock, settings = plan.dependencies.clock, plan.settings
     transactional = plan.dead_letters is not None and plan.dead_letters.transactional
-    client = Client(settings, plan.outside.consumer, transactional=transactional)
-    ownership = Ownership()
-    reading = Reading(
+    client = Client(settings, plan.dependencies.consumer, transactional=transactional)
+    assignment = Assignment()
+    read_ahead = ReadAhead(
         client,
         clock,
-        lambda: ownership.epoch,
+        lambda: assignment.epoch,
         max_poll_interval_s=settings.max_poll_interval_s,
         session_timeout_s=settings.session_timeout_s,
     )
-    return Parts(settings, client, clock, ownership, Offsets(), circuits, reading, emit, tally)
+    return Parts(
+        settings, client, clock, assignment, Offsets(), circuits, read_ahead, emit, counters
+    )
 
 
-def _own_topics(plan: Plan) -> frozenset[str]:
+def _own_topics(plan: ConsumerConfig) -> frozenset[str]:
     topic = plan.dead_letters.topic if plan.dead_letters else None
     letters = {topic, resolutions_topic(topic)} if topic else set()
     control = {plan.control} if plan.control else set()
     return frozenset(letters | control | {journal.topic for journal in plan.journals})
 
 
-def _follower(plan: Plan, commands: Commands) -> Follower | None:
+def _follower(plan: ConsumerConfig, commands: RemoteCommands) -> ControlTopicFollower | None:
     """Clients are made by its thread."""
-    topic, clock = plan.control, plan.outside.clock
+    topic, clock = plan.control, plan.dependencies.clock
     if topic is None:
         return None
     keys = {"log_level": 0, **plan.settings.connection}
-    return Follower(
+    return ControlTopicFollower(
         topic,
         plan.settings.group_id,
         commands,
         clock,
         lambda since_ms: TopicSince(keys, topic, since_ms, _CONTROL_PATIENCE_S),
         # What it is for journals it is for answers: nobody waits for it, and it mends itself.
-        JournalProducer(topic, journal_config(keys, {}), clock.now_s, plan.outside.producer),
+        JournalProducer(topic, journal_config(keys, {}), clock.now_s, plan.dependencies.producer),
     )
 
 
-def _lag(plan: Plan, parts: Parts) -> Lag:
+def _lag(plan: ConsumerConfig, parts: Parts) -> Lag:
     """With handles of its own: its questions are asked by other threads."""
     settings = plan.settings
-    edges = Admin(_admin_config(plan), plan.outside.admin)
-    starts = Committed(settings.connection, settings.group_id, plan.outside.consumer)
-    return Lag(settings, parts.ownership, parts.offsets, edges, starts)
+    edges = Admin(_admin_config(plan), plan.dependencies.admin)
+    starts = Committed(settings.connection, settings.group_id, plan.dependencies.consumer)
+    return Lag(settings, parts.assignment, parts.offsets, edges, starts)
 
 
-def _admin_config(plan: Plan) -> dict[str, Any]:
+def _admin_config(plan: ConsumerConfig) -> dict[str, Any]:
     shared = dict(plan.settings.connection)
     isolation = plan.settings.config.get("isolation.level")
     return shared | ({} if isolation is None else {"isolation.level": isolation})

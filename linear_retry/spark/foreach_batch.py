@@ -16,7 +16,7 @@ from linear_retry.consumer.micro_batches import wiring
 from linear_retry.consumer.micro_batches.attempting import Attempting
 from linear_retry.consumer.micro_batches.wiring import CLOSE_TIMEOUT_S
 from linear_retry.consumer.runners.handler_checks import check_handler
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.errors import UsageError
 from linear_retry.events import Listener
 from linear_retry.retry.circuits import CircuitView
@@ -51,7 +51,7 @@ def foreach_batch(
     that cannot work. Needs a classic session, not one of Spark Connect.
     """
     _check_handler(handler)
-    outside = Outside()
+    dependencies = Dependencies()
     attempting = wiring.attempting(
         config or {},
         strategy=strategy,
@@ -60,11 +60,11 @@ def foreach_batch(
         on_exhausted=on_exhausted,
         on_permanent=on_permanent,
         listeners=listeners,
-        outside=outside,
+        dependencies=dependencies,
     )
     if source is not None and attempting.needs_dead_letters:
         check_columns(source.schema)
-    return ForeachBatch(handler, attempting, outside.clock)
+    return ForeachBatch(handler, attempting, dependencies.clock)
 
 
 class ForeachBatch:

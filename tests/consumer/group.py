@@ -12,7 +12,7 @@ from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.results import Results
 from linear_retry.consumer.runners.run_handler import attempt_all
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.wiring import Assembly, Outside
+from linear_retry.consumer.wiring import Dependencies, Wiring
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import OnExhausted, OnPermanent
@@ -81,7 +81,7 @@ class Member:
             self.handles.append(fake.consumer(config))
             return self.handles[-1]
 
-        outside = Outside(made, fake.producer, fake.admin, fake.clock, lambda: 0.5)
+        dependencies = Dependencies(made, fake.producer, fake.admin, fake.clock, lambda: 0.5)
         wanted = plan(
             {"bootstrap.servers": "fake:9092", "group.id": GROUP, **PROTOCOL_KEYS[protocol]}
             | group.config,
@@ -94,7 +94,7 @@ class Member:
             on_permanent=group.on_permanent,
             start_timeout_s=START_TIMEOUT_S,
             close_timeout_s=10,
-            outside=outside,
+            dependencies=dependencies,
         )
         self.name = name
         self.stop = StopFlag()
@@ -106,11 +106,11 @@ class Member:
             self.events.append(event)
             listen(event)
 
-        self.assembly = Assembly(wanted, self.circuits, emit, self.stop)
+        self.wiring = Wiring(wanted, self.circuits, emit, self.stop)
         self.handler = group.witness.handler(name, group.dependency)
         self._witness = group.witness
         self._rests_since_s = fake.clock.now_s()
-        self.assembly.start()
+        self.wiring.start()
 
     @property
     def consumer(self) -> FakeConsumer:
@@ -119,10 +119,10 @@ class Member:
 
     def turn(self) -> None:
         """One turn of the loop."""
-        now_s = self.assembly.parts.clock.now_s
+        now_s = self.wiring.parts.clock.now_s
         self._witness.away(self.name, self._rests_since_s)
         try:
-            with closing(self.assembly.loop.turn()) as turn:
+            with closing(self.wiring.loop.turn()) as turn:
                 for work in turn:
                     attempt_all(work, self.handler, self.stop, now_s, Results())
         finally:
@@ -130,12 +130,12 @@ class Member:
 
     def leave(self) -> None:
         """A clean end."""
-        self.assembly.close(commit=True, timeout_s=10)
+        self.wiring.close(commit=True, timeout_s=10)
 
     def state_size(self) -> int:
         """Entries kept per partition, circuit or message, all owners together."""
-        parts = self.assembly.parts
-        return len(parts.ownership.partitions) + len(list(parts.circuits))
+        parts = self.wiring.parts
+        return len(parts.assignment.partitions) + len(list(parts.circuits))
 
 
 class FakeGroup:
@@ -277,5 +277,7 @@ def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:
         {"bootstrap.servers": "fake:9092", "group.id": GROUP},
         [TOPIC],
         **choices | options,
-        _outside=Outside(fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.0),
+        _dependencies=Dependencies(
+            fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.0
+        ),
     )

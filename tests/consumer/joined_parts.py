@@ -9,11 +9,11 @@ from typing import Any
 from confluent_kafka import KafkaError, TopicPartition
 
 from linear_retry.consumer.operations.requests import Requests
-from linear_retry.consumer.partitions.assignment import Ownership
-from linear_retry.consumer.partitions.delivery_filter import Gate
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.delivery_filter import DeliveryFilter
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offsets import Offsets
-from linear_retry.consumer.partitions.read_ahead import Reading
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.state import Parts
 from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.events import Event
@@ -41,11 +41,11 @@ class Joined:
 
     def __post_init__(self) -> None:
         settings = consumer_settings(LEAST | dict(self.config))
-        client, ownership = Client(settings, self._make), Ownership()
-        reading = Reading(
+        client, assignment = Client(settings, self._make), Assignment()
+        reading = ReadAhead(
             client,
             self.clock,
-            lambda: ownership.epoch,
+            lambda: assignment.epoch,
             max_poll_interval_s=settings.max_poll_interval_s,
             session_timeout_s=settings.session_timeout_s,
         )
@@ -54,7 +54,7 @@ class Joined:
             settings,
             client,
             self.clock,
-            ownership,
+            assignment,
             Offsets(),
             circuits,
             reading,
@@ -62,11 +62,13 @@ class Joined:
         )
         client.set_listener(_Told(self.parts.offsets))
 
-    def gate(self, steering: Steering) -> Gate:
+    def delivery_filter(self, flow_control: FlowControl) -> DeliveryFilter:
         """The way in, for which nothing searches."""
         batch_end = BatchEnd({}, self._make)
-        return Gate(
-            self.parts, steering, UnreadableBatches(self.parts, steering, Requests(), batch_end)
+        return DeliveryFilter(
+            self.parts,
+            flow_control,
+            UnreadableBatches(self.parts, flow_control, Requests(), batch_end),
         )
 
     def _make(self, config: Mapping[str, Any]) -> RecordingConsumer:
@@ -76,7 +78,7 @@ class Joined:
     def own(self, *partitions: Partition, done: int | None = None) -> None:
         """Assigned, and handled up to `done`."""
         self.librdkafka.answers["assignment"] = [TopicPartition(*each) for each in partitions]
-        self.parts.ownership.take(partitions, self.clock.now_s())
+        self.parts.assignment.take(partitions, self.clock.now_s())
         self.parts.offsets.begin(partitions)
         if done is not None:
             self.parts.offsets.done(dict.fromkeys(partitions, done))

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import Journal, LinearConsumer
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.kafka.topics import standalone_consumer
 from tests.consumer.group import GROUP, LETTERS, TOPIC
 from tests.fake.cluster import FakeKafka
@@ -23,7 +23,7 @@ class _Made:
     def __init__(self, fake: FakeKafka) -> None:
         self.configs: list[tuple[str, dict[str, Any]]] = []
         self.follows = Event()
-        self.outside = Outside(
+        self.dependencies = Dependencies(
             self._noting("consumer", fake.consumer),
             self._noting("producer", fake.producer),
             self._noting("admin", fake.admin),
@@ -61,7 +61,7 @@ def test_every_client_logs_in_as_the_consumer_does(
         dead_letters=LETTERS,
         listeners=[Journal("linear-retry.journal")],
         control="linear-retry.control",
-        _outside=made.outside,
+        _dependencies=made.dependencies,
     )
 
     def handle(_: object) -> None:

@@ -13,7 +13,7 @@ from linear_retry import ConfigurationError, DeadLetters, Strategy, UsageError, 
 from linear_retry.consumer.config.checks import plan
 from linear_retry.consumer.operations.requests import LiftLimit
 from linear_retry.consumer.outcomes import Choices
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.retry.consecutive import ConsecutiveDeadLetters
 from linear_retry.scope import Scope
 from linear_retry.testing import Begun, Place
@@ -177,7 +177,7 @@ def test_what_an_operator_gave_up_counts_for_nothing_in_doubt_either() -> None:
     member = alone(group)
     turn_until(group, member, events.CircuitOpened)
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
-    member.assembly.requests.ask("give-up", (TOPIC, 0), 0)
+    member.wiring.requests.ask("give-up", (TOPIC, 0), 0)
     turn_until(group, member, events.DeadLetterFailed)
     group.dependency.down = False
     group.produce(1, 1)
@@ -232,7 +232,7 @@ def test_the_row_outlives_a_rebalance() -> None:
 
 
 def lift(member: Member, letters: int | None = None) -> Future[bool]:
-    return member.assembly.requests.wish(LiftLimit(letters, "a bad batch"))
+    return member.wiring.requests.wish(LiftLimit(letters, "a bad batch"))
 
 
 def test_a_lifted_limit_lets_what_it_holds_go() -> None:
@@ -411,7 +411,7 @@ def _choices(dead_letters: DeadLetters | None) -> Choices:
         on_permanent="dead-letter" if dead_letters else "stop",
         start_timeout_s=1,
         close_timeout_s=1,
-        outside=Outside(),
+        dependencies=Dependencies(),
     ).choices
 
 

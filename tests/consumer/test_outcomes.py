@@ -15,11 +15,11 @@ from linear_retry.consumer.dead_letters.publisher import (
     Letters,
     NotSent,
 )
-from linear_retry.consumer.operations.operator_actions import Operating
+from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.outcomes import Applying, Choices
 from linear_retry.consumer.partitions.commits import COMMIT_EVERY_S
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.retry.circuits import Held
 from linear_retry.retry.decision import IsTransient, Policy
@@ -66,16 +66,16 @@ class _Scene:
     ) -> Applying:
         policy = Policy(Strategy([1]), "dead-letter", "dead-letter")
         choices = Choices(policy, is_transient, "consumer")
-        operating = Operating(self.parts, Requests(), policy)
+        operator_actions = OperatorActions(self.parts, Requests(), policy)
         letters = _Letters(meanwhile, answer)
-        return Applying(self.parts, choices, Steering(self.parts), letters, operating)
+        return Applying(self.parts, choices, FlowControl(self.parts), letters, operator_actions)
 
     def held(self) -> Held:
         message = Message(topic="orders", partition=0, offset=5, value=b"v")
-        return Held(message, _P0, 5, self.parts.ownership.epoch_of(_P0) or 0)
+        return Held(message, _P0, 5, self.parts.assignment.epoch_of(_P0) or 0)
 
     def goes_and_comes_back(self) -> None:
-        self.parts.ownership.drop([_P0])
+        self.parts.assignment.drop([_P0])
         self.parts.offsets.forget([_P0])
         self.joined.own(_P0)
 
@@ -107,7 +107,7 @@ def test_a_letter_that_is_not_awaited_any_more() -> None:
     everything is fetched again from what is done."""
     scene = _Scene()
     scene.applying(Abandoned()).failed(scene.held(), PoisonError())
-    assert scene.parts.reading.torn
+    assert scene.parts.read_ahead.is_invalid
     assert 5 == scene.parts.offsets.next_offset(_P0)
     assert [] == scene.joined.happened
 

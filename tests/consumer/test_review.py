@@ -17,7 +17,7 @@ from linear_retry import (
     Strategy,
     events,
 )
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.kafka import Message
 from linear_retry.testing import Begun, Place
 from tests.consumer.group import (
@@ -380,7 +380,7 @@ def test_a_producer_that_never_answers(fake: FakeKafka) -> None:
     def refuse(_: Message) -> None:
         raise ValueError
 
-    outside = Outside(
+    dependencies = Dependencies(
         fake.consumer, lambda _: _SilentProducer(fake), fake.admin, fake.clock, lambda: 0.0
     )
     with LinearConsumer(
@@ -390,7 +390,7 @@ def test_a_producer_that_never_answers(fake: FakeKafka) -> None:
         transient=OutageError,
         dead_letters=LETTERS,
         listeners=[hear],
-        _outside=outside,
+        _dependencies=dependencies,
     ) as consumer:
         consumer.run(refuse)
     failed = [event for event in heard if isinstance(event, events.DeadLetterFailed)]

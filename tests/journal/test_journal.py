@@ -22,7 +22,7 @@ from linear_retry import (
     UsageError,
     events,
 )
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.journal.entry import Entry, encode, read_entry
 from linear_retry.kafka import Message
 from linear_retry.records.process import Process
@@ -83,7 +83,7 @@ def _journaling(fake: FakeKafka, source: str = TOPIC, **keys: str) -> LinearCons
         transient=OutageError,
         dead_letters=LETTERS,
         listeners=[Journal()],
-        _outside=Outside(fake.consumer, fake.producer, fake.admin, fake.clock),
+        _dependencies=Dependencies(fake.consumer, fake.producer, fake.admin, fake.clock),
     )
 
 

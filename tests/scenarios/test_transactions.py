@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from linear_retry import DeadLetters, events
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.kafka import Message, Producer
 from linear_retry.retry.clock import SystemClock
 from tests.kafka_operations import wait_until
@@ -97,8 +97,8 @@ def test_another_member_joins(protocol: dict[str, str], scene: SceneFactory) -> 
         refused(message)
 
     letters = DeadLetters(group.letters, transactional=True)
-    outside = Outside(producer=refusals)
-    first = group.join("first", handle, dead_letters=letters, _outside=outside)
+    dependencies = Dependencies(producer=refusals)
+    first = group.join("first", handle, dead_letters=letters, _dependencies=dependencies)
     group.wait_for(events.Assigned)
     for number in range(4):
         group.produce(6, number)

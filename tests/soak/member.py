@@ -53,12 +53,12 @@ class Looks:
         self._next_s = 0.0
 
     def look(self, consumer: LinearConsumer) -> None:
-        now_s, assembly = self._log.now_s(), consumer._owning.assembly
-        if now_s < self._next_s or assembly is None:
+        now_s, wiring = self._log.now_s(), consumer._session.wiring
+        if now_s < self._next_s or wiring is None:
             return
         self._next_s = now_s + self._every_s
-        parts = assembly.parts
-        owned, circuits = len(parts.ownership.partitions), len(list(parts.circuits))
+        parts = wiring.parts
+        owned, circuits = len(parts.assignment.partitions), len(list(parts.circuits))
         noted = {"at_s": now_s, "entries": entries(consumer), "owned": owned}
         os.write(self._file, json.dumps(noted).encode() + b"\n")
         # A circuit for each scope that is owned: one may have gone, and wait for `retry_at`.

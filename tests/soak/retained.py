@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from linear_retry.consumer.monitoring.counters import Tally
+from linear_retry.consumer.monitoring.counters import Counters
 
 _CONTAINERS = (dict, list, set, frozenset, tuple)
 _OURS = "linear_retry."
@@ -28,7 +28,7 @@ def entries(root: object) -> int:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if isinstance(one, Tally):
+        if isinstance(one, Counters):
             continue
         if isinstance(one, _CONTAINERS):
             total += len(one)

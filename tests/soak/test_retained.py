@@ -16,7 +16,7 @@ def test_each_owner_is_counted() -> None:
     """With a partition or a circuit more the count grows; without them it falls."""
     joined = Joined()
     counts = [entries(joined.parts)]
-    joined.parts.ownership.take([_P0, _P1], 0.0)
+    joined.parts.assignment.take([_P0, _P1], 0.0)
     counts.append(entries(joined.parts))
     joined.parts.offsets.begin([_P0, _P1])
     counts.append(entries(joined.parts))
@@ -26,7 +26,7 @@ def test_each_owner_is_counted() -> None:
     assert sorted(set(counts)) == counts
     joined.parts.circuits.close(Scope(), 1.0)
     joined.parts.offsets.forget([_P0, _P1])
-    joined.parts.ownership.drop([_P0, _P1])
+    joined.parts.assignment.drop([_P0, _P1])
     assert counts[0] == entries(joined.parts)
 
 
@@ -34,5 +34,5 @@ def test_what_is_read_ahead_is_left_out() -> None:
     """A batch comes and goes."""
     joined = Joined()
     before = entries(joined.parts)
-    joined.parts.reading.keep([Message(topic="orders", partition=0, offset=n) for n in range(9)])
+    joined.parts.read_ahead.keep([Message(topic="orders", partition=0, offset=n) for n in range(9)])
     assert before == entries(joined.parts)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from linear_retry import events
-from linear_retry.consumer.partitions.flow_control import Steering
-from linear_retry.consumer.watchdogs.stalled_partition import Revival
+from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.scope import Scope
 from linear_retry.testing import Entry, Said
 from tests.consumer.group import FakeGroup
@@ -45,8 +45,8 @@ def test_what_stands_still_is_seen(log: list[Entry], broken: int) -> None:
 
 def test_a_group_on_the_fake_is_asked_whether_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there to read is in its log: a consumer that never resumes is seen by that alone."""
-    monkeypatch.setattr(Steering, "release", lambda *_: None)
-    monkeypatch.setattr(Revival, "look", lambda _: None)
+    monkeypatch.setattr(FlowControl, "resume", lambda *_: None)
+    monkeypatch.setattr(StalledPartitionWatchdog, "tick", lambda _: None)
     group = FakeGroup(partitions=1)
     group.join()
     group.share([0])

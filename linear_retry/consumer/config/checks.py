@@ -15,7 +15,7 @@ from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.monitoring.identity import this_process
 from linear_retry.consumer.outcomes import Choices
 from linear_retry.consumer.runners.handler_checks import why_not
-from linear_retry.consumer.wiring import Outside, Plan
+from linear_retry.consumer.wiring import ConsumerConfig, Dependencies
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
@@ -55,10 +55,10 @@ def plan(
     on_permanent: OnPermanent,
     start_timeout_s: float,
     close_timeout_s: float,
-    outside: Outside,
+    dependencies: Dependencies,
     journals: Sequence[Journal] = (),
     control: str | None = None,
-) -> Plan:
+) -> ConsumerConfig:
     """Everything that a consumer is made of, checked. Raises `ConfigurationError`."""
     delays = as_strategy(strategy)
     policy = policy_of(delays, on_exhausted, on_permanent)
@@ -74,7 +74,7 @@ def plan(
     settings = consumer_settings(with_log(config))
     config_for = transactional_config if letters and letters.transactional else producer_config
     for_letters = config_for(settings, letters.config) if letters else {}
-    return Plan(
+    return ConsumerConfig(
         settings=settings,
         producer_config=for_letters,
         answer_within_s=answer_within_s(for_letters),
@@ -83,7 +83,7 @@ def plan(
             limited(policy, letters),
             is_transient(transient),
             scope,
-            outside.dice,
+            dependencies.dice,
         ),
         dead_letters=letters,
         journals=tuple(journals),
@@ -91,7 +91,7 @@ def plan(
         strategy_total_s=delays.total_s,
         start_timeout_s=start_timeout_s,
         close_timeout_s=close_timeout_s,
-        outside=outside,
+        dependencies=dependencies,
         process=this_process(settings.config),
     )
 

@@ -46,7 +46,7 @@ class Patience:
         Looks after the consumer now and then. False: not waited for any longer, as the partition
         is not ours any more, or the consumer stops. Raises what polling raises.
         """
-        clock, reading = self._parts.clock, self._parts.reading
+        clock, read_ahead = self._parts.clock, self._parts.read_ahead
         stop_by_s = float("inf")
         give_up_at_s = clock.now_s() + (self._answer_within_s if within_s is None else within_s)
         while not done() and clock.now_s() < give_up_at_s:
@@ -54,8 +54,8 @@ class Patience:
                 stop_by_s = min(stop_by_s, clock.now_s() + STOP_GRACE_S)
             if clock.now_s() >= stop_by_s:
                 return False
-            wait(min(reading.touch_s, _LONGEST_WAIT_S))
-            if not done() and clock.now_s() >= reading.deadline_s:
+            wait(min(read_ahead.touch_s, _LONGEST_WAIT_S))
+            if not done() and clock.now_s() >= read_ahead.deadline_s:
                 self.read_along()
             if not self.is_ours(held):
                 return done()
@@ -79,8 +79,8 @@ class Patience:
 
     def is_ours(self, held: Held) -> bool:
         """Whether its partition is still, and without a break, ours."""
-        return self._parts.ownership.epoch_of(held.partition) == held.epoch
+        return self._parts.assignment.epoch_of(held.partition) == held.epoch
 
     def has_come_back(self, held: Held) -> bool:
         """Whether it is ours, and was not in between: its message comes again."""
-        return self._parts.ownership.epoch_of(held.partition) not in (None, held.epoch)
+        return self._parts.assignment.epoch_of(held.partition) not in (None, held.epoch)

@@ -142,11 +142,11 @@ class Letters:
                 "it, or give the right"
             )
         self._unanswered = held, letter
-        self._parts.reading.in_hand = held.partition, held.offset
+        self._parts.read_ahead.in_hand = held.partition, held.offset
         try:
             answer = self._some_form(held, letter)
         finally:
-            self._parts.reading.in_hand = None
+            self._parts.read_ahead.in_hand = None
         if not isinstance(answer, Abandoned):
             self._unanswered = None
         if isinstance(answer, NotSent):

@@ -13,7 +13,7 @@ from linear_retry.consumer.dead_letters.publisher import (
     NotSent,
     TooLarge,
 )
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.state import Parts
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import KafkaError, KafkaException
@@ -57,7 +57,7 @@ class TransactionalWay:
         parts: Parts,
         producer: TransactionalProducer,
         patience: Patience,
-        steering: Steering,
+        flow_control: FlowControl,
         *,
         transaction_timeout_s: float,
         start_timeout_s: float,
@@ -65,7 +65,7 @@ class TransactionalWay:
         self._parts = parts
         self._producer = producer
         self._patience = patience
-        self._steering = steering
+        self._flow_control = flow_control
         self._timeout_s = transaction_timeout_s
         self._start_timeout_s = start_timeout_s
 
@@ -101,9 +101,9 @@ class TransactionalWay:
             answer = self._send(held, record)
             abandoned = isinstance(answer, Abandoned)
         finally:
-            if abandoned and self._is_sealed(held):
+            if abandoned and self._is_in_transaction(held):
                 # Nobody will ask what was committed: begin anew there, whatever it is.
-                self._steering.disown([held.partition], "left in the midst of a transaction")
+                self._flow_control.mark_lost([held.partition], "left in the midst of a transaction")
         return answer
 
     def failed(self) -> None:
@@ -189,7 +189,7 @@ class TransactionalWay:
         parts, partition = self._parts, held.partition
         if not self._patience.is_ours(held):
             return Abandoned()
-        parts.offsets.seal(partition)
+        parts.offsets.begin_transaction(partition)
         if not self._patience.until(
             lambda: not parts.client.awaits_commit(partition),
             held,
@@ -221,7 +221,7 @@ class TransactionalWay:
         if step.error.code() in _OUTDATED:
             return _Outdated(said(step.error))
         if step.error.code() in _NOT_A_MEMBER:
-            self._steering.disown(self._parts.ownership.partitions, "not a member any more")
+            self._flow_control.mark_lost(self._parts.assignment.partitions, "not a member any more")
             return Abandoned()
         if step.error.code() == KafkaError.FENCED_INSTANCE_ID:
             raise_if_fatal(step.error)
@@ -240,13 +240,13 @@ class TransactionalWay:
 
     def _acknowledged(self, held: Held) -> Acknowledged:
         self._parts.offsets.committed({held.partition: held.offset + 1})
-        self._parts.offsets.unseal(held.partition)
+        self._parts.offsets.end_transaction(held.partition)
         return Acknowledged()
 
     def _abort(self, held: Held) -> None:
         """Nobody has been asked to commit it, so nothing of it will ever be."""
         self._producer.abort(_ABORT_WITHIN_S)
-        self._parts.offsets.unseal(held.partition)
+        self._parts.offsets.end_transaction(held.partition)
 
     # -- before a transaction --------------------------------------------------------------
 
@@ -255,10 +255,10 @@ class TransactionalWay:
         if self._producer.in_transaction:  # an exception has left it behind
             self._producer.abort(_ABORT_WITHIN_S)
         answer = self._initialise(held)
-        if answer is not None or not self._is_sealed(held):
+        if answer is not None or not self._is_in_transaction(held):
             return answer
         self._patience.read_along()  # what the group has committed may be another's doing by now
-        return self._fate(held) if self._is_sealed(held) else Abandoned()
+        return self._fate(held) if self._is_in_transaction(held) else Abandoned()
 
     def _initialise(self, held: Held) -> Answer | None:
         last: Step = Completed()
@@ -285,11 +285,13 @@ class TransactionalWay:
             return NotSent(f"whether it is committed is not known: {said(error.args[0])}")
         if committed is not None and committed > held.offset:
             return self._acknowledged(held)
-        self._parts.offsets.unseal(held.partition)
+        self._parts.offsets.end_transaction(held.partition)
         return None
 
-    def _is_sealed(self, held: Held) -> bool:
-        return self._patience.is_ours(held) and self._parts.offsets.is_sealed(held.partition)
+    def _is_in_transaction(self, held: Held) -> bool:
+        return self._patience.is_ours(held) and self._parts.offsets.is_in_transaction(
+            held.partition
+        )
 
     def _hear_commits(self, _: float) -> None:
         self._producer.poll(_LOOK_AGAIN_S)

@@ -28,7 +28,7 @@ from linear_retry.consumer.monitoring.listeners import (
     breaker_listener_failed,
 )
 from linear_retry.consumer.outcomes import Choices
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal, JournalContext
@@ -53,7 +53,7 @@ def attempting(
     on_exhausted: OnExhausted,
     on_permanent: OnPermanent,
     listeners: Sequence[Listener],
-    outside: Outside,
+    dependencies: Dependencies,
 ) -> Attempting:
     """Everything checked and joined; without I/O. Raises `ConfigurationError`."""
     policy = policy_of(as_strategy(strategy), on_exhausted, on_permanent)
@@ -62,15 +62,17 @@ def attempting(
     listeners = check_listeners(listeners)
     journals = [listener for listener in listeners if isinstance(listener, Journal)]
     check_journals(journals, letters, ())
-    choices = Choices(limited(policy, letters), is_transient(transient), "consumer", outside.dice)
+    choices = Choices(
+        limited(policy, letters), is_transient(transient), "consumer", dependencies.dice
+    )
     settings = _settings(with_log(config), is_used=letters is not None or bool(journals))
-    sender = None if letters is None else _sender(letters, settings, outside)
-    _bind(listeners, settings, outside)
+    sender = None if letters is None else _sender(letters, settings, dependencies)
+    _bind(listeners, settings, dependencies)
     return Attempting(
         choices,
         Circuits(settings.group_id, breaker_listener_failed),
         Listeners(listeners).tell,
-        outside.clock,
+        dependencies.clock,
         settings.group_id,
         sender,
         journals,
@@ -82,7 +84,7 @@ def _settings(config: Mapping[str, Any], *, is_used: bool) -> ConsumerSettings:
     return consumer_settings(config if is_used else {**_NOBODY, **config})
 
 
-def _sender(letters: DeadLetters, settings: ConsumerSettings, outside: Outside) -> Sender:
+def _sender(letters: DeadLetters, settings: ConsumerSettings, dependencies: Dependencies) -> Sender:
     if letters.transactional:
         raise ConfigurationError(
             "DeadLetters transactional=True: a query's progress is in its checkpoint, and cannot "
@@ -90,11 +92,13 @@ def _sender(letters: DeadLetters, settings: ConsumerSettings, outside: Outside) 
         )
     keys = producer_config(settings, letters.config)
     connection = {**settings.connection, **connection_of(letters.config)}
-    kafka = Kafka(keys, asking(connection), answer_within_s(keys), outside.producer)
-    return Sender(letters, kafka, outside.clock)
+    kafka = Kafka(keys, asking(connection), answer_within_s(keys), dependencies.producer)
+    return Sender(letters, kafka, dependencies.clock)
 
 
-def _bind(listeners: Sequence[Listener], settings: ConsumerSettings, outside: Outside) -> None:
+def _bind(
+    listeners: Sequence[Listener], settings: ConsumerSettings, dependencies: Dependencies
+) -> None:
     instance = str(uuid4())
     context = JournalContext(
         group=settings.group_id,
@@ -103,9 +107,9 @@ def _bind(listeners: Sequence[Listener], settings: ConsumerSettings, outside: Ou
         process=this_process(settings.config),
         connection=settings.connection,
         close_timeout_s=CLOSE_TIMEOUT_S,
-        now_s=outside.clock.now_s,
-        utc_ms=outside.clock.utc_ms,
-        producer=outside.producer,
+        now_s=dependencies.clock.now_s,
+        utc_ms=dependencies.clock.utc_ms,
+        producer=dependencies.producer,
     )
     for listener in listeners:
         if isinstance(listener, Journal):

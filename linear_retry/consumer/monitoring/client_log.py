@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from linear_retry.consumer.partitions.error_throttle import Complaints
+from linear_retry.consumer.partitions.error_throttle import ErrorThrottle
 from linear_retry.log import log_librdkafka, write_guarded
 
 _NUMBER = re.compile(r"\d+")
@@ -25,7 +25,7 @@ class ClientLog:
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._lines = Complaints()
+        self._lines = ErrorThrottle()
         self.last_failure = ""
         """Why a broker could not be reached, the last time that it was said."""
 

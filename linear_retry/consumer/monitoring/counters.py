@@ -47,7 +47,7 @@ class Counts:
     waited_s: Mapping[Partition, float]
 
 
-class Tally:
+class Counters:
     """Counts as the loop goes on; any thread may look.
 
     A message costs nothing: its batch is counted when it is back. Nothing in here knows a key or

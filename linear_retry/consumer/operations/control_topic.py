@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from linear_retry.consumer.operations.remote_commands import Commands
+from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.errors import BrokerError, LinearRetryError
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.producers.journal import Record
@@ -51,7 +51,7 @@ class Writer(Protocol):
     def flush(self, timeout_s: float) -> None: ...
 
 
-class Follower:
+class ControlTopicFollower:
     """A thread of its own, for which the consumer never waits, but shortly at its end.
 
     Whatever is wrong with the topic is said in the log, at most once a minute, and tried again.
@@ -61,7 +61,7 @@ class Follower:
         self,
         topic: str,
         group: str,
-        commands: Commands,
+        commands: RemoteCommands,
         clock: Clock,
         since: Callable[[int], Since],
         writer: Writer,

@@ -24,7 +24,7 @@ from linear_retry.retry.decision import GIVEN_UP, Policy, Publish, Stop, Transie
 from linear_retry.scope import Scope
 
 
-class Operating:
+class OperatorActions:
     """On the owner thread, between attempts."""
 
     def __init__(self, parts: Parts, requests: Requests, policy: Policy) -> None:
@@ -32,7 +32,7 @@ class Operating:
         self._requests = requests
         self._policy = policy
 
-    def look(self) -> list[Scope]:
+    def tick(self) -> list[Scope]:
         """Once a turn, after the poll: which circuits' held message is attempted or sent now.
 
         In the order of asking. A message that is to be attempted in this turn is given up in the
@@ -40,11 +40,11 @@ class Operating:
         """
         if not self._requests:
             return []
-        for request in self._requests.look():
+        for request in self._requests.tick():
             self._share_out(request)
         now: list[Scope] = []
         to_attempt: set[Scope] = set()
-        for request in self._requests.look():
+        for request in self._requests.tick():
             if isinstance(request.wish, SkipUnreadable):
                 continue  # about no circuit: `UnreadableBatches` sees to it
             found = self._find(request.wish)
@@ -53,7 +53,7 @@ class Operating:
                 continue
             scope, circuit = found
             if isinstance(request.wish, Retry):
-                if self._requests.take_up(request):
+                if self._requests.claim(request):
                     to_attempt.add(scope)
                     now.append(scope)
                     if circuit.held is None:
@@ -68,7 +68,7 @@ class Operating:
         if found is None:
             return
         scope, circuit = found
-        asked = self._requests.taken_up(Retry((held.partition, held.offset)), Retry(scope))
+        asked = self._requests.claimed(Retry((held.partition, held.offset)), Retry(scope))
         if not asked:
             return
         self._parts.emit(retried_now(scope, held, self._early_s(circuit)))
@@ -77,7 +77,7 @@ class Operating:
 
     def dead_lettered(self, held: Held) -> None:
         """Its letter is acknowledged."""
-        for request in self._requests.taken_up(GiveUp((held.partition, held.offset))):
+        for request in self._requests.claimed(GiveUp((held.partition, held.offset))):
             self._requests.tell(request, True)
 
     def is_last(self, held: Held) -> bool:
@@ -103,7 +103,7 @@ class Operating:
                 return
             case _:
                 assert_never(request.wish)
-        if not self._requests.take_up(request):
+        if not self._requests.claim(request):
             return
         if isinstance(request.wish, LiftLimit):
             self._parts.row.lift(request.wish.letters)
@@ -142,9 +142,9 @@ class Operating:
         """Whether its letter is to be sent now; later on the circuit says when, as for any."""
         held = circuit.held
         # One that has not failed yet is attempted in this very turn: its letter could say nothing.
-        if held is None or not held.failures or request.is_taken_up:
+        if held is None or not held.failures or request.is_claimed:
             return False
-        if not self._requests.take_up(request):
+        if not self._requests.claim(request):
             return False
         if held.letter is None or held.letter.reason != GIVEN_UP:
             label = self._policy.strategy.label

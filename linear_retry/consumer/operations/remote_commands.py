@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from linear_retry import events
-from linear_retry.consumer.operations.operator_actions import Operating
+from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.requests import GiveUp, LiftLimit, Requests, Retry, Wish
 from linear_retry.consumer.state import Parts
 from linear_retry.records.control import Answer, AnswerName, Command
@@ -33,7 +33,7 @@ class _Work:
     is_answered: bool = False
 
 
-class Commands:
+class RemoteCommands:
     """Posted by the thread that follows the control topic; looked at and answered by the owner's.
 
     Each is on record (`CommandAnswered`), for listeners too, before its answer is there to be sent.
@@ -44,7 +44,7 @@ class Commands:
         self,
         parts: Parts,
         requests: Requests,
-        operating: Operating,
+        operator_actions: OperatorActions,
         member: str,
         *,
         gives_up: bool,
@@ -53,7 +53,7 @@ class Commands:
         """`member` is what answers are signed with; `gives_up`: there is a dead-letter topic."""
         self._parts = parts
         self._requests = requests
-        self._operating = operating
+        self._operator_actions = operator_actions
         self._gives_up = gives_up
         self._has_limit = has_limit
         self.member = member
@@ -76,7 +76,7 @@ class Commands:
 
     # -- for the owner ---------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Once a turn, before its requests are looked at: commands become requests, or answers."""
         if not (self._arrived or self._works):
             return
@@ -112,7 +112,7 @@ class Commands:
 
     def _begin(self, command: Command) -> None:
         work, place = _Work(command), command.place
-        if place is not None and (place.topic, place.partition) not in self._parts.ownership:
+        if place is not None and (place.topic, place.partition) not in self._parts.assignment:
             return  # whoever has it says so
         if command.has_expired(self._parts.clock.utc_ms()):
             self._answer(work, "expired")
@@ -146,7 +146,7 @@ class Commands:
         work.left = set(here)
         for scope, circuit in here.items():
             held = circuit.held
-            if held is not None and not work.command.last and self._operating.is_last(held):
+            if held is not None and not work.command.last and self._operator_actions.is_last(held):
                 self._end(work, scope, "last-attempt", **_told(held))
             else:
                 wish = Retry(scope if place is None else _of(place))

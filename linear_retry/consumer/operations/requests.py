@@ -56,20 +56,20 @@ class Request:
     answer: Future[bool] = field(default_factory=Future)
 
     @property
-    def is_taken_up(self) -> bool:
+    def is_claimed(self) -> bool:
         """Whether it can be cancelled no more."""
         return self.answer.running()
 
-    def take_up(self) -> bool:
+    def claim(self) -> bool:
         """False: it was cancelled before, and whoever waits for it is told that. To be asked once.
 
         The future of one that was is not to be touched again.
         """
-        return self.is_taken_up or self.answer.set_running_or_notify_cancel()
+        return self.is_claimed or self.answer.set_running_or_notify_cancel()
 
     def tell(self, truth: bool) -> None:
         """Answer it, unless it was cancelled before."""
-        if self.take_up():
+        if self.claim():
             self.answer.set_result(truth)
 
 
@@ -103,21 +103,21 @@ class Requests:
     def __bool__(self) -> bool:
         return bool(self._waiting or self._arrived)
 
-    def look(self) -> Iterator[Request]:
+    def tick(self) -> Iterator[Request]:
         """What is not answered yet, in the order of asking. It may be answered meanwhile."""
         self._waiting += self._taken()
         return iter(tuple(self._waiting))
 
-    def take_up(self, request: Request) -> bool:
+    def claim(self, request: Request) -> bool:
         """It is being put into effect, and can be cancelled no more. False: it was, before."""
-        taken_up = request.take_up()
-        if not taken_up:
+        claimed = request.claim()
+        if not claimed:
             self._waiting.remove(request)
-        return taken_up
+        return claimed
 
-    def taken_up(self, *wishes: Wish) -> list[Request]:
+    def claimed(self, *wishes: Wish) -> list[Request]:
         """Those that wait only for what they wish for, which is one of these."""
-        return [each for each in self._waiting if each.is_taken_up and each.wish in wishes]
+        return [each for each in self._waiting if each.is_claimed and each.wish in wishes]
 
     def tell(self, request: Request, truth: bool) -> None:
         """Answer one. What its user has hung on to the future runs now, in this thread."""

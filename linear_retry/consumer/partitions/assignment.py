@@ -22,7 +22,7 @@ class _Silence:
     patience_s: float
 
 
-class Ownership:
+class Assignment:
     """The partitions of this member.
 
     A partition is *silent* from an assign, resume or seek until it delivers a message or its end:
@@ -51,7 +51,7 @@ class Ownership:
         """Everything that librdkafka delivers is ours, and follows what it delivered before."""
         return not self._silent and not self._suspect
 
-    def have_spoken(self, partitions: Iterable[Partition]) -> bool:
+    def have_delivered(self, partitions: Iterable[Partition]) -> bool:
         """Whether all of these are ours, and have delivered what was believed."""
         return all(key in self._epochs and key not in self._silent for key in partitions)
 
@@ -97,7 +97,7 @@ class Ownership:
             self._silent.pop(partition, None)
             self._suspect.pop(partition, None)
 
-    def disown(self, partitions: Collection[Partition], now_s: float) -> None:
+    def mark_lost(self, partitions: Collection[Partition], now_s: float) -> None:
         """Give up what may be another's by now, though librdkafka has not said so."""
         self.drop(partitions)
         self._suspect |= dict.fromkeys(partitions, now_s + RECLAIM_AFTER_S)
@@ -113,11 +113,11 @@ class Ownership:
         self.serial += 1
         self._silent[partition] = _Silence(self.serial, now_s + patience_s, patience_s)
 
-    def has_spoken(self, partition: Partition) -> None:
+    def note_delivered(self, partition: Partition) -> None:
         """It has delivered a message that is believed, or its end."""
         self._silent.pop(partition, None)
 
-    def be_patient(self, partition: Partition, now_s: float) -> None:
+    def extend_timeout(self, partition: Partition, now_s: float) -> None:
         """Nothing was wrong, or it was revived: look again after twice the time."""
         silence = self._silent.get(partition)
         if silence is None:

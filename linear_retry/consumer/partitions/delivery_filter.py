@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from linear_retry.consumer.partitions.error_throttle import Complaints
-from linear_retry.consumer.partitions.flow_control import Steering
-from linear_retry.consumer.partitions.offset_reset import Beginnings
+from linear_retry.consumer.partitions.error_throttle import ErrorThrottle
+from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.read_ahead import is_about_client, partition_of
 from linear_retry.consumer.state import Parts
 from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
@@ -25,26 +25,28 @@ from linear_retry.scope import Partition
 _REASON_WITHIN_S = 2.0
 
 
-class Gate:
+class DeliveryFilter:
     """Every arrival passes here: pause() is no guarantee, and neither is a position.
 
     `assign(); pause()` inside `on_assign` let a whole partition through 6 times in 346,400
     (librdkafka #5591): what belongs to an open circuit is dropped before the handler.
     """
 
-    def __init__(self, parts: Parts, steering: Steering, unreadable: UnreadableBatches) -> None:
+    def __init__(
+        self, parts: Parts, flow_control: FlowControl, unreadable: UnreadableBatches
+    ) -> None:
         self._parts = parts
-        self._steering = steering
+        self._flow_control = flow_control
         self._unreadable = unreadable
-        self._beginnings = Beginnings(parts, steering)
-        self._complaints = Complaints()
-        self._refusals = Complaints()
+        self._offset_reset = OffsetReset(parts, flow_control)
+        self._complaints = ErrorThrottle()
+        self._refusals = ErrorThrottle()
         self._unexplained: tuple[KafkaError, float] | None = None
         self.useless: KafkaError | None = None
-        """Why only another client can go on, where that is so: `Renewal` looks here."""
+        """Why only another client can go on, where that is so: `ClientReplacement` looks here."""
         self._ends: dict[Partition, int] = {}
 
-    def admit(self, arrivals: list[Message]) -> None:
+    def accept(self, arrivals: list[Message]) -> None:
         """Let the messages among these join the read-ahead; errors are dealt with.
 
         Raises what cannot be mended (`raise_if_fatal`), and `DataLossError`.
@@ -52,27 +54,29 @@ class Gate:
         parts = self._parts
         if self._unexplained is not None and not any(map(is_about_client, arrivals)):
             self._raise_if_unexplained(*self._unexplained)
-        self._beginnings.look()
+        self._offset_reset.tick()
         # The usual case must cost next to nothing: nothing is open, and nobody here awaits a
         # first message.
         if not (parts.circuits or parts.unreadable or any(map(Message.error, arrivals))):
-            ownership = parts.ownership
-            if ownership.undisturbed or ownership.have_spoken(set(map(partition_of, arrivals))):
-                parts.reading.keep(arrivals)
+            assignment = parts.assignment
+            if assignment.undisturbed or assignment.have_delivered(
+                set(map(partition_of, arrivals))
+            ):
+                parts.read_ahead.keep(arrivals)
                 return
-        serial = parts.ownership.serial
+        serial = parts.assignment.serial
         for message in arrivals:
             error, partition = message.error(), partition_of(message)
             if error is not None and is_about_client(message):
                 self.report(error, message.topic())
-            elif partition not in parts.ownership:
+            elif partition not in parts.assignment:
                 continue  # given up by us: whoever has it reads it
             elif error is not None and is_unreadable(error):
-                if not parts.ownership.is_stale(partition, serial):
+                if not parts.assignment.is_stale(partition, serial):
                     self._unreadable.meet(partition, _offset(message), error)
             elif error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
                 if not parts.unreadable.stops(partition):
-                    self._beginnings.lost(partition, message.offset())
+                    self._offset_reset.lost(partition, message.offset())
             else:
                 self._place(message, partition, _offset(message), serial)
 
@@ -85,9 +89,11 @@ class Gate:
         if not self._ends:
             return
         parts, ends, self._ends = self._parts, self._ends, {}
-        following = {partition_of(message): _offset(message) + 1 for message in parts.reading.ahead}
+        following = {
+            partition_of(message): _offset(message) + 1 for message in parts.read_ahead.ahead
+        }
         for partition, end in ends.items():
-            if parts.ownership.have_spoken([partition]) and not parts.circuits.stops(partition):
+            if parts.assignment.have_delivered([partition]) and not parts.circuits.stops(partition):
                 start = following.get(partition) or parts.offsets.next_offset(partition)
                 if start is not None and start <= end:
                     parts.offsets.note_tail(partition, start, end)
@@ -100,10 +106,10 @@ class Gate:
             # Whatever becomes of it: the first that comes is where this ownership begins, and
             # without it there would be no way back once the message is dropped.
             parts.offsets.start_at(partition, offset)
-        if parts.ownership.is_stale(partition, serial):
+        if parts.assignment.is_stale(partition, serial):
             return  # sought or begun anew a moment ago: it comes again, in its order
         is_message = message.error() is None
-        if self._steering.stops(partition):
+        if self._flow_control.is_paused(partition):
             if is_message:
                 parts.client.pause([partition])
                 parts.emit(LeakDropped(*partition, offset=offset))
@@ -118,20 +124,20 @@ class Gate:
 
     def _is_next(self, partition: Partition, offset: int) -> bool:
         parts = self._parts
-        if not parts.ownership.is_silent(partition):
+        if not parts.assignment.is_silent(partition):
             return True
-        match parts.offsets.believe(partition, offset):
+        match parts.offsets.classify_offset(partition, offset):
             case "early":
                 return False
             case "doubtful":
-                self._steering.seek([partition])
+                self._flow_control.seek([partition])
                 return False
             case "anew":
                 self._begin_anew(partition, offset)
-                parts.ownership.has_spoken(partition)
+                parts.assignment.note_delivered(partition)
                 return True
             case "next" | "gap":
-                parts.ownership.has_spoken(partition)
+                parts.assignment.note_delivered(partition)
                 return True
 
     def _begin_anew(self, partition: Partition, offset: int) -> None:
@@ -140,7 +146,7 @@ class Gate:
         Unless something before it is in memory still: that comes first.
         """
         parts = self._parts
-        last = parts.reading.last_of(partition)
+        last = parts.read_ahead.last_of(partition)
         if last is not None:
             parts.offsets.anchored(partition)
             parts.offsets.note_gone(partition, last + 1, offset)
@@ -155,13 +161,13 @@ class Gate:
         """
         parts = self._parts
         offset = parts.offsets.next_offset(partition)
-        if offset is None or not parts.offsets.needs_anchor(partition):
+        if offset is None or not parts.offsets.needs_first_commit(partition):
             return True
         try:
             parts.client.commit_now({partition: offset})
         except KafkaException as error:
             self.commit_refused(error.args[0], (partition,))
-            self._steering.seek([partition])
+            self._flow_control.seek([partition])
             return False
         parts.offsets.anchored(partition)
         parts.offsets.committed({partition: offset})
@@ -171,11 +177,11 @@ class Gate:
         parts = self._parts
         scope = parts.circuits.wanting_probe(partition)
         if scope is None:
-            parts.reading.keep([message])
+            parts.read_ahead.keep([message])
             return
-        epoch = parts.ownership.epoch_of(partition)
+        epoch = parts.assignment.epoch_of(partition)
         parts.circuits.hold(scope, Held(message, partition, offset, epoch or 0))
-        self._steering.stop(scope)
+        self._flow_control.pause(scope)
 
     # -- errors ----------------------------------------------------------------------------
 
@@ -184,11 +190,13 @@ class Gate:
 
         With a broker down the same one comes hundreds of times. Or only this client cannot go on:
         then nothing that it has is handled any more. Where it never was a member, another would
-        not become one either, unless it is the name that is taken (`TakenName`).
+        not become one either, unless it is the name that is taken (`InstanceIdWait`).
         """
         if needs_new_client(error) and self._parts.client.was_member:
             self.useless = error
-            self._steering.disown(self._parts.ownership.partitions, "the client cannot go on")
+            self._flow_control.mark_lost(
+                self._parts.assignment.partitions, "the client cannot go on"
+            )
             return
         if is_name_taken(error) and not self._parts.client.was_member:
             self.useless = error
@@ -218,7 +226,7 @@ class Gate:
             self._parts.emit(CommitFailed(f"{error.name()}: {error.str()}", partitions))
         not_a_member = error.code() == KafkaError.UNKNOWN_MEMBER_ID
         if unexplained or (not_a_member and of_present_member):
-            self._steering.disown(self._parts.ownership.partitions, "not a member any more")
+            self._flow_control.mark_lost(self._parts.assignment.partitions, "not a member any more")
         elif not (not_a_member or is_retriable_commit(error)):
             raise BrokerError(f"a commit was refused: {error.name()}: {error.str()}")
 

@@ -6,7 +6,7 @@ FORGOTTEN_AFTER_S = 60.0
 _KINDS = 1_000
 
 
-class Complaints:
+class ErrorThrottle:
     """Counts each kind of problem by itself.
 
     With a broker down several kinds take turns, hundreds of times a minute: counting only the same

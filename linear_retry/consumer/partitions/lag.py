@@ -10,7 +10,7 @@ from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from typing import Protocol
 
-from linear_retry.consumer.partitions.assignment import Ownership
+from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.consumer.settings import ConsumerSettings
@@ -47,13 +47,13 @@ class Lag:
     def __init__(
         self,
         settings: ConsumerSettings,
-        ownership: Ownership,
+        assignment: Assignment,
         offsets: Offsets,
         edges: Edges,
         starts: Starts,
     ) -> None:
         self._settings = settings
-        self._ownership = ownership
+        self._ownership = assignment
         self._offsets = offsets
         self._edges = edges
         self._starts = starts

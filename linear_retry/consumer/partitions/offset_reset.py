@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.state import Parts
 from linear_retry.errors import DataLossError
 from linear_retry.events import DataLost
@@ -24,16 +24,16 @@ class _Missing:
     serial: int
 
 
-class Beginnings:
+class OffsetReset:
     """Asks the broker where partitions begin, or end, and begins them there.
 
     Until the broker says so, nothing of them comes. A question without an answer takes a second,
     in which nothing is polled: so after one, all others wait, longer each time.
     """
 
-    def __init__(self, parts: Parts, steering: Steering) -> None:
+    def __init__(self, parts: Parts, flow_control: FlowControl) -> None:
         self._parts = parts
-        self._steering = steering
+        self._flow_control = flow_control
         self._missing: dict[Partition, _Missing] = {}
         self._pause_s = 0.0
         self._unanswered_at_s = -math.inf
@@ -52,18 +52,18 @@ class Beginnings:
             return
         if parts.settings.reset == "error" and not self._is_garbage(partition, missing):
             raise DataLossError(_no_place_to_begin(partition, missing))
-        self._missing[partition] = _Missing(missing, parts.ownership.serial)
+        self._missing[partition] = _Missing(missing, parts.assignment.serial)
         if parts.clock.now_s() >= self._unanswered_at_s + _SHORTEST_PAUSE_S:
             self._ask(partition)
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Ask again where nobody has answered. To be called before what has arrived is looked at.
 
         What was sought or begun anew since, librdkafka speaks of once more by itself.
         """
         if not self._missing:
             return
-        is_stale = self._parts.ownership.is_stale
+        is_stale = self._parts.assignment.is_stale
         self._missing = {
             key: missing
             for key, missing in self._missing.items()
@@ -81,7 +81,7 @@ class Beginnings:
         parts = self._parts
         missing = self._missing.pop(partition)
         if self._is_garbage(partition, missing.offset):
-            self._steering.reassign(partition)
+            self._flow_control.reassign(partition)
             return True
         there = parts.client.ask_offset(partition, END if self._begins_at_end else BEGINNING)
         if there is None:
@@ -124,7 +124,7 @@ class Beginnings:
         if not self._is_anything_before(partition, missing_offset):
             # A seek before the first message goes there, and not to what is lost once more.
             parts.offsets.start_at(partition, there)
-        self._steering.reassign(partition, keep_ahead=True)
+        self._flow_control.reassign(partition, keep_ahead=True)
 
     def _is_anything_before(self, partition: Partition, missing_offset: int | None) -> bool:
         """Whether something before the place that was lost is in memory still."""

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from linear_retry.scope import Partition
 
-Belief: TypeAlias = Literal["next", "early", "doubtful", "gap", "anew"]
+OffsetClass: TypeAlias = Literal["next", "early", "doubtful", "gap", "anew"]
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class _Position:
     doubted: int | None = None
     reset_to: int | None = None
     anchored: bool = True
-    sealed: bool = False
+    in_transaction: bool = False
     tail: tuple[int, int] = (0, 0)
     gone: tuple[int, int] | None = None
 
@@ -59,10 +59,10 @@ class Offsets:
             if (position := self._positions.get(key)) is not None
             and position.next_offset is not None
             and position.next_offset != position.committed
-            and not position.sealed
+            and not position.in_transaction
         }
 
-    def believe(self, partition: Partition, offset: int) -> Belief:
+    def classify_offset(self, partition: Partition, offset: int) -> OffsetClass:
         """What to think of the first offset after an assign, a resume, a seek or an exception.
 
         An earlier one was handled before. A later one may have skipped what was dropped on the
@@ -83,13 +83,13 @@ class Offsets:
         position.doubted = offset
         return "doubtful"
 
-    def needs_anchor(self, partition: Partition) -> bool:
+    def needs_first_commit(self, partition: Partition) -> bool:
         """Whether the group has no committed offset here: its first is committed before use."""
         return not self._positions[partition].anchored
 
-    def is_sealed(self, partition: Partition) -> bool:
+    def is_in_transaction(self, partition: Partition) -> bool:
         """Whether a transaction may have committed its next offset, and nobody knows yet."""
-        return self._positions[partition].sealed
+        return self._positions[partition].in_transaction
 
     def is_old_news(self, partition: Partition, missing_offset: int | None) -> bool:
         """Whether this offset that the broker has not, or None: none committed, is behind us.
@@ -181,11 +181,11 @@ class Offsets:
             if position is not None:
                 position.committed = offset
 
-    def seal(self, partition: Partition) -> None:
+    def begin_transaction(self, partition: Partition) -> None:
         """Commit nothing of it: what it lacks may arrive after a transaction's, and undo that."""
-        self._positions[partition].sealed = True
+        self._positions[partition].in_transaction = True
 
-    def unseal(self, partition: Partition) -> None:
+    def end_transaction(self, partition: Partition) -> None:
         """It is known what the transaction has committed, or that it never will."""
         if partition in self._positions:
-            self._positions[partition].sealed = False
+            self._positions[partition].in_transaction = False

@@ -25,7 +25,7 @@ class Source(Protocol):
     def consume(self, count: int) -> list[Message]: ...
 
 
-class Reading:
+class ReadAhead:
     """The read-ahead: messages in the order they came, each partition's in offset order.
 
     `dry`: librdkafka had nothing more in its queue, so what is silent has nothing in there either.
@@ -55,7 +55,7 @@ class Reading:
         self._suspended_s = clock.suspended_s()
         self.ahead: list[Message] = []
         self.in_hand: tuple[Partition, int] | None = None
-        self.torn = False
+        self.is_invalid = False
         self.dry = False
         self.overslept = False
         self.polled_at_s = clock.now_s()
@@ -121,9 +121,9 @@ class Reading:
         fits = int(BATCH_S * handled / took_s) if took_s > 0 else LARGEST_BATCH
         self._batch_size = max(1, min(fits, 4 * self._batch_size, LARGEST_BATCH))
 
-    def mended(self) -> None:
+    def restored(self) -> None:
         """Every partition has been sought to its own next offset."""
-        self.torn = False
+        self.is_invalid = False
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Reading:
             arrivals = fetch()
         except BaseException:
             # What was raised in there may have taken messages with it (4,378 of 4,809, measured).
-            self.tear()
+            self.invalidate()
             raise
         self.polled_at_s = self._clock.now_s()
         self.deadline_s = self.polled_at_s + self.touch_s
@@ -149,7 +149,7 @@ class Reading:
             return []
         rest = self._consume(self._batch_size - 1) if self._batch_size > 1 else []
         arrivals = [first, *rest]
-        return list(filter(is_about_client, arrivals)) if self.torn else arrivals
+        return list(filter(is_about_client, arrivals)) if self.is_invalid else arrivals
 
     def _consume(self, count: int) -> list[Message]:
         epoch = self._epoch()
@@ -158,15 +158,15 @@ class Reading:
         if self._epoch() != epoch:
             # Nothing tells which of them came before the rebalance that ran inside. A sketch that
             # kept them skipped offset 0 within a minute of members joining and leaving.
-            self.tear()
+            self.invalidate()
             # What is wrong with the client is said once only: it would be done for, unheard.
             return list(filter(is_about_client, messages))
         return messages
 
-    def tear(self) -> None:
+    def invalidate(self) -> None:
         """Positions are not known any more: everything is to be fetched again."""
         self.ahead = []  # not cleared: it may be in the hands of whoever attempts it
-        self.torn = True
+        self.is_invalid = True
 
 
 def is_about_client(message: Message) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from linear_retry.consumer.partitions.delivery_filter import Gate
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.delivery_filter import DeliveryFilter
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.state import Parts
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Assigned, CircuitClosed, CommitFailed, Lost, Revoked
@@ -21,12 +21,16 @@ class Rebalance:
     """
 
     def __init__(
-        self, parts: Parts, steering: Steering, gate: Gate, own_topics: frozenset[str]
+        self,
+        parts: Parts,
+        flow_control: FlowControl,
+        delivery_filter: DeliveryFilter,
+        own_topics: frozenset[str],
     ) -> None:
         """`own_topics` are those that we write to: consuming them would be a loop."""
         self._parts = parts
-        self._steering = steering
-        self._gate = gate
+        self._flow_control = flow_control
+        self._delivery_filter = delivery_filter
         self._own_topics = own_topics
         self._asked_before: set[Partition] = set()
 
@@ -41,14 +45,14 @@ class Rebalance:
             )
         parts = self._parts
         self._asked_before |= {key for key in partitions if parts.client.awaits_commit(key)}
-        parts.ownership.take(partitions, parts.clock.now_s())
+        parts.assignment.take(partitions, parts.clock.now_s())
         parts.offsets.begin(partitions)
-        parts.reading.start_small()
+        parts.read_ahead.start_small()
         try:
             # First: what settling finds to be gone already is said to be lost after it.
             parts.emit(Assigned(tuple(partitions)))
         finally:
-            self._steering.settle(partitions)
+            self._flow_control.apply_pause_state(partitions)
 
     def revoked(self, partitions: list[Partition]) -> None:
         """Commit what is done, then drop the state: the next owner starts the strategy anew.
@@ -73,13 +77,13 @@ class Rebalance:
 
     def drop(self, partitions: Sequence[Partition]) -> None:
         """These are not ours any more; nor are circuits with nothing left to probe."""
-        self._steering.forget(partitions)
+        self._flow_control.forget(partitions)
         self._asked_before.difference_update(partitions)
         parts = self._parts
         for scope, circuit in parts.circuits:
             # One that waits for its first message has had its time: nothing is left to probe.
             waits_on = circuit.state == "open" or circuit.held is not None
-            if not waits_on and not any(map(scope.covers, parts.ownership.partitions)):
+            if not waits_on and not any(map(scope.covers, parts.assignment.partitions)):
                 open_s = parts.circuits.close(scope, parts.clock.now_s())
                 parts.emit(CircuitClosed(scope, "dropped", open_s))
 
@@ -89,16 +93,16 @@ class Rebalance:
         self._answered(list(offsets))
 
     def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
-        """There was nothing to commit; or it was refused (`Gate.commit_refused`)."""
-        ours = [key for key in partitions if key in self._parts.ownership]
+        """There was nothing to commit; or it was refused (`DeliveryFilter.commit_refused`)."""
+        ours = [key for key in partitions if key in self._parts.assignment]
         of_present = not self._asked_before.issuperset(ours)
         self._answered(list(partitions))
         if error.code() != KafkaError._NO_OFFSET:
-            self._gate.commit_refused(error, partitions, of_present_member=of_present)
+            self._delivery_filter.commit_refused(error, partitions, of_present_member=of_present)
 
     def client_error(self, error: KafkaError) -> None:
         """librdkafka has a problem that is not about a message."""
-        self._gate.report(error)
+        self._delivery_filter.report(error)
 
     def _answered(self, partitions: list[Partition]) -> None:
         """Where nothing from before its assignment is awaited, answers are about us as we are."""

@@ -27,7 +27,7 @@ class _LeftError(BaseException):
     """
 
 
-class Awaiting:
+class AsyncHandOver:
     """One call of `run_async`: a thread that owns the consumer, and the task that awaits it.
 
     Only one of them is at work at a time: the thread hands a piece of work over and waits, the
@@ -58,7 +58,7 @@ class Awaiting:
         )
         thread.start()
         try:
-            self._stop.on_insisting = across.insist
+            self._stop.on_force_stop = across.insist
             await self._attempt_what_comes()
         except GeneratorExit:  # thrown away with its loop: nothing can be awaited any more
             self._leave()
@@ -73,7 +73,7 @@ class Awaiting:
                 across.add_to(error)
                 raise
         finally:
-            self._stop.on_insisting = None
+            self._stop.on_force_stop = None
             self._forget_what_is_ours()
         # It has said its last word, but as long as it lives it owns the consumer.
         thread.join()
@@ -157,7 +157,7 @@ class Awaiting:
 class _Across:
     """The thread's side. It holds nothing that would keep a task alive that was thrown away."""
 
-    def __init__(self, awaiting: Awaiting, attempted: SimpleQueue[bool]) -> None:
+    def __init__(self, awaiting: AsyncHandOver, attempted: SimpleQueue[bool]) -> None:
         self._awaiting = weakref.ref(awaiting)
         self._attempted = attempted
         self._error: BaseException | None = None

@@ -136,7 +136,7 @@ class Attempts:
         """
         self.check_left()
         self._note()
-        while not self._stop.hurried and (self._turn is not None or not self._stop.asked):
+        while not self._stop.interrupted and (self._turn is not None or not self._stop.asked):
             self._advance()
             if self._batch is not None:
                 self.ready = self._each(self._batch)

@@ -47,13 +47,12 @@ def stopping_on_signals(stop: Callable[[], None], times: int = 1) -> Iterator[No
 
 
 @contextmanager
-def deferring_interrupts(hurry: Callable[[], None], cut: Callable[[], None]) -> Iterator[None]:
+def deferring_interrupts(interrupt: Callable[[], None], cut: Callable[[], None]) -> Iterator[None]:
     """What the handlers of SIGINT and SIGTERM raise is raised at the end, where all is whole.
 
-    They are called when the signal comes, so one that calls `stop` is heard at once. The first that
-    raises (Python's own for SIGINT does) has `hurry` called, to bring the end near; whoever insists
-    with another is not kept waiting: `cut` is called, as nothing is whole then. Only in the main
-    thread, where Python calls them.
+    They are called when the signal comes, so one that calls `stop` is heard at once. At the first
+    that raises (Python's own for SIGINT does) `interrupt` is called, to bring the end near; at a
+    second, `cut`: nothing is whole then. Only in the main thread, where Python calls them.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -72,7 +71,7 @@ def deferring_interrupts(hurry: Callable[[], None], cut: Callable[[], None]) -> 
                 cut()
                 raise
             raised.append(error)
-            hurry()
+            interrupt()
 
     try:
         for number in _SIGNALS:

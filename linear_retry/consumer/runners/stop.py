@@ -16,32 +16,32 @@ class StopFlag:
     """Set by any thread, or a signal handler, once and for all; the loop looks at it.
 
     `poll_by_s` is when the loop has to stop handing over and poll: in here, so that the one look
-    at the clock after each message sees a stop too. `on_insisting` is called, in whatever thread,
-    where a stop is asked for once more. `hurried`: an interrupt waits for the end of a turn.
+    at the clock after each message sees a stop too. `on_force_stop` is called, in whatever thread,
+    where a stop is asked for once more. `interrupted`: an interrupt waits for the end of a turn.
     `forked`: this is the child of a fork, and only its parent may go on.
     """
 
     asked: bool = False
     poll_by_s: float = -math.inf
-    on_insisting: Callable[[], object] | None = None
-    hurried: bool = False
+    on_force_stop: Callable[[], object] | None = None
+    interrupted: bool = False
     forked: bool = False
 
     @property
-    def pressing(self) -> bool:
+    def should_not_block(self) -> bool:
         """Whether nothing may be waited for now."""
-        return self.asked or self.hurried
+        return self.asked or self.interrupted
 
-    def hurry(self) -> None:
+    def interrupt(self) -> None:
         """For a signal handler."""
-        self.hurried = True
+        self.interrupted = True
 
     def ask(self) -> None:
         """For any thread."""
         insisting, self.asked = self.asked, True
         self.poll_by_s = -math.inf
-        if insisting and self.on_insisting is not None:
-            self.on_insisting()
+        if insisting and self.on_force_stop is not None:
+            self.on_force_stop()
 
     def allow_until(self, poll_by_s: float) -> None:
         """For the loop. A stop that is asked for meanwhile is not overwritten."""

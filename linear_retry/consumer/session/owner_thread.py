@@ -12,7 +12,7 @@ from linear_retry.consumer.runners.stop import forked_error
 from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError, UsageError
 
 
-class Tenure:
+class OwnerThread:
     """The owner thread of one consumer, from its first use to its end.
 
     `running`: the owner is inside. `joined`: the group was asked to take us in. `commits`: what is
@@ -109,7 +109,7 @@ class Tenure:
         self.running = False
 
     @contextmanager
-    def lent(self) -> Iterator[None]:
+    def delegated(self) -> Iterator[None]:
         """A thread of ours owns it meanwhile, which works for the present one. Raises `UsageError`.
 
         What the present thread owned goes over to it. The present thread must not wait for that
@@ -127,7 +127,7 @@ class Tenure:
         finally:
             self._lender = None
 
-    def whose_close(self) -> Literal["ours", "another's", "later", "done"]:
+    def claim_close(self) -> Literal["ours", "another's", "later", "done"]:
         """Who has to close it: "ours" is said once."""
         if self._lender == threading.get_ident():
             self.closes_after = True

@@ -8,25 +8,25 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from linear_retry.consumer.loop import Loop
-from linear_retry.consumer.monitoring.counters import Tally
+from linear_retry.consumer.monitoring.counters import Counters
 from linear_retry.consumer.monitoring.health import Health, Signs, Vitals, judge
 from linear_retry.consumer.operations.requests import Wish, denied
-from linear_retry.consumer.runners.async_hand_over import Awaiting, HandOver
+from linear_retry.consumer.runners.async_hand_over import AsyncHandOver, HandOver
 from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
 from linear_retry.consumer.runners.own_loop import Attempt, Attempts
 from linear_retry.consumer.runners.run_handler import Handler, run
 from linear_retry.consumer.runners.signals import deferring_interrupts, stopping_on_signals
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.session.owner_thread import Tenure
-from linear_retry.consumer.wiring import Assembly, Plan
+from linear_retry.consumer.session.owner_thread import OwnerThread
+from linear_retry.consumer.wiring import ConsumerConfig, Wiring
 from linear_retry.events import Event
 from linear_retry.kafka.consumer.fatal_errors import as_our_errors
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition
 
 
-class Owning:
+class Session:
     """What `LinearConsumer` promises, for whichever way its owner has chosen now.
 
     The parts are made at the first use, by the owner thread: here I/O begins. `ready` has the next
@@ -35,22 +35,22 @@ class Owning:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ConsumerConfig,
         circuits: Circuits,
         emit: Callable[[Event], None],
         vitals: Vitals,
-        tally: Tally,
+        counters: Counters,
     ) -> None:
-        """`vitals` and `tally` hear what `emit` says."""
+        """`vitals` and `counters` hear what `emit` says."""
         self._plan = plan
         self._circuits = circuits
         self._emit = emit
         self._vitals = vitals
-        self._tally = tally
-        self._now_s = plan.outside.clock.now_s
-        self._tenure = Tenure()
+        self._counters = counters
+        self._now_s = plan.dependencies.clock.now_s
+        self._owner_thread = OwnerThread()
         self._attempts: Attempts | None = None
-        self.assembly: Assembly | None = None
+        self.wiring: Wiring | None = None
         self.stop = StopFlag()
         self.ready: Iterator[Attempt] = iter(())
 
@@ -58,18 +58,18 @@ class Owning:
 
     def wish(self, wish: Wish) -> Future[bool]:
         """An operator's. False at once where no turn will look at it."""
-        self._tenure.check_process()
-        if self.assembly is None or not self._tenure.joined or self.stop.asked:
+        self._owner_thread.check_process()
+        if self.wiring is None or not self._owner_thread.joined or self.stop.asked:
             return denied()
-        return self.assembly.requests.wish(wish)
+        return self.wiring.requests.wish(wish)
 
     def health(self) -> Health:
         """As it is now."""
-        clock, handed_out = self._plan.outside.clock, self._tally.handed_out
+        clock, handed_out = self._plan.dependencies.clock, self._counters.handed_out
         polled_s, joined = None, self._vitals.joined
-        if self.assembly is not None and self._tenure.joined:
-            parts = self.assembly.parts
-            polled_s = max(clock.now_s() - parts.reading.polled_at_s, 0.0)
+        if self.wiring is not None and self._owner_thread.joined:
+            parts = self.wiring.parts
+            polled_s = max(clock.now_s() - parts.read_ahead.polled_at_s, 0.0)
             joined = joined or parts.client.has_joined_unheard
         health = judge(
             Signs(
@@ -89,26 +89,26 @@ class Owning:
 
     def lag(self, timeout_s: float) -> dict[Partition, int]:
         """Nothing before the start, and after the end."""
-        if self.assembly is None or not self._tenure.joined or self._vitals.end is not None:
+        if self.wiring is None or not self._owner_thread.joined or self._vitals.end is not None:
             return {}
-        return self.assembly.lag.ask(timeout_s)
+        return self.wiring.lag.ask(timeout_s)
 
     def close(self) -> None:
         """By the owner, or waited for; from within, on its way out."""
         if not self.stop.asked:
             self.stop.ask()
-        match self._tenure.whose_close():
+        match self._owner_thread.claim_close():
             case "ours":
                 self._close()
             case "another's":
-                self._tenure.closed.wait(self._plan.close_timeout_s)
+                self._owner_thread.closed.wait(self._plan.close_timeout_s)
             case "later" | "done":
                 return
 
     @property
     def is_here(self) -> bool:
         """Whether `close` is the present thread's to do, and not waited for."""
-        return self._tenure.here
+        return self._owner_thread.here
 
     # -- the three ways ----------------------------------------------------------------------
 
@@ -123,31 +123,34 @@ class Owning:
 
     async def run_async(self, handler: AsyncHandler) -> None:
         """In a thread of ours, which closes at its end; `handler` in the present task."""
-        awaiting = Awaiting(handler, self.stop, self._now_s)
-        with self._tenure.lent(), stopping_async_on_signals(self.stop.ask), self._vitals:
+        awaiting = AsyncHandOver(handler, self.stop, self._now_s)
+        with self._owner_thread.delegated(), stopping_async_on_signals(self.stop.ask), self._vitals:
             await awaiting.run(self._own)
 
     def begin(self) -> None:
         """A loop of one's own is begun."""
-        self._tenure.check_open()
-        if self._attempts is not None and not self._tenure.elsewhere:
+        self._owner_thread.check_open()
+        if self._attempts is not None and not self._owner_thread.elsewhere:
             self._attempts.begin()
 
     def next_attempt(self) -> Attempt:
         """A turn of that loop. Raises `StopIteration` at its end."""
-        if self._tenure.closing:
+        if self._owner_thread.closing:
             raise StopIteration
         attempts, attempt = self._attempts or self._own_loop(), None
-        self.stop.hurried = False
+        self.stop.interrupted = False
         try:
             # KeyboardInterrupt in the midst of a turn could leave a partition paused for ever.
-            with deferring_interrupts(self.stop.hurry, self._tenure.cut_short), self._use():
+            with (
+                deferring_interrupts(self.stop.interrupt, self._owner_thread.cut_short),
+                self._use(),
+            ):
                 attempt = attempts.next()
         except BaseException:
             if attempt is not None:
                 attempts.take_back()
             raise
-        if attempt is None or self._tenure.closing:
+        if attempt is None or self._owner_thread.closing:
             if self.stop.asked:
                 self._vitals.finish()
             raise StopIteration
@@ -159,26 +162,26 @@ class Owning:
     @contextmanager
     def _use(self) -> Iterator[None]:
         try:
-            with self._tenure.use():
+            with self._owner_thread.use():
                 self._vitals.begin()
                 try:
                     with self._vitals, as_our_errors():
                         yield
                 finally:
-                    if self.stop.asked and self.assembly is not None:
-                        self.assembly.requests.close()
+                    if self.stop.asked and self.wiring is not None:
+                        self.wiring.requests.close()
         finally:
-            if self._tenure.closes_after:
+            if self._owner_thread.closes_after:
                 self.close()
 
     def _started(self) -> Loop:
-        if self.assembly is None:
-            self.assembly = Assembly(self._plan, self._circuits, self._emit, self.stop, self._tally)
+        if self.wiring is None:
+            self.wiring = Wiring(self._plan, self._circuits, self._emit, self.stop, self._counters)
             self.stop.watch_forks()
-        if not self._tenure.joined:  # a start that raised is made good by the next use
-            self.assembly.start()
-            self._tenure.joined = True
-        return self.assembly.loop
+        if not self._owner_thread.joined:  # a start that raised is made good by the next use
+            self.wiring.start()
+            self._owner_thread.joined = True
+        return self.wiring.loop
 
     def _own_loop(self) -> Attempts:
         with self._use():
@@ -187,7 +190,7 @@ class Owning:
 
     def _put_down(self) -> None:
         """What the user's own loop left behind: applied, before another way of running goes on."""
-        self.stop.hurried = False
+        self.stop.interrupted = False
         if self._attempts is not None:
             self._attempts.check_left()
             self._attempts.settle()
@@ -203,17 +206,17 @@ class Owning:
                         for work in turn:
                             hand_over(work)
             finally:  # but for a start that raised: another use makes that good
-                self._tenure.closes_after |= self._tenure.joined
+                self._owner_thread.closes_after |= self._owner_thread.joined
 
     def _close(self) -> None:
         try:
-            with self._tenure.minding_what_is_final(), self._vitals, as_our_errors():
-                if self._attempts is not None and not self._tenure.forked:
+            with self._owner_thread.minding_what_is_final(), self._vitals, as_our_errors():
+                if self._attempts is not None and not self._owner_thread.forked:
                     self._attempts.settle()
         finally:
-            if self.assembly is not None and not self._tenure.forked:
+            if self.wiring is not None and not self._owner_thread.forked:
                 timeout_s = self._plan.close_timeout_s
                 with as_our_errors():
-                    self.assembly.close(commit=self._tenure.commits, timeout_s=timeout_s)
+                    self.wiring.close(commit=self._owner_thread.commits, timeout_s=timeout_s)
             self._vitals.finish()
-            self._tenure.closed.set()
+            self._owner_thread.closed.set()

@@ -35,7 +35,7 @@ def close(parts: Parts, *, commit: bool, timeout_s: float) -> None:
 
 
 def _say_goodbye(parts: Parts) -> None:
-    partitions = parts.ownership.partitions
+    partitions = parts.assignment.partitions
     if partitions:
         parts.emit(Revoked(partitions))
     parts.emit(Stopped(left_group=parts.settings.static_member is None))
@@ -68,7 +68,7 @@ def _commit(parts: Parts, give_up_at_s: float) -> None:
     refuses it until it has found its peace. And until nothing is under way: what librdkafka sends
     once more of its own accord may undo what was sent later (`Committing`).
     """
-    if not parts.offsets.uncommitted() and not _under_way(parts, parts.ownership.partitions):
+    if not parts.offsets.uncommitted() and not _under_way(parts, parts.assignment.partitions):
         return
     send_at_s = parts.clock.now_s()
     try:
@@ -95,7 +95,7 @@ def _paused(parts: Parts) -> Sequence[Partition]:
     One that is not assigned any more makes librdkafka refuse the call for all of them: it may be
     another's, whose commits ours would undo. What the others bring goes nowhere all the same.
     """
-    owned = parts.ownership.partitions
+    owned = parts.assignment.partitions
     try:
         parts.client.pause(owned)
     except KafkaException as error:

@@ -117,7 +117,7 @@ class RetentionCheck:
             named = [topic for topic in topics if not is_pattern(topic)]
             self._asked = {topic: self._admin.ask_retention_ms(topic) for topic in named}
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Emit `RetentionTooShort` for what has been answered since."""
         for topic in [name for name, answer in self._asked.items() if answer.done()]:
             answer = self._asked.pop(topic)

@@ -20,7 +20,7 @@ class Finder(Protocol):
     def ask_brokers(self) -> Future[int]: ...
 
 
-class Sight:
+class BrokerWatchdog:
     """The watchdog for a client that has lost sight of all brokers, and says nothing of it.
 
     Brokers that have all been away may say, once they are back, that the cluster has no broker.
@@ -53,7 +53,7 @@ class Sight:
         """Whether there is a broker that could have told us something."""
         return self._parts.client.sees_brokers(self._topic())
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Every few seconds; renews the client where it has gone blind."""
         now_s = self._parts.clock.now_s()
         if now_s < self._look_at_s:
@@ -70,7 +70,7 @@ class Sight:
 
     def _topic(self) -> str | None:
         """One that is there: to ask about all of them every few seconds would be a burden."""
-        owned = self._parts.ownership.partitions
+        owned = self._parts.assignment.partitions
         return owned[0][0] if owned else self._named
 
     def _look_with_other_eyes(self, now_s: float, unseen_s: float) -> None:

@@ -25,7 +25,7 @@ class Describer(Protocol):
     def ask_session_timeout_ms(self, group: str) -> Future[int]: ...
 
 
-class TakenName:
+class InstanceIdWait:
     """The broker refuses a second member of one `group.instance.id` until the first one's session
     is over (`UNRELEASED_INSTANCE_ID`), and whether that is dead nobody can tell before.
 

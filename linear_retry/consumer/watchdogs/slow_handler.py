@@ -8,7 +8,7 @@ from linear_retry.scope import Partition
 HOPELESS_AFTER = 3
 
 
-class Overruns:
+class SlowHandlerCount:
     """One offset per partition. It survives a loss, or a handler that is always too slow would go
     round for ever: lost, assigned again, attempted again, lost.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Protocol
 
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.state import Parts
 from linear_retry.scope import Partition
 
@@ -16,7 +16,7 @@ class Ends(Protocol):
     def ask_end(self, partition: Partition) -> Future[int]: ...
 
 
-class Revival:
+class StalledPartitionWatchdog:
     """The watchdog for partitions that librdkafka has left dead: no error, nothing delivered.
 
     A partition that is at its end says so (`enable.partition.eof`), so silence is suspicious; the
@@ -24,19 +24,19 @@ class Revival:
     would not do: they are stale on a dead partition.
     """
 
-    def __init__(self, parts: Parts, steering: Steering, ends: Ends) -> None:
+    def __init__(self, parts: Parts, flow_control: FlowControl, ends: Ends) -> None:
         self._parts = parts
-        self._steering = steering
+        self._flow_control = flow_control
         self._ends = ends
         self._asked: dict[Partition, tuple[int, Future[int]]] = {}
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Ask about what is suspiciously silent; revive what the answers show to be dead."""
         parts = self._parts
         now_s = parts.clock.now_s()
-        for partition in parts.ownership.suspiciously_silent(now_s):
-            if partition not in self._asked and not self._steering.stops(partition):
-                epoch = parts.ownership.epoch
+        for partition in parts.assignment.suspiciously_silent(now_s):
+            if partition not in self._asked and not self._flow_control.is_paused(partition):
+                epoch = parts.assignment.epoch
                 self._asked[partition] = epoch, self._ends.ask_end(partition)
         answered = [key for key, (_, future) in self._asked.items() if future.done()]
         for partition in answered:
@@ -44,11 +44,11 @@ class Revival:
 
     def _judge(self, partition: Partition, epoch: int, answer: Future[int]) -> None:
         parts = self._parts
-        silent = partition in parts.ownership and parts.ownership.is_silent(partition)
-        if not silent or parts.ownership.epoch != epoch or self._steering.stops(partition):
+        silent = partition in parts.assignment and parts.assignment.is_silent(partition)
+        if not silent or parts.assignment.epoch != epoch or self._flow_control.is_paused(partition):
             return
         if answer.exception() is None and answer.result() > (
             parts.offsets.next_offset(partition) or 0
         ):
-            self._steering.revive(partition, "it has messages, and delivered none")
-        parts.ownership.be_patient(partition, parts.clock.now_s())
+            self._flow_control.revive(partition, "it has messages, and delivered none")
+        parts.assignment.extend_timeout(partition, parts.clock.now_s())

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from linear_retry.consumer.operations.requests import Request, Requests, SkipUnreadable
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.unreadable import Unread
 from linear_retry.consumer.state import Parts
 from linear_retry.events import DataLost, PartitionReadable, PartitionUnreadable
@@ -42,10 +42,10 @@ class UnreadableBatches:
     """
 
     def __init__(
-        self, parts: Parts, steering: Steering, requests: Requests, finder: Finder
+        self, parts: Parts, flow_control: FlowControl, requests: Requests, finder: Finder
     ) -> None:
         self._parts = parts
-        self._steering = steering
+        self._flow_control = flow_control
         self._requests = requests
         self._finder = finder
         self._search: _Search | None = None
@@ -66,8 +66,8 @@ class UnreadableBatches:
             return
         offset = self._following(partition, batch_offset)
         delay_s = parts.unreadable.stop(partition, offset, parts.clock.now_s())
-        parts.ownership.expect(partition, parts.clock.now_s())
-        self._steering.settle([partition])
+        parts.assignment.expect(partition, parts.clock.now_s())
+        self._flow_control.apply_pause_state([partition])
         unread = parts.unreadable.get(partition)
         if unread is not None:
             now = datetime.fromtimestamp(parts.clock.utc_ms() / 1000, UTC)
@@ -83,14 +83,14 @@ class UnreadableBatches:
             self._parts.unreadable.forget([partition])
             self._say_readable(partition, offset, unread)
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Once a turn: what is due is read once more, and what was asked for is done."""
         parts = self._parts
         for partition in parts.unreadable.due(parts.clock.now_s()):
             if self._may_be_read_again(partition):
                 parts.unreadable.read_again(partition)
-                self._steering.reassign(partition)
-        for request in self._requests.look():
+                self._flow_control.reassign(partition)
+        for request in self._requests.tick():
             if isinstance(request.wish, SkipUnreadable):
                 self._consider(request, *request.wish.target)
 
@@ -101,7 +101,7 @@ class UnreadableBatches:
         """
         is_searched = self._search is not None and self._search.partition == partition
         waits = is_searched or self._parts.circuits.stops(partition)
-        return not waits and self._parts.reading.last_of(partition) is None
+        return not waits and self._parts.read_ahead.last_of(partition) is None
 
     # -- stepping over it ------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class UnreadableBatches:
             self._tell(request, False)
         elif is_searched_for:
             self._go_on_searching()
-        elif self._search is None and self._is_next(partition) and self._requests.take_up(request):
+        elif self._search is None and self._is_next(partition) and self._requests.claim(request):
             steps = self._finder.search(partition, offset)
             give_up_at_s = self._parts.clock.now_s() + _SEARCH_WITHIN_S
             self._search = _Search(request, partition, steps, give_up_at_s)
@@ -147,7 +147,7 @@ class UnreadableBatches:
             parts.offsets.start_at(partition, unread.offset)
         parts.offsets.done({partition: end})
         parts.unreadable.forget([partition])
-        self._steering.reassign(partition)
+        self._flow_control.reassign(partition)
         parts.emit(DataLost(*partition, unread.offset, end))
         self._say_readable(partition, end, unread)
         return True
@@ -167,7 +167,7 @@ class UnreadableBatches:
     def _following(self, partition: Partition, batch_offset: int) -> int:
         """What comes next. Where that is not known, the batch tells; it may begin before that."""
         parts = self._parts
-        last = parts.reading.last_of(partition)
+        last = parts.read_ahead.last_of(partition)
         start = parts.offsets.starts()[partition] if last is None else last + 1
         if start is None:
             start = self._committed(partition)

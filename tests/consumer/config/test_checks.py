@@ -10,12 +10,12 @@ import pytest
 
 from linear_retry import ConfigurationError, DeadLetters, LinearConsumer, Strategy, StrategyError
 from linear_retry.consumer.config.checks import is_transient, plan
-from linear_retry.consumer.wiring import Outside, Plan
+from linear_retry.consumer.wiring import ConsumerConfig, Dependencies
 
 _LEAST = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 
 
-def _plan(topics: Any = ("orders",), **changes: Any) -> Plan:
+def _plan(topics: Any = ("orders",), **changes: Any) -> ConsumerConfig:
     arguments: dict[str, Any] = {
         "strategy": Strategy([1]),
         "transient": OSError,
@@ -25,7 +25,7 @@ def _plan(topics: Any = ("orders",), **changes: Any) -> Plan:
         "start_timeout_s": 30.0,
         "close_timeout_s": 10.0,
         "scope": "consumer",
-        "outside": Outside(),
+        "dependencies": Dependencies(),
     }
     return plan(_LEAST, topics, **arguments | changes)
 

@@ -21,7 +21,7 @@ class _Scene:
         self.joined = Joined({"max.poll.interval.ms": 90_000, "session.timeout.ms": 45_000})
         self.parts = self.joined.parts
         self.joined.own(_P0)
-        epoch = self.parts.ownership.epoch_of(_P0) or 0
+        epoch = self.parts.assignment.epoch_of(_P0) or 0
         self.held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch)
         self.began_s = self.joined.clock.now_s()
         self.polled_s: list[float] = []
@@ -31,7 +31,7 @@ class _Scene:
         def read_along() -> None:
             self.polled_s.append(self.joined.clock.now_s())
             self.joined.librdkafka.answers["consume"] = []
-            self.parts.reading.touch()
+            self.parts.read_ahead.touch()
             meanwhile()
 
         patience = Patience(
@@ -44,7 +44,7 @@ class _Scene:
         assert self.joined.clock.now_s() < self.began_s + 300, "it would wait for ever"
 
     def goes_and_comes_back(self) -> None:
-        self.parts.ownership.drop([_P0])
+        self.parts.assignment.drop([_P0])
         self.joined.own(_P0)
 
 

@@ -13,7 +13,7 @@ from linear_retry import BrokerError
 from linear_retry.consumer.dead_letters.ack_wait import Patience
 from linear_retry.consumer.dead_letters.publisher import Abandoned, Acknowledged, NotSent
 from linear_retry.consumer.dead_letters.transactional import TransactionalWay
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.kafka.producers.plain import Outgoing
 from linear_retry.kafka.producers.transactional import TransactionalProducer
 from linear_retry.retry.circuits import Held
@@ -50,11 +50,11 @@ class _Scene:
             self.parts,
             self.producer,
             patience,
-            Steering(self.parts),
+            FlowControl(self.parts),
             transaction_timeout_s=10.0,
             start_timeout_s=10.0,
         )
-        epoch = self.parts.ownership.epoch_of(_P0) or 0
+        epoch = self.parts.assignment.epoch_of(_P0) or 0
         self.held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch)
 
     def reporting(self, meanwhile: Callable[[], object] = list) -> Callable[..., None]:
@@ -67,7 +67,7 @@ class _Scene:
         return produce
 
     def goes(self) -> None:
-        self.parts.ownership.drop([_P0])
+        self.parts.assignment.drop([_P0])
         self.parts.offsets.forget([_P0])
 
     def committed(self, offset: int) -> None:
@@ -91,7 +91,7 @@ def test_all_goes_well() -> None:
         "commit_transaction",
     ] == scene.librdkafka.names
     assert ([(*_P0, 6)], "billing's member", 0.25) == scene.librdkafka.calls[3][1]
-    assert not scene.parts.offsets.is_sealed(_P0)
+    assert not scene.parts.offsets.is_in_transaction(_P0)
 
 
 def test_the_partition_goes_as_the_report_comes() -> None:
@@ -133,7 +133,7 @@ def test_nobody_knows_what_is_committed() -> None:
     """The last commit's answer was lost, and the group does not answer either: nothing is sent, or
     the letter might be there twice, and nothing of the partition is committed."""
     scene = _Scene()
-    scene.parts.offsets.seal(_P0)
+    scene.parts.offsets.begin_transaction(_P0)
     scene.joined.librdkafka.answers["committed"] = _refused(KafkaError._TRANSPORT)
     answer = scene.send()
     assert isinstance(answer, NotSent)
@@ -146,11 +146,11 @@ def test_nobody_knows_what_is_committed() -> None:
 def test_the_group_knows_what_is_committed(offset: int, produced: bool) -> None:
     """Its offset tells whether the letter is there: only if not is it sent again."""
     scene = _Scene()
-    scene.parts.offsets.seal(_P0)
+    scene.parts.offsets.begin_transaction(_P0)
     scene.committed(offset)
     assert Acknowledged() == scene.send()
     assert produced == ("produce" in scene.librdkafka.names)
-    assert not scene.parts.offsets.is_sealed(_P0)
+    assert not scene.parts.offsets.is_in_transaction(_P0)
 
 
 def test_a_transaction_that_was_left_behind() -> None:

@@ -235,7 +235,7 @@ def test_no_member_sends_nothing() -> None:
     member = group.begin()
     member.turn()
     member.consumer.membership.is_out = True
-    member.assembly.parts.client.capture_membership()
+    member.wiring.parts.client.capture_membership()
     _turn_until(member, lambda: errors(member))
     assert ["not a member of the group at the moment"] == errors(member)
     assert [] == group.calls("begin_transaction")
@@ -252,7 +252,7 @@ def test_while_nobody_knows_nothing_of_it_is_committed() -> None:
     while not errors(member):
         member.turn()
     assert 2 == group.committed
-    member.assembly.close(commit=True, timeout_s=5)
+    member.wiring.close(commit=True, timeout_s=5)
     assert 2 == group.committed
 
 
@@ -311,7 +311,7 @@ def test_fenced_static_member() -> None:
     group.fake.faults.fail_transaction("send_offsets", error)
     with pytest.raises(FencedError):
         _turn_until(member, lambda: False)
-    member.assembly.close(commit=False, timeout_s=5)
+    member.wiring.close(commit=False, timeout_s=5)
     assert [] == group.letters
 
 

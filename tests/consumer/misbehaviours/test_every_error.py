@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import DeadLetters, LinearConsumer, LinearRetryError
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, PROTOCOL_KEYS, TOPIC, OutageError
 from tests.fake.clock import NothingCanHappenError
@@ -76,7 +76,7 @@ class _Life:
             transient=OutageError,
             dead_letters=DeadLetters(LETTERS, transactional=transactional),
             start_timeout_s=5.0,
-            _outside=Outside(
+            _dependencies=Dependencies(
                 self._made("consumer", self.fake.consumer),
                 self._made("producer", self.fake.producer),
                 self._made("admin", self.fake.admin),

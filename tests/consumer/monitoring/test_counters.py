@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from linear_retry import Counts, Event, Scope, events
-from linear_retry.consumer.monitoring.counters import HANDLED_WITHIN_S, Happened, Tally
+from linear_retry.consumer.monitoring.counters import HANDLED_WITHIN_S, Counters, Happened
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition
 from tests.consumer.group import FakeGroup, OutageError, PoisonError, consumer_on
@@ -25,10 +25,10 @@ def _opened(second: int = 5) -> Event:
 
 
 def _heard(*heard: Event) -> Counts:
-    tally = Tally()
+    counters = Counters()
     for event in heard:
-        tally.hear(event)
-    return tally.counts()
+        counters.hear(event)
+    return counters.counts()
 
 
 def test_a_wait_is_counted_as_it_begins() -> None:
@@ -63,11 +63,11 @@ def test_events_are_counted_by_place_and_reason() -> None:
 
 def test_a_batch_falls_between_two_times() -> None:
     """In the first that it was within; and the seconds of all are added up."""
-    tally = Tally()
+    counters = Counters()
     for took_s in (0.0, 0.001, 0.002, 400.0):
-        tally.hand_out(_FIRST, 0.0)
-        tally.take_back(took_s)
-    counts = tally.counts()
+        counters.hand_out(_FIRST, 0.0)
+        counters.take_back(took_s)
+    counts = counters.counts()
     within = dict(zip(HANDLED_WITHIN_S, counts.handled_within, strict=True))
     assert (2, 1, 1) == (within[0.001], within[0.01], within[float("inf")])
     assert (4, 400.003) == (sum(within.values()), round(counts.handling_s, 6))
@@ -75,23 +75,23 @@ def test_a_batch_falls_between_two_times() -> None:
 
 def test_what_is_with_the_handler_is_known() -> None:
     """From when it was handed out until it is back."""
-    tally = Tally()
-    seen = [tally.handed_out]
-    tally.hand_out(_FIRST, 100.0)
-    seen.append(tally.handed_out)
-    tally.take_back(101.0)
-    seen.append(tally.handed_out)
-    tally.take_back(102.0)
+    counters = Counters()
+    seen = [counters.handed_out]
+    counters.hand_out(_FIRST, 100.0)
+    seen.append(counters.handed_out)
+    counters.take_back(101.0)
+    seen.append(counters.handed_out)
+    counters.take_back(102.0)
     assert [None, (100.0, _FIRST), None] == seen
-    assert 1 == sum(tally.counts().handled_within)
+    assert 1 == sum(counters.counts().handled_within)
 
 
 def test_a_snapshot_stays_as_it_is() -> None:
     """Whoever has it may look at it in peace."""
-    tally = Tally()
-    tally.hear(_opened())
-    before = tally.counts()
-    tally.hear(_opened(6))
+    counters = Counters()
+    counters.hear(_opened())
+    before = counters.counts()
+    counters.hear(_opened(6))
     assert {Happened("CircuitOpened", "orders", 1): 1} == before.events
 
 
@@ -127,7 +127,7 @@ def test_all_messages_of_a_group_are_counted() -> None:
     group.turn(10)
     group.dependency.down_for = set()
     group.finish()
-    counts = [member.assembly.parts.tally.counts() for member in group.members]
+    counts = [member.wiring.parts.counters.counts() for member in group.members]
     letters = sum(isinstance(e, events.DeadLettered) for m in group.members for e in m.events)
     assert 60 == sum(one.succeeded for one in counts) + letters
     assert [] == group.violations()

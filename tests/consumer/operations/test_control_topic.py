@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 
 from linear_retry import Strategy
-from linear_retry.consumer.operations.control_topic import Follower
-from linear_retry.consumer.operations.operator_actions import Operating
-from linear_retry.consumer.operations.remote_commands import Commands
+from linear_retry.consumer.operations.control_topic import ControlTopicFollower
+from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.producers.journal import Record
@@ -49,11 +49,13 @@ class Topic:
 
     def __post_init__(self) -> None:
         parts = self.joined.parts
-        parts.ownership.take([("orders", 0)], parts.clock.now_s())
+        parts.assignment.take([("orders", 0)], parts.clock.now_s())
         requests = Requests()
-        operating = Operating(parts, requests, Policy(Strategy([1])))
-        self.commands = Commands(parts, requests, operating, "pod-1", gives_up=True, has_limit=True)
-        self.follower = Follower(
+        operator_actions = OperatorActions(parts, requests, Policy(Strategy([1])))
+        self.commands = RemoteCommands(
+            parts, requests, operator_actions, "pod-1", gives_up=True, has_limit=True
+        )
+        self.follower = ControlTopicFollower(
             _TOPIC, "billing", self.commands, parts.clock, self.since, self, again_after_s=0
         )
 
@@ -75,14 +77,14 @@ class Topic:
             raise UnknownTopicError(f"there is no topic {_TOPIC!r}; check its name")
         for one in self.past:
             yield _records([one])
-            self.commands.look()  # would answer what was handed over too early
+            self.commands.tick()  # would answer what was handed over too early
 
     @contextmanager
     def following(self) -> Iterator[Topic]:
         yield self
 
     def read(self, wait_s: float) -> list[Read]:
-        self.commands.look()
+        self.commands.tick()
         self.joined.clock.advance(wait_s)
         if not self.batches:
             self.follower.close(0)

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import Strategy, events
-from linear_retry.consumer.operations.operator_actions import Operating
-from linear_retry.consumer.operations.remote_commands import Commands
+from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.records.control import LIVES_MS, AnswerName, Command, CommandName
 from linear_retry.retry.decision import Policy
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member
@@ -31,7 +31,7 @@ def _to_all(group: FakeGroup, command: CommandName, **more: Any) -> Command:
 
 
 def _answers(member: Member) -> list[AnswerName]:
-    return [answer.answer for answer in member.assembly.commands.answers()]
+    return [answer.answer for answer in member.wiring.commands.answers()]
 
 
 def _on_record(member: Member) -> list[tuple[str, str, str]]:
@@ -43,9 +43,9 @@ def test_a_held_message_is_retried() -> None:
     group, member = waiting()
     group.dependency.down = False
     command = _command(group, "retry")
-    member.assembly.commands.post(command)
+    member.wiring.commands.post(command)
     group.turn()
-    begun, recovered = member.assembly.commands.answers()
+    begun, recovered = member.wiring.commands.answers()
     assert (command.command_id, "begun", False) == (begun.command_id, begun.answer, begun.is_final)
     assert ("recovered", True) == (recovered.answer, recovered.is_final)
     first, second = said(member, events.CommandAnswered)
@@ -63,9 +63,9 @@ def test_a_held_message_is_retried() -> None:
 def test_a_retry_that_failed_is_answered_with_what_comes_next() -> None:
     """Whoever sent it was told that the attempt began, and had to find the rest in a log."""
     group, member = waiting(strategy=(30, 60, 90))
-    member.assembly.commands.post(_command(group, "retry"))
+    member.wiring.commands.post(_command(group, "retry"))
     group.turn()
-    _, failed = member.assembly.commands.answers()
+    _, failed = member.wiring.commands.answers()
     (probe,) = said(member, events.ProbeFailed)
     assert ("failed", True, 2, "OutageError()") == (
         failed.answer,
@@ -81,9 +81,9 @@ def test_the_last_attempt_wants_a_yes() -> None:
     """A failure more is a dead letter: it is not attempted for a plain retry, and the sender is
     told; with `last` it is, and he is told what became of it."""
     group, member = waiting(strategy=(3600,))
-    member.assembly.commands.post(_command(group, "retry"))
+    member.wiring.commands.post(_command(group, "retry"))
     group.turn(2)
-    (answer,) = member.assembly.commands.answers()
+    (answer,) = member.wiring.commands.answers()
     assert ("last-attempt", True, 1, 0) == (
         answer.answer,
         answer.is_final,
@@ -91,7 +91,7 @@ def test_the_last_attempt_wants_a_yes() -> None:
         answer.offset,
     )
     assert [] == said(member, events.RetriedNow)
-    member.assembly.commands.post(replace(_command(group, "retry"), last=True))
+    member.wiring.commands.post(replace(_command(group, "retry"), last=True))
     group.turn()
     assert ["begun", "dead-lettered"] == _answers(member)
     group.dependency.down = False
@@ -107,10 +107,10 @@ def test_no_attempt_is_the_last_where_the_limit_holds_letters_back() -> None:
     member = group.join()
     group.share([0])
     turn_until(group, member, events.LimitReached)
-    member.assembly.commands.post(_command(group, "retry", 1))
+    member.wiring.commands.post(_command(group, "retry", 1))
     group.turn()
     assert ["begun", "held-back"] == _answers(member)
-    member.assembly.commands.post(_to_all(group, "lift-limit", why="a bad batch"))
+    member.wiring.commands.post(_to_all(group, "lift-limit", why="a bad batch"))
     group.turn(2)
     assert ["lifted"] == _answers(member)
     assert [0, 1] == [letter.offset for letter in said(member, events.DeadLettered)]
@@ -125,13 +125,13 @@ def test_every_open_circuit_is_retried() -> None:
     group.produce(1, 1)
     turn_until(group, member, events.CircuitOpened, 2)
     group.dependency.down, group.dependency.down_for = False, {(TOPIC, 1)}
-    member.assembly.commands.post(_to_all(group, "retry"))
+    member.wiring.commands.post(_to_all(group, "retry"))
     group.turn()
-    answers = [(one.answer, one.partition) for one in member.assembly.commands.answers()]
+    answers = [(one.answer, one.partition) for one in member.wiring.commands.answers()]
     assert {("begun", 0), ("recovered", 0), ("begun", 1), ("failed", 1)} == set(answers)
-    member.assembly.commands.post(_to_all(group, "retry"))
+    member.wiring.commands.post(_to_all(group, "retry"))
     group.turn()
-    *rest, final = member.assembly.commands.answers()
+    *rest, final = member.wiring.commands.answers()
     assert [False] == [one.is_final for one in rest]
     assert ("failed", True) == (final.answer, final.is_final)
 
@@ -142,7 +142,7 @@ def test_a_circuit_without_a_message_is_retried_with_all() -> None:
     group.fake.lose(member.consumer)
     group.share([0])
     group.turn(3)
-    member.assembly.commands.post(_to_all(group, "retry"))
+    member.wiring.commands.post(_to_all(group, "retry"))
     group.turn()
     assert ["no-message"] == _answers(member)
     assert 1 == len(said(member, events.WaitEnded))
@@ -157,7 +157,7 @@ def test_where_nothing_is_open_that_is_answered() -> None:
     group = FakeGroup(partitions=1)
     member = group.join()
     group.share([0])
-    member.assembly.commands.post(_to_all(group, "retry"))
+    member.wiring.commands.post(_to_all(group, "retry"))
     group.turn(2)
     assert ["none-open"] == _answers(member)
 
@@ -165,7 +165,7 @@ def test_where_nothing_is_open_that_is_answered() -> None:
 def test_an_attempt_whose_partition_goes_is_answered() -> None:
     """Its outcome is nobody's any more: the next owner begins anew."""
     group, member = waiting(strategy=(3600, 5))
-    member.assembly.commands.post(_command(group, "retry"))
+    member.wiring.commands.post(_command(group, "retry"))
     group.dependency.advance = lambda _: group.fake.clock.advance(301)
     group.turn(2)
     assert ["begun", "dropped"] == _answers(member)
@@ -174,7 +174,7 @@ def test_an_attempt_whose_partition_goes_is_answered() -> None:
 def test_a_held_message_is_given_up() -> None:
     """Once its letter is acknowledged."""
     group, member = waiting()
-    member.assembly.commands.post(_command(group, "give-up"))
+    member.wiring.commands.post(_command(group, "give-up"))
     group.turn()
     assert ["dead-lettered"] == _answers(member)
     assert ["given-up"] == reasons(group)
@@ -188,7 +188,7 @@ def test_a_give_up_is_pending_while_its_letter_cannot_be_sent() -> None:
     """Said once; another answer follows when it is sent."""
     group, member = waiting()
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 2)
-    member.assembly.commands.post(_command(group, "give-up"))
+    member.wiring.commands.post(_command(group, "give-up"))
     turn_until(group, member, events.DeadLettered)
     assert 2 == len(said(member, events.DeadLetterFailed))
     assert ["pending", "dead-lettered"] == _answers(member)
@@ -202,7 +202,7 @@ def test_what_is_pending_at_the_end_is_not_done() -> None:
     """The consumer stops: whoever waits for it hears so, and the record says it before its end."""
     group, member = waiting()
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 100)
-    member.assembly.commands.post(_command(group, "give-up"))
+    member.wiring.commands.post(_command(group, "give-up"))
     turn_until(group, member, events.DeadLetterFailed)
     group.leave(member)
     assert "not-held" == _answers(member)[-1]
@@ -216,7 +216,7 @@ def test_an_unknown_message_is_refused() -> None:
     """By who has its partition: it is not held there."""
     group, member = waiting()
     for command in (_command(group, "retry", 2), _command(group, "give-up", 99)):
-        member.assembly.commands.post(command)
+        member.wiring.commands.post(command)
     group.turn()
     assert ["not-held", "not-held"] == _answers(member)
     record = [("retry", "ops@desk", "not-held"), ("give-up", "ops@desk", "not-held")]
@@ -227,7 +227,7 @@ def test_an_unknown_message_is_refused() -> None:
 def test_who_has_not_got_the_partition_is_silent() -> None:
     """Another member answers: no answer of ours may say that it is held by nobody."""
     group, member = waiting(partitions=1)
-    member.assembly.commands.post(_command(group, "retry", partition=7))
+    member.wiring.commands.post(_command(group, "retry", partition=7))
     group.turn(2)
     assert [] == _answers(member)
     assert [] == _on_record(member)
@@ -239,7 +239,7 @@ def test_only_the_owner_acts() -> None:
     other = group.join()
     command = _command(group, "retry")
     for member in (owner, other):
-        member.assembly.commands.post(command)
+        member.wiring.commands.post(command)
     group.turn(2)
     assert (["begun", "failed"], []) == (_answers(owner), _answers(other))
     assert [] == _on_record(other)
@@ -249,8 +249,8 @@ def test_only_the_owner_acts() -> None:
 def test_an_expired_command_does_nothing() -> None:
     """More than a minute old when it is looked at: said, and on record."""
     group, member = waiting(strategy=(3600,))
-    member.assembly.commands.post(_command(group, "retry", age_ms=LIVES_MS + 1))
-    member.assembly.commands.post(_command(group, "give-up", age_ms=-2 * LIVES_MS))
+    member.wiring.commands.post(_command(group, "retry", age_ms=LIVES_MS + 1))
+    member.wiring.commands.post(_command(group, "give-up", age_ms=-2 * LIVES_MS))
     group.turn()
     assert ["expired", "expired"] == _answers(member)
     assert [("retry", "ops@desk", "expired"), ("give-up", "ops@desk", "expired")] == _on_record(
@@ -265,7 +265,7 @@ def test_a_command_that_waited_for_a_handler_expires_too() -> None:
     group, member = waiting()
 
     def busy(_: float) -> None:
-        member.assembly.commands.post(_command(group, "retry"))
+        member.wiring.commands.post(_command(group, "retry"))
         group.fake.clock.advance(LIVES_MS / 1000 + 1)
 
     group.dependency.advance = busy
@@ -279,7 +279,7 @@ def test_a_flood_holds_up_no_turn() -> None:
     """Whoever may write to the topic may write any number: a turn takes some, memory has an end."""
     group, member = waiting(strategy=(3600,))
     for _ in range(2_000):
-        member.assembly.commands.post(_command(group, "retry", 99))
+        member.wiring.commands.post(_command(group, "retry", 99))
     group.turn()
     assert ["not-held"] * 100 == _answers(member)
     group.turn(20)
@@ -290,12 +290,14 @@ def test_a_flood_holds_up_no_turn() -> None:
 def test_what_is_given_up_nowhere_is_refused() -> None:
     """A consumer without a dead-letter topic cannot give up; it says so, whatever is held."""
     group, member = waiting()
-    parts, requests = member.assembly.parts, member.assembly.requests
-    operating = Operating(parts, requests, Policy(Strategy([1])))
-    commands = Commands(parts, requests, operating, "pod-1", gives_up=False, has_limit=False)
+    parts, requests = member.wiring.parts, member.wiring.requests
+    operator_actions = OperatorActions(parts, requests, Policy(Strategy([1])))
+    commands = RemoteCommands(
+        parts, requests, operator_actions, "pod-1", gives_up=False, has_limit=False
+    )
     commands.post(_command(group, "give-up"))
     commands.post(_to_all(group, "lift-limit", why="a bad batch"))
-    commands.look()
+    commands.tick()
     assert [("pod-1", "no-dead-letters"), ("pod-1", "no-limit")] == [
         (answer.member, answer.answer) for answer in commands.answers()
     ]
@@ -309,7 +311,7 @@ def test_a_partition_that_goes_away_ends_it() -> None:
     """Its letter was pending; the next owner begins anew."""
     group, member = waiting()
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 100)
-    member.assembly.commands.post(_command(group, "give-up"))
+    member.wiring.commands.post(_command(group, "give-up"))
     turn_until(group, member, events.DeadLetterFailed)
     group.join()
     group.share([1])

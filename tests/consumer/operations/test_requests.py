@@ -39,7 +39,7 @@ def said(member: Member, kind: type[_E]) -> list[_E]:
 
 
 def ask(member: Member, kind: RequestKind, offset: int = 0, partition: int = 0) -> Future[bool]:
-    return member.assembly.requests.ask(kind, (TOPIC, partition), offset)
+    return member.wiring.requests.ask(kind, (TOPIC, partition), offset)
 
 
 def retry(member: Member, offset: int = 0, partition: int = 0) -> Future[bool]:
@@ -194,7 +194,7 @@ def test_a_narrow_scope_is_retried_by_itself() -> None:
 
 def everything(member: Member) -> Future[bool]:
     """What `consumer.retry_now()` asks for."""
-    return member.assembly.requests.wish(Retry(None))
+    return member.wiring.requests.wish(Retry(None))
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])

@@ -15,7 +15,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.errors import DataLossError
 from linear_retry.events import DataLost, LeakDropped
 from linear_retry.retry.circuits import Held
@@ -36,7 +36,7 @@ class _Scene:
     def __init__(self, **config: Any) -> None:
         self.joined = Joined({"group.protocol": "consumer"} | config)
         self.parts = self.joined.parts
-        self.gate = self.joined.gate(Steering(self.parts))
+        self.delivery_filter = self.joined.delivery_filter(FlowControl(self.parts))
         self.joined.librdkafka.answers |= {
             "assignment": [],
             "offsets_for_times": _edges,
@@ -45,17 +45,17 @@ class _Scene:
         self.joined.own(_P0)
 
     def arrive(self, *arrivals: Message) -> None:
-        self.gate.admit(list(arrivals))
+        self.delivery_filter.accept(list(arrivals))
 
     def hold(self, offset: int) -> None:
         """It has failed, and its circuit is open."""
-        self.parts.reading.drop(lambda _: True)
+        self.parts.read_ahead.drop(lambda _: True)
         held = Held(_message(offset), _P0, offset, epoch=1)
         self.parts.circuits.open(Scope(), held, self.joined.clock.now_s(), 60.0, 0)
 
     @property
     def let_in(self) -> list[int | None]:
-        return [message.offset() for message in self.parts.reading.ahead]
+        return [message.offset() for message in self.parts.read_ahead.ahead]
 
     def calls(self, name: str) -> list[Any]:
         return [arguments for call, arguments in self.joined.librdkafka.calls if call == name]
@@ -169,10 +169,10 @@ def test_the_end_is_a_word() -> None:
     the partition would be dead, and begun anew again and again."""
     scene = _Scene()
     scene.arrive(_message(5))
-    scene.parts.ownership.expect(_P0, scene.joined.clock.now_s())
+    scene.parts.assignment.expect(_P0, scene.joined.clock.now_s())
     for _ in range(2):  # the first is doubted, as any jump
-        assert scene.parts.ownership.is_silent(_P0)
+        assert scene.parts.assignment.is_silent(_P0)
         scene.arrive(_told(KafkaError._PARTITION_EOF, 8))
-    assert not scene.parts.ownership.is_silent(_P0)
+    assert not scene.parts.assignment.is_silent(_P0)
     assert [5] == scene.let_in
     assert 5 == scene.parts.offsets.next_offset(_P0)

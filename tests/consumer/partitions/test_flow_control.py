@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.events import Lost, PartitionRevived
 from linear_retry.retry.circuits import Held
@@ -25,7 +25,7 @@ class _Scene:
     ) -> None:
         self.joined = Joined({"group.protocol": protocol})
         self.parts = self.joined.parts
-        self.steering = Steering(self.parts)
+        self.flow_control = FlowControl(self.parts)
         self.joined.own(_P0, _P1, done=5)
         items = [TopicPartition(*partition) for partition in assigned]
         self.joined.librdkafka.answers["assignment"] = items
@@ -44,7 +44,7 @@ def _bare(*partitions: Partition) -> list[tuple[str, int, int]]:
 def test_pause_then_seek() -> None:
     """librdkafka forgets a seek that a pause follows (librdkafka #3471)."""
     scene = _Scene()
-    scene.steering.stop(Scope())
+    scene.flow_control.pause(Scope())
     assert [
         ("pause", _bare(_P0, _P1)),
         ("seek", (*_P0, 5)),
@@ -56,7 +56,7 @@ def test_resume_then_seek() -> None:
     """So librdkafka fetches at once; after a resume alone, or before one, it takes up to a
     second."""
     scene = _Scene()
-    scene.steering.release(Scope())
+    scene.flow_control.resume(Scope())
     assert [
         ("resume", _bare(_P0, _P1)),
         ("seek", (*_P0, 5)),
@@ -70,7 +70,7 @@ def test_each_is_told_what_it_is() -> None:
     scene = _Scene()
     held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
     scene.parts.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
-    scene.steering.settle([_P0, _P1])
+    scene.flow_control.apply_pause_state([_P0, _P1])
     assert [
         ("pause", _bare(_P0)),
         ("resume", _bare(_P1)),
@@ -82,7 +82,7 @@ def test_a_seek_that_fails_for_what_is_assigned(code: int) -> None:
     """It begins anew at its next offset (librdkafka #2190): a resume would skip what failed."""
     scene = _Scene()
     scene.refusing("seek", code)
-    scene.steering.seek([_P0])
+    scene.flow_control.seek([_P0])
     assert [("incremental_assign", [(*_P0, 5)])] == scene.calls("incremental_assign")
     assert [PartitionRevived] == list(map(type, scene.joined.happened))
 
@@ -95,11 +95,11 @@ def test_a_seek_that_fails_for_what_is_not(code: int, assigned: tuple[Partition,
     """Not any more, or never: it is given up, with all that is known of it; the other is not."""
     scene = _Scene(assigned=assigned)
     scene.refusing("seek", code)
-    scene.steering.seek([_P0])
+    scene.flow_control.seek([_P0])
     (lost,) = scene.joined.happened
     assert isinstance(lost, Lost)
     assert (_P0,) == lost.partitions
-    assert (_P1,) == scene.parts.ownership.partitions
+    assert (_P1,) == scene.parts.assignment.partitions
     assert {_P1: 5} == scene.parts.offsets.uncommitted()
     assert [] == scene.calls("incremental_assign")
 
@@ -109,12 +109,12 @@ def test_what_we_gave_up_ourselves(assigned: bool) -> None:
     """Is taken back while librdkafka has it still, from what is committed; else it is another's,
     and assigned by us it would be read by both."""
     scene = _Scene(assigned=(_P0, _P1) if assigned else (_P1,))
-    scene.steering.disown([_P0], "no poll for too long")
-    scene.steering.reclaim([_P0])
-    assert assigned == (_P0 in scene.parts.ownership)
+    scene.flow_control.mark_lost([_P0], "no poll for too long")
+    scene.flow_control.reclaim([_P0])
+    assert assigned == (_P0 in scene.parts.assignment)
     begun = [("incremental_assign", [(*_P0, OFFSET_STORED)])]
     assert (begun if assigned else []) == scene.calls("incremental_assign")
-    assert [] == scene.parts.ownership.reclaimable(float("inf"))
+    assert [] == scene.parts.assignment.reclaimable(float("inf"))
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_what_begins_anew_comes_again(
     begins anew. Only what retention has removed does not come again: that is kept."""
     scene = _Scene(protocol=protocol)
     ahead = [Message(topic=topic, partition=number, offset=5) for topic, number in (_P0, _P1)]
-    scene.parts.reading.keep(ahead)
-    scene.steering.reassign(_P0, keep_ahead=keep_ahead)
-    assert stays == [partition_of(message) for message in scene.parts.reading.ahead]
+    scene.parts.read_ahead.keep(ahead)
+    scene.flow_control.reassign(_P0, keep_ahead=keep_ahead)
+    assert stays == [partition_of(message) for message in scene.parts.read_ahead.ahead]
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
@@ -144,6 +144,6 @@ def test_what_begins_anew_is_told_what_it_is(protocol: str) -> None:
     scene = _Scene(protocol=protocol)
     held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
     scene.parts.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
-    scene.steering.reassign(_P0)
+    scene.flow_control.reassign(_P0)
     assert [("pause", _bare(_P0))] == scene.calls("pause")
     assert ([("resume", _bare(_P1))] if protocol == "classic" else []) == scene.calls("resume")

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from linear_retry import LinearConsumer, Strategy
-from linear_retry.consumer.partitions.assignment import Ownership
+from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.lag import Lag
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.kafka import KafkaError, KafkaException, Message
@@ -57,11 +57,11 @@ class _Brokers:
 class _Asked:
     def __init__(self, *owned: Partition, reset: str = "earliest") -> None:
         self.brokers = _Brokers()
-        self.ownership, self.offsets = Ownership(), Offsets()
-        self.ownership.take(owned, 0.0)
+        self.assignment, self.offsets = Assignment(), Offsets()
+        self.assignment.take(owned, 0.0)
         self.offsets.begin(owned)
         settings = consumer_settings(LEAST | {"auto.offset.reset": reset})
-        self.lag = Lag(settings, self.ownership, self.offsets, self.brokers, self.brokers)
+        self.lag = Lag(settings, self.assignment, self.offsets, self.brokers, self.brokers)
 
 
 def test_from_what_is_committed_to_the_end() -> None:

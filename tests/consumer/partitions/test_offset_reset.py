@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from linear_retry import events
-from linear_retry.consumer.partitions.flow_control import Steering
-from linear_retry.consumer.partitions.offset_reset import Beginnings
+from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from tests.consumer.group import GROUP, FakeGroup, Protocol
 from tests.consumer.joined_parts import Joined
 from tests.consumer.misbehaviours.misbehaving import P0, P1, all_protocols, begun, said
@@ -73,7 +73,7 @@ def test_an_offset_made_of_garbage() -> None:
         "assignment": [TopicPartition(*P0)],
         "offsets_for_times": lambda asked, timeout: [TopicPartition(*P0, ends[asked[0].offset])],
     }
-    Beginnings(joined.parts, Steering(joined.parts)).lost(P0, 8680820740569200761)
+    OffsetReset(joined.parts, FlowControl(joined.parts)).lost(P0, 8680820740569200761)
     assert [] == joined.happened
     assert 5 == joined.parts.offsets.next_offset(P0)
     assert ("incremental_assign", [(*P0, 5)]) in joined.librdkafka.calls
@@ -84,8 +84,8 @@ class _Silent:
 
     def __init__(self) -> None:
         self.joined = Joined({"group.protocol": "consumer"})
-        self.steering = Steering(self.joined.parts)
-        self.beginnings = Beginnings(self.joined.parts, self.steering)
+        self.flow_control = FlowControl(self.joined.parts)
+        self.beginnings = OffsetReset(self.joined.parts, self.flow_control)
         self.joined.own(P0, P1)
         silent = KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))
         self.joined.librdkafka.answers["offsets_for_times"] = silent
@@ -104,7 +104,7 @@ def test_one_question_without_an_answer_at_a_time() -> None:
     assert 1 == silent.questions
     for asked in (2, 3):
         silent.joined.clock.advance(60)
-        silent.beginnings.look()
+        silent.beginnings.tick()
         assert asked == silent.questions
 
 
@@ -113,7 +113,7 @@ def test_it_was_begun_anew_meanwhile() -> None:
     place, and what has gone on since is not set back."""
     silent = _Silent()
     silent.beginnings.lost(P0, None)
-    silent.steering.revive(P0, "it has messages, and delivered none")
+    silent.flow_control.revive(P0, "it has messages, and delivered none")
     silent.joined.clock.advance(60)
-    silent.beginnings.look()
+    silent.beginnings.tick()
     assert 1 == silent.questions

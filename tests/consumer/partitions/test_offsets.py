@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.consumer.partitions.offsets import Belief, Offsets
+from linear_retry.consumer.partitions.offsets import OffsetClass, Offsets
 
 _P0, _P1, _P2 = ("orders", 0), ("orders", 1), ("refunds", 0)
 
@@ -38,11 +38,11 @@ def _at(next_offset: int | None) -> Offsets:
     ],
 )
 def test_what_to_think_of_a_first_offset(
-    next_offset: int | None, arrivals: list[int], beliefs: list[Belief]
+    next_offset: int | None, arrivals: list[int], beliefs: list[OffsetClass]
 ) -> None:
     """Behind is early, ahead is doubted once, the same jump twice is a gap."""
     offsets = _at(next_offset)
-    assert beliefs == [offsets.believe(_P0, offset) for offset in arrivals]
+    assert beliefs == [offsets.classify_offset(_P0, offset) for offset in arrivals]
 
 
 @given(st.integers(0, 2**63 - 1), st.lists(st.integers(0, 2**63 - 1), max_size=5))
@@ -50,7 +50,7 @@ def test_belief_never_skips_and_never_repeats(next_offset: int, arrivals: list[i
     """Only the next offset is taken at first sight, and nothing before it ever is."""
     offsets, before = _at(next_offset), None
     for offset in arrivals:
-        belief = offsets.believe(_P0, offset)
+        belief = offsets.classify_offset(_P0, offset)
         assert (offset == next_offset) == (belief == "next")
         assert (offset < next_offset) == (belief == "early")
         if belief == "gap":
@@ -62,10 +62,10 @@ def test_belief_never_skips_and_never_repeats(next_offset: int, arrivals: list[i
 def test_progress_ends_a_doubt() -> None:
     """What was doubted before something was done is doubted anew, once."""
     offsets = _at(10)
-    assert "doubtful" == offsets.believe(_P0, 20)
+    assert "doubtful" == offsets.classify_offset(_P0, 20)
     offsets.done({_P0: 11})
-    assert "doubtful" == offsets.believe(_P0, 20)
-    assert "gap" == offsets.believe(_P0, 20)
+    assert "doubtful" == offsets.classify_offset(_P0, 20)
+    assert "gap" == offsets.classify_offset(_P0, 20)
 
 
 def test_doubt_is_each_partitions_own() -> None:
@@ -74,7 +74,7 @@ def test_doubt_is_each_partitions_own() -> None:
     offsets.begin([_P0, _P1])
     offsets.start_at(_P0, 1)
     offsets.start_at(_P1, 1)
-    assert ["doubtful", "doubtful"] == [offsets.believe(key, 5) for key in (_P0, _P1)]
+    assert ["doubtful", "doubtful"] == [offsets.classify_offset(key, 5) for key in (_P0, _P1)]
 
 
 def test_after_a_reset_the_first_offset_is_believed_once() -> None:
@@ -82,8 +82,8 @@ def test_after_a_reset_the_first_offset_is_believed_once() -> None:
     for offset in (0, 10, 99):
         offsets = _at(10)
         offsets.reset(_P0, -2, anchored=True)
-        assert "anew" == offsets.believe(_P0, offset)
-        assert "doubtful" == offsets.believe(_P0, 1_000)
+        assert "anew" == offsets.classify_offset(_P0, offset)
+        assert "doubtful" == offsets.classify_offset(_P0, 1_000)
 
 
 def test_a_reset_keeps_what_is_done() -> None:
@@ -94,7 +94,7 @@ def test_a_reset_keeps_what_is_done() -> None:
     assert {_P0: 10} == offsets.uncommitted()
     assert 10 == offsets.next_offset(_P0)
     assert {_P0: 50} == offsets.starts()
-    offsets.believe(_P0, 50)
+    offsets.classify_offset(_P0, 50)
     assert {_P0: 10} == offsets.starts()
 
 
@@ -104,7 +104,7 @@ def test_a_known_beginning_ends_a_reset() -> None:
     offsets.reset(_P0, -2, anchored=True)
     offsets.start_at(_P0, 7)
     assert {_P0: 7} == offsets.starts()
-    assert "doubtful" == offsets.believe(_P0, 8)
+    assert "doubtful" == offsets.classify_offset(_P0, 8)
 
 
 def test_a_beginning_before_what_is_committed_is_committed_once() -> None:
@@ -129,11 +129,11 @@ def test_a_partition_begins_where_it_is_done_or_committed() -> None:
 def test_without_a_committed_offset_the_first_is_anchored() -> None:
     """A group that begins at `latest` commits where it began, or a revoke would lose it."""
     offsets = _at(None)
-    assert not offsets.needs_anchor(_P0)
+    assert not offsets.needs_first_commit(_P0)
     offsets.reset(_P0, -1, anchored=False)
-    assert offsets.needs_anchor(_P0)
+    assert offsets.needs_first_commit(_P0)
     offsets.anchored(_P0)
-    assert not offsets.needs_anchor(_P0)
+    assert not offsets.needs_first_commit(_P0)
 
 
 def test_uncommitted_is_what_is_done_and_not_acknowledged() -> None:
@@ -215,18 +215,18 @@ def test_what_is_sealed_is_not_committed() -> None:
     offsets = _at(3)
     offsets.begin([_P1])
     offsets.start_at(_P1, 5)
-    offsets.seal(_P0)
-    seen = [(offsets.is_sealed(_P0), offsets.uncommitted(), offsets.uncommitted([_P0]))]
-    offsets.unseal(_P0)
-    seen.append((offsets.is_sealed(_P0), offsets.uncommitted(), offsets.uncommitted([_P0])))
+    offsets.begin_transaction(_P0)
+    seen = [(offsets.is_in_transaction(_P0), offsets.uncommitted(), offsets.uncommitted([_P0]))]
+    offsets.end_transaction(_P0)
+    seen.append((offsets.is_in_transaction(_P0), offsets.uncommitted(), offsets.uncommitted([_P0])))
     assert [(True, {_P1: 5}, {}), (False, {_P0: 3, _P1: 5}, {_P0: 3})] == seen
 
 
 def test_a_seal_ends_with_the_ownership() -> None:
     """Whoever is given the partition, we included, begins where the group says."""
     offsets = _at(3)
-    offsets.seal(_P0)
+    offsets.begin_transaction(_P0)
     offsets.forget([_P0])
-    offsets.unseal(_P0)
+    offsets.end_transaction(_P0)
     offsets.begin([_P0])
-    assert not offsets.is_sealed(_P0)
+    assert not offsets.is_in_transaction(_P0)

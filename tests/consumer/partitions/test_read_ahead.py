@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH, Reading, partition_of
+from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH, ReadAhead, partition_of
 from linear_retry.kafka import KafkaError, Message
 from tests.fake.clock import VirtualClock
 
@@ -44,11 +44,11 @@ class _Source:
 
 
 class _Scene:
-    """A `Reading` with its source, its clock and an epoch to change."""
+    """A `ReadAhead` with its source, its clock and an epoch to change."""
 
     def __init__(self, *, max_poll_interval_s: float = 300.0) -> None:
         self.source, self.clock, self.epoch = _Source(), VirtualClock(), 1
-        self.reading = Reading(
+        self.read_ahead = ReadAhead(
             self.source,
             self.clock,
             lambda: self.epoch,
@@ -61,7 +61,7 @@ class _Scene:
 
     def grow(self) -> None:
         """Let the batch size become four times as large."""
-        self.reading.note_speed(1_000_000, 1e-6)
+        self.read_ahead.note_speed(1_000_000, 1e-6)
 
 
 def _raise(error: BaseException) -> Callable[[], object]:
@@ -79,7 +79,7 @@ def test_it_waits_for_the_first_message_only() -> None:
     scene = _Scene()
     scene.grow()
     scene.source.there = [_message(0), _message(1)]
-    assert [(0, 0), (0, 1)] == _places(scene.reading.read(0.7))
+    assert [(0, 0), (0, 1)] == _places(scene.read_ahead.read(0.7))
     assert [("poll", 0.7), ("consume", 3)] == scene.source.calls
 
 
@@ -87,7 +87,7 @@ def test_where_nothing_came_nothing_more_is_asked_for() -> None:
     """An idle loop makes one call."""
     scene = _Scene()
     scene.grow()
-    assert [] == scene.reading.read(1.0)
+    assert [] == scene.read_ahead.read(1.0)
     assert [("poll", 1.0)] == scene.source.calls
 
 
@@ -95,17 +95,17 @@ def test_a_batch_of_one_is_one_poll() -> None:
     """The first batch takes one message, and leaves the others to librdkafka."""
     scene = _Scene()
     scene.source.there = [_message(0), _message(1)]
-    assert [(0, 0)] == _places(scene.reading.read(1.0))
+    assert [(0, 0)] == _places(scene.read_ahead.read(1.0))
     assert [("poll", 1.0)] == scene.source.calls
 
 
 def test_with_messages_to_handle_it_only_touches() -> None:
     """No waiting, and one message at most, while the read-ahead is not empty."""
     scene = _Scene()
-    scene.reading.keep([_message(0)])
+    scene.read_ahead.keep([_message(0)])
     scene.source.there = [_message(1), _message(2)]
-    assert [(0, 1)] == _places(scene.reading.read(1.0))
-    assert [(0, 2)] == _places(scene.reading.touch())
+    assert [(0, 1)] == _places(scene.read_ahead.read(1.0))
+    assert [(0, 2)] == _places(scene.read_ahead.touch())
     assert [("consume", 1), ("consume", 1)] == scene.source.calls
 
 
@@ -116,9 +116,9 @@ def _batch_sizes(scene: _Scene, rounds: int, handler_s: float) -> list[int]:
     sizes = []
     for _ in range(rounds):
         scene.source.there = [_message(offset) for offset in range(1000)]
-        batch = scene.reading.read(1.0)
+        batch = scene.read_ahead.read(1.0)
         sizes.append(len(batch))
-        scene.reading.note_speed(len(batch), handler_s * len(batch))
+        scene.read_ahead.note_speed(len(batch), handler_s * len(batch))
     return sizes
 
 
@@ -142,7 +142,7 @@ def test_a_slow_handler_shrinks_the_batch_at_once() -> None:
     """Growth is slow, and caution is quick."""
     scene = _Scene()
     _batch_sizes(scene, 6, 0.0)
-    scene.reading.note_speed(500, 5000.0)
+    scene.read_ahead.note_speed(500, 5000.0)
     assert [1] == _batch_sizes(scene, 1, 0.0)
 
 
@@ -150,7 +150,7 @@ def test_after_a_failure_it_starts_small() -> None:
     """The first batch after an assignment or a failure has size 1."""
     scene = _Scene()
     _batch_sizes(scene, 6, 0.0)
-    scene.reading.start_small()
+    scene.read_ahead.start_small()
     assert [1, 4] == _batch_sizes(scene, 2, 0.0)
 
 
@@ -162,9 +162,9 @@ def test_a_batch_is_never_empty_nor_too_large(speeds: list[tuple[int, float]]) -
     """Whatever was handled in whatever time, the next batch has 1 to 500 messages."""
     scene = _Scene()
     for handled, took_s in speeds:
-        scene.reading.note_speed(handled, took_s)
+        scene.read_ahead.note_speed(handled, took_s)
         scene.source.there = [_message(offset) for offset in range(1000)]
-        assert 1 <= len(scene.reading.read(1.0)) <= LARGEST_BATCH
+        assert 1 <= len(scene.read_ahead.read(1.0)) <= LARGEST_BATCH
 
 
 # -- torn -----------------------------------------------------------------------------------------
@@ -181,13 +181,13 @@ def test_an_exception_out_of_librdkafka_tears(call: str, error: BaseException) -
     else:
         scene.source.inside_consume = _raise(error)
     if call == "touch":
-        scene.reading.keep([_message(0)])
+        scene.read_ahead.keep([_message(0)])
     scene.grow()
     with pytest.raises(type(error)) as caught:
-        _ = scene.reading.touch() if call == "touch" else scene.reading.read(1.0)
+        _ = scene.read_ahead.touch() if call == "touch" else scene.read_ahead.read(1.0)
     assert error is caught.value
-    assert scene.reading.torn
-    assert [] == scene.reading.ahead
+    assert scene.read_ahead.is_invalid
+    assert [] == scene.read_ahead.ahead
 
 
 def test_a_rebalance_inside_consume_tears() -> None:
@@ -199,19 +199,19 @@ def test_a_rebalance_inside_consume_tears() -> None:
     scene.grow()
     scene.source.there = [_message(7, 1), _message(0), _message(1)]
     scene.source.inside_consume = scene.rebalance
-    assert [] == scene.reading.read(1.0)
-    assert scene.reading.torn
+    assert [] == scene.read_ahead.read(1.0)
+    assert scene.read_ahead.is_invalid
 
 
 def test_a_rebalance_inside_a_touch_tears_the_read_ahead() -> None:
     """What was read before it is fetched again too."""
     scene = _Scene()
-    scene.reading.keep([_message(0)])
+    scene.read_ahead.keep([_message(0)])
     scene.source.there = [_message(1)]
     scene.source.inside_consume = scene.rebalance
-    assert [] == scene.reading.touch()
-    assert scene.reading.torn
-    assert [] == scene.reading.ahead
+    assert [] == scene.read_ahead.touch()
+    assert scene.read_ahead.is_invalid
+    assert [] == scene.read_ahead.ahead
 
 
 def test_a_rebalance_inside_poll_keeps_what_poll_returns() -> None:
@@ -219,8 +219,8 @@ def test_a_rebalance_inside_poll_keeps_what_poll_returns() -> None:
     scene = _Scene()
     scene.source.there = [_message(0)]
     scene.source.inside_poll = scene.rebalance
-    assert [(0, 0)] == _places(scene.reading.read(1.0))
-    assert not scene.reading.torn
+    assert [(0, 0)] == _places(scene.read_ahead.read(1.0))
+    assert not scene.read_ahead.is_invalid
 
 
 @pytest.mark.parametrize("call", ["consume", "touch"])
@@ -237,18 +237,18 @@ def test_what_is_wrong_with_the_client_outlives_the_tearing(call: str, first: bo
     if call == "consume":
         scene.source.there.insert(0 if first else 2, fatal)
     scene.source.inside_consume = scene.rebalance
-    found = scene.reading.touch() if call == "touch" else scene.reading.read(1.0)
+    found = scene.read_ahead.touch() if call == "touch" else scene.read_ahead.read(1.0)
     assert [fatal] == found
-    assert scene.reading.torn
+    assert scene.read_ahead.is_invalid
 
 
 def test_mended_is_not_torn() -> None:
     """Once everything has been sought, what comes is trusted again."""
     scene = _Scene()
-    scene.reading.tear()
-    scene.reading.mended()
+    scene.read_ahead.invalidate()
+    scene.read_ahead.restored()
     scene.source.there = [_message(0)]
-    assert [(0, 0)] == _places(scene.reading.read(1.0))
+    assert [(0, 0)] == _places(scene.read_ahead.read(1.0))
 
 
 # -- the read-ahead -------------------------------------------------------------------------------
@@ -257,10 +257,10 @@ def test_mended_is_not_torn() -> None:
 def test_dropping_takes_what_is_covered_and_keeps_the_order() -> None:
     """Other partitions' messages stay, in the order they came."""
     scene = _Scene()
-    scene.reading.keep([_message(0, 0), _message(5, 1)])
-    scene.reading.keep([_message(1, 0), _message(6, 1)])
-    scene.reading.drop(lambda partition: partition == ("orders", 0))
-    assert [(1, 5), (1, 6)] == _places(scene.reading.ahead)
+    scene.read_ahead.keep([_message(0, 0), _message(5, 1)])
+    scene.read_ahead.keep([_message(1, 0), _message(6, 1)])
+    scene.read_ahead.drop(lambda partition: partition == ("orders", 0))
+    assert [(1, 5), (1, 6)] == _places(scene.read_ahead.ahead)
 
 
 def test_a_messages_partition_is_its_key() -> None:
@@ -276,60 +276,60 @@ def test_the_next_poll_is_due_within_a_second(max_poll_s: float, touch_s: float)
     """Or within a tenth of `max.poll.interval.ms`, where that is less."""
     scene = _Scene(max_poll_interval_s=max_poll_s)
     scene.clock.advance(3.0)
-    scene.reading.read(1.0)
-    assert touch_s == scene.reading.touch_s
-    assert scene.clock.now_s() + touch_s == pytest.approx(scene.reading.deadline_s)
-    assert scene.clock.now_s() == scene.reading.polled_at_s
+    scene.read_ahead.read(1.0)
+    assert touch_s == scene.read_ahead.touch_s
+    assert scene.clock.now_s() + touch_s == pytest.approx(scene.read_ahead.deadline_s)
+    assert scene.clock.now_s() == scene.read_ahead.polled_at_s
 
 
 def test_a_failed_poll_does_not_count() -> None:
     """Whether an exception's poll kept us in the group is not known."""
     scene = _Scene()
-    before_s = scene.reading.polled_at_s
+    before_s = scene.read_ahead.polled_at_s
     scene.source.inside_poll = _raise(OSError())
     scene.clock.advance(3.0)
     with pytest.raises(OSError):  # noqa: PT011  (it has no text: which one it is does not matter)
-        scene.reading.read(1.0)
-    assert before_s == scene.reading.polled_at_s
+        scene.read_ahead.read(1.0)
+    assert before_s == scene.read_ahead.polled_at_s
 
 
 def test_it_overran_beyond_the_poll_interval() -> None:
     """At the limit it is still ours, beyond it may be another's; a poll begins anew."""
     scene = _Scene()
     scene.clock.advance(300.0)
-    assert not scene.reading.overran(scene.clock.now_s())
+    assert not scene.read_ahead.overran(scene.clock.now_s())
     scene.clock.advance(0.1)
-    assert scene.reading.overran(scene.clock.now_s())
-    scene.reading.touch()
-    assert not scene.reading.overran(scene.clock.now_s())
+    assert scene.read_ahead.overran(scene.clock.now_s())
+    scene.read_ahead.touch()
+    assert not scene.read_ahead.overran(scene.clock.now_s())
 
 
 def test_a_machine_that_slept_past_the_session_timeout_overran() -> None:
     """The broker has not slept: a gap of more than the session timeout counts as lost."""
     scene = _Scene()
     scene.clock.suspend(45.0)
-    assert not scene.reading.overran(scene.clock.now_s())
+    assert not scene.read_ahead.overran(scene.clock.now_s())
     scene.clock.suspend(0.1)
-    assert scene.reading.overran(scene.clock.now_s())
-    scene.reading.touch()
-    assert not scene.reading.overran(scene.clock.now_s())
+    assert scene.read_ahead.overran(scene.clock.now_s())
+    scene.read_ahead.touch()
+    assert not scene.read_ahead.overran(scene.clock.now_s())
 
 
 def test_being_busy_is_not_being_asleep() -> None:
     """Longer than the session timeout awake is fine: librdkafka's heartbeats go on."""
     scene = _Scene()
     scene.clock.advance(100.0)
-    assert not scene.reading.overran(scene.clock.now_s())
+    assert not scene.read_ahead.overran(scene.clock.now_s())
 
 
 def test_a_queue_with_more_in_it_is_not_dry() -> None:
     """A poll that had to wait said that the queue was dry, and that stayed so while messages were
     waiting in it: a partition behind them was taken for dead."""
     scene = _Scene()
-    scene.reading.read(0.0)
-    dry = [scene.reading.dry]
+    scene.read_ahead.read(0.0)
+    dry = [scene.read_ahead.dry]
     scene.source.there = [_message(offset) for offset in range(3)]
     for _ in range(4):
-        scene.reading.touch()
-        dry.append(scene.reading.dry)
+        scene.read_ahead.touch()
+        dry.append(scene.read_ahead.dry)
     assert [True, False, False, False, True] == dry

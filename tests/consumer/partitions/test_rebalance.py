@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from linear_retry import BrokerError, ConfigurationError, events
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH
 from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.kafka import Message
@@ -22,9 +22,9 @@ class _Scene:
     def __init__(self) -> None:
         self.joined = Joined({"group.protocol": "consumer"})
         self.parts = self.joined.parts
-        steering = Steering(self.parts)
-        gate = self.joined.gate(steering)
-        self.rebalance = Rebalance(self.parts, steering, gate, frozenset({"orders.dlq"}))
+        flow_control = FlowControl(self.parts)
+        gate = self.joined.delivery_filter(flow_control)
+        self.rebalance = Rebalance(self.parts, flow_control, gate, frozenset({"orders.dlq"}))
 
 
 def test_nothing_to_commit_is_no_refusal() -> None:
@@ -45,18 +45,18 @@ def test_a_topic_of_our_own() -> None:
     scene = _Scene()
     with pytest.raises(ConfigurationError, match=r"orders\.dlq"):
         scene.rebalance.assigned([_P0, ("orders.dlq", 0)])
-    assert () == scene.parts.ownership.partitions
+    assert () == scene.parts.assignment.partitions
 
 
 def test_the_first_batch_after_an_assignment() -> None:
     """Has one message: members come and go one after another, and what is read is fetched again."""
     scene = _Scene()
     for _ in range(8):
-        scene.parts.reading.note_speed(LARGEST_BATCH, 0.0)
+        scene.parts.read_ahead.note_speed(LARGEST_BATCH, 0.0)
     scene.rebalance.assigned([_P0])
     message = Message(topic="orders", partition=0, offset=0)
     scene.joined.librdkafka.answers |= {"poll": message, "consume": []}
-    assert [message] == scene.parts.reading.read(1.0)
+    assert [message] == scene.parts.read_ahead.read(1.0)
     assert "consume" not in scene.joined.librdkafka.names
 
 
@@ -93,7 +93,7 @@ def test_a_refusal_of_who_we_were() -> None:
     was another member of the same group, and took from that all that it had just been given."""
     scene = _Refused()
     scene.refuse(_P0)
-    assert (_P0, _P1) == scene.parts.ownership.partitions
+    assert (_P0, _P1) == scene.parts.assignment.partitions
     assert isinstance(scene.joined.happened[-1], events.CommitFailed)
 
 
@@ -104,7 +104,7 @@ def test_a_refusal_of_who_we_are(partition: Partition) -> None:
     scene.refuse(_P0)
     scene.parts.client.commit({partition: 5})
     scene.refuse(partition)
-    assert () == scene.parts.ownership.partitions
+    assert () == scene.parts.assignment.partitions
 
 
 def test_a_refusal_when_the_partition_is_gone() -> None:
@@ -114,7 +114,7 @@ def test_a_refusal_when_the_partition_is_gone() -> None:
     scene.parts.client.commit({_P0: 6})
     scene.rebalance.lost([_P0])
     scene.refuse(_P0)
-    assert (_P1,) == scene.parts.ownership.partitions
+    assert (_P1,) == scene.parts.assignment.partitions
 
 
 def test_what_is_gone_already_is_lost_after_it_was_assigned() -> None:

@@ -8,12 +8,12 @@ import threading
 import pytest
 
 from linear_retry import ConfigurationError, FencedError, UsageError
-from linear_retry.consumer.session.owner_thread import Tenure
+from linear_retry.consumer.session.owner_thread import OwnerThread
 
 
 def test_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     """The child has none of librdkafka's threads: it would hang, or deliver again."""
-    tenure, own = Tenure(), os.getpid()
+    tenure, own = OwnerThread(), os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: own + 1)
     with pytest.raises(UsageError, match="fork"), tenure.use():
         pytest.fail("used")
@@ -21,7 +21,7 @@ def test_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_used_within_its_own_use() -> None:
     """By a handler, or a listener: the poll inside would hand out what is in hand."""
-    tenure = Tenure()
+    tenure = OwnerThread()
     with tenure.use(), pytest.raises(UsageError, match="within"), tenure.use():
         pytest.fail("used")
     with tenure.use():
@@ -30,7 +30,7 @@ def test_used_within_its_own_use() -> None:
 
 def test_used_by_two_threads() -> None:
     """The second is refused while the first lives, also while that does not use it."""
-    tenure, refused = Tenure(), list[UsageError]()
+    tenure, refused = OwnerThread(), list[UsageError]()
 
     def intrude() -> None:
         try:
@@ -50,7 +50,7 @@ def test_used_by_two_threads() -> None:
 @pytest.mark.parametrize("error", [FencedError("taken"), ConfigurationError("our own topic")])
 def test_what_is_final(error: FencedError | ConfigurationError) -> None:
     """Raised again by each further use; who was fenced has nothing to commit any more."""
-    tenure = Tenure()
+    tenure = OwnerThread()
     tenure.joined = True
     with pytest.raises(type(error)), tenure.use():
         raise error
@@ -62,18 +62,18 @@ def test_what_is_final(error: FencedError | ConfigurationError) -> None:
 
 def test_who_closes() -> None:
     """The owner, once; from within its own use at the end of that."""
-    tenure = Tenure()
+    tenure = OwnerThread()
     with tenure.use():
-        assert "later" == tenure.whose_close()
+        assert "later" == tenure.claim_close()
     assert tenure.closes_after
-    assert ["ours", "done", "done"] == [tenure.whose_close() for _ in range(3)]
+    assert ["ours", "done", "done"] == [tenure.claim_close() for _ in range(3)]
 
 
 def test_who_closes_from_elsewhere() -> None:
     """Not another thread: closing deadlocks while the owner polls."""
-    tenure, told = Tenure(), list[str]()
+    tenure, told = OwnerThread(), list[str]()
     with tenure.use():
-        thread = threading.Thread(target=lambda: told.append(tenure.whose_close()))
+        thread = threading.Thread(target=lambda: told.append(tenure.claim_close()))
         thread.start()
         thread.join()
     assert (["another's"], False) == (told, tenure.closing)
@@ -82,7 +82,7 @@ def test_who_closes_from_elsewhere() -> None:
 def test_what_was_cut_short_can_be_closed() -> None:
     """By its owner, at once. The bug: a second Ctrl-C on the last instruction of a use left the
     consumer in use for ever: `close` did nothing, and the member stayed in its group."""
-    tenure = Tenure()
+    tenure = OwnerThread()
     with tenure.use():
         tenure.cut_short()
-        assert "ours" == tenure.whose_close()
+        assert "ours" == tenure.claim_close()

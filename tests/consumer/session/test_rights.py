@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, ConfigurationError, DeadLetters, LinearConsumer, events
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, consumer_on
 from tests.consumer.misbehaviours.misbehaving import ends_well, reading, said, until
@@ -91,7 +91,7 @@ def _across(here: FakeKafka, there: FakeKafka) -> LinearConsumer:
     def cluster(config: dict[str, Any]) -> FakeKafka:
         return there if config["bootstrap.servers"] == "there:9092" else here
 
-    outside = Outside(
+    dependencies = Dependencies(
         here.consumer,
         lambda config: cluster(config).producer(config),
         lambda config: cluster(config).admin(config),
@@ -104,7 +104,7 @@ def _across(here: FakeKafka, there: FakeKafka) -> LinearConsumer:
         strategy=[1],
         transient=OSError,
         dead_letters=DeadLetters(LETTERS, config={"bootstrap.servers": "there:9092"}),
-        _outside=outside,
+        _dependencies=dependencies,
     )
 
 

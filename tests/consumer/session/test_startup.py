@@ -129,8 +129,8 @@ def test_a_strategy_that_outlives_its_topic_is_told(retention_ms: int, warns: bo
     """What waits behind a held message may be gone by then; -1 is for ever."""
     joined, admin, check = _check()
     admin.asked["orders"].set_result(retention_ms)
-    check.look()
-    check.look()
+    check.tick()
+    check.tick()
     expected = [RetentionTooShort("orders", retention_ms, 3600.0)] if warns else []
     assert expected == joined.happened
 
@@ -138,9 +138,9 @@ def test_a_strategy_that_outlives_its_topic_is_told(retention_ms: int, warns: bo
 def test_an_answer_is_never_waited_for() -> None:
     """Not there yet, or an error: the consumer goes on, and looks again."""
     joined, admin, check = _check()
-    check.look()
+    check.tick()
     admin.asked["orders"].set_exception(_TIMED_OUT)
-    check.look()
+    check.tick()
     assert [] == joined.happened
 
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import events
-from linear_retry.consumer.watchdogs.broker import LOOK_EVERY_S, Sight
+from linear_retry.consumer.watchdogs.broker import LOOK_EVERY_S, BrokerWatchdog
 from linear_retry.scope import Partition
 from tests.consumer.group import FakeGroup, Member, Protocol
 from tests.consumer.joined_parts import Joined
@@ -37,7 +37,7 @@ class _Scene:
         self.asked = 0
         self.reported: list[KafkaError] = []
         self.renewals: list[str] = []
-        self.sight = Sight(
+        self.broker_watchdog = BrokerWatchdog(
             self.joined.parts,
             self,
             self.reported.append,
@@ -55,7 +55,7 @@ class _Scene:
         """The loop looks ten times a second; asked for topics, librdkafka does as `sees` says."""
         for _ in range(int(seconds * 10)):
             self.joined.librdkafka.answers["list_topics"] = sees
-            self.sight.look()
+            self.broker_watchdog.tick()
             self.joined.clock.advance(0.1)
 
 
@@ -121,7 +121,7 @@ def test_one_topic_is_asked_about_where_one_is_known(
     """All of a large cluster's would be a burden every few seconds; a pattern is no topic."""
     scene = _Scene(topics)
     scene.joined.own(*owned)
-    scene.sight.look()
+    scene.broker_watchdog.tick()
     assert ("list_topics", (asked, 0.001)) == scene.joined.librdkafka.calls[-1]
 
 

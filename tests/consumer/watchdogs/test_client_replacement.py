@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from linear_retry import BrokerError, FencedError, LinearConsumer, Strategy, events
-from linear_retry.consumer.partitions.flow_control import Steering
-from linear_retry.consumer.watchdogs.broker import Sight
-from linear_retry.consumer.watchdogs.client_replacement import Renewal
-from linear_retry.consumer.watchdogs.instance_id import TakenName
+from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
+from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement
+from linear_retry.consumer.watchdogs.instance_id import InstanceIdWait
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.topics.admin import Admin
 from linear_retry.scope import Partition
@@ -43,13 +43,13 @@ class _Scene:
     def __init__(self, *, was_member: bool = True) -> None:
         self.joined = Joined({"group.protocol": "consumer"})
         self.parts = self.joined.parts
-        self.gate = self.joined.gate(Steering(self.parts))
+        self.delivery_filter = self.joined.delivery_filter(FlowControl(self.parts))
         self.dropped: list[Sequence[Partition]] = []
-        self.renewal = Renewal(
+        self.client_replacement = ClientReplacement(
             self.parts,
-            self.gate,
+            self.delivery_filter,
             self.dropped.append,
-            TakenName(self.parts, Admin({}, lambda _: self.joined.librdkafka), 30.0),
+            InstanceIdWait(self.parts, Admin({}, lambda _: self.joined.librdkafka), 30.0),
         )
         self.parts.client.subscribe(["orders"])
         self.parts.client.was_member = was_member
@@ -59,16 +59,18 @@ class _Scene:
     def hear(self, error: KafkaError) -> None:
         """A poll has brought it, and the loop looks."""
         self.poll(error)
-        self.renewal.look()
+        self.client_replacement.tick()
 
     def poll(self, error: KafkaError) -> None:
-        self.gate.admit([Message(topic="orders", partition=0, offset=-1001, error=error)])
+        self.delivery_filter.accept(
+            [Message(topic="orders", partition=0, offset=-1001, error=error)]
+        )
 
 
 def test_the_new_one_is_subscribed_and_the_old_one_closed() -> None:
     """What it had is given up, and that is said before."""
     scene = _Scene()
-    scene.renewal.renew("it is too old")
+    scene.client_replacement.renew("it is too old")
     assert "close" in scene.first.names
     assert scene.joined.librdkafka is not scene.first
     assert "subscribe" in scene.joined.librdkafka.names
@@ -81,7 +83,7 @@ def test_the_new_one_is_subscribed_and_the_old_one_closed() -> None:
 def test_what_the_old_one_says_afterwards_is_not_heard() -> None:
     """Its close calls back, on another thread: nothing of that is about the new one."""
     scene = _Scene()
-    scene.renewal.renew("it is too old")
+    scene.client_replacement.renew("it is too old")
     scene.first.config["on_commit"](KafkaError(KafkaError.UNKNOWN_MEMBER_ID), [])
     scene.first.config["error_cb"](KafkaError(KafkaError._FATAL))
     scene.parts.client.raise_kept()
@@ -101,7 +103,7 @@ def test_nothing_is_handled_before_another_is_there() -> None:
     scene = _Scene()
     scene.poll(_INVALID)
     assert scene.joined.librdkafka is scene.first
-    assert _P0 not in scene.parts.ownership
+    assert _P0 not in scene.parts.assignment
     assert events.Lost((_P0,), "the client cannot go on") == scene.joined.happened[-1]
 
 
@@ -202,7 +204,7 @@ def test_the_reason_is_heard_amid_something_else(protocol: Protocol) -> None:
     group.fake.faults.fail_commit(KafkaError._FATAL)
     until(group, lambda: said(member, events.CommitFailed))
     group.fake.refuse(member.consumer)
-    member.assembly.loop.read_along()
+    member.wiring.loop.read_along()
     group.fake.clock.advance(60)
     group.turn()
     assert 1 == len(said(member, events.ClientReplaced))
@@ -222,7 +224,7 @@ def test_the_handler_was_too_slow_while_the_brokers_were_away(
     with no broker to tell; with one it does not join again. That ended the consumer: "Invalid
     request". Another client joins, and the message comes once more."""
     # Or what it has is not taken back, and does not begin anew.
-    monkeypatch.setattr(Sight, "sees", lambda _: True)
+    monkeypatch.setattr(BrokerWatchdog, "sees", lambda _: True)
     monkeypatch.setattr(Client, "reassign", _surely_anew)
     happened: list[events.Event] = []
     begun, hanging, handled = threading.Event(), threading.Event(), list[bytes | None]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linear_retry.consumer.watchdogs.slow_handler import Overruns
+from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount
 from linear_retry.errors import HandlerTooSlowError
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
@@ -12,14 +12,14 @@ _P0, _P1 = ("orders", 0), ("orders", 1)
 
 def test_overruns_of_one_offset_are_counted_in_a_row() -> None:
     """Another offset of the same partition begins anew, another partition counts by itself."""
-    overruns = Overruns()
+    overruns = SlowHandlerCount()
     seen = [(_P0, 7), (_P0, 7), (_P1, 7), (_P0, 8), (_P0, 7), (_P1, 7), (_P0, 7)]
     assert [1, 2, 1, 1, 1, 2, 2] == [overruns.count(*place) for place in seen]
 
 
 def test_the_third_in_a_row_is_hopeless() -> None:
     """Twice may be bad luck; the third raises, with coordinates, both times and the remedy."""
-    overruns = Overruns()
+    overruns = SlowHandlerCount()
     for _ in range(2):
         overruns.count(_P0, 7)
         overruns.raise_if_fatal(_P0, 7, 400.0, 300.0)

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from linear_retry.consumer.partitions.assignment import FIRST_PATIENCE_S
-from linear_retry.consumer.partitions.flow_control import Steering
-from linear_retry.consumer.watchdogs.stalled_partition import Revival
+from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.events import PartitionRevived
 from linear_retry.retry.circuits import Held
 from linear_retry.scope import Partition, Scope
@@ -36,15 +36,17 @@ class _Scene:
     def __init__(self, *, ask: bool = True) -> None:
         self.joined, self.ends = Joined({"group.protocol": "consumer"}), _Ends()
         self.parts = self.joined.parts
-        self.revival = Revival(self.parts, Steering(self.parts), self.ends)
+        self.stalled_partitions = StalledPartitionWatchdog(
+            self.parts, FlowControl(self.parts), self.ends
+        )
         self.joined.own(_P0, done=5)
         self.joined.clock.advance(FIRST_PATIENCE_S)
         if ask:
-            self.revival.look()
+            self.stalled_partitions.tick()
 
     def answer(self, end: int) -> None:
         self.ends.asked[-1][1].set_result(end)
-        self.revival.look()
+        self.stalled_partitions.tick()
 
     def open_circuit(self) -> None:
         held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
@@ -80,7 +82,7 @@ def test_a_partition_that_has_not_been_read_yet_may_be_dead_too() -> None:
     """Nothing delivered and nothing known: any message on the broker is one to read."""
     scene = _Scene(ask=False)
     scene.parts.offsets.begin([_P0])
-    scene.revival.look()
+    scene.stalled_partitions.tick()
     scene.answer(1)
     assert scene.revived
 
@@ -90,11 +92,11 @@ def test_it_is_asked_only_about_what_is_silent_for_long_and_once() -> None:
     scene = _Scene()
     scene.joined.own(_P1)
     scene.joined.clock.advance(3.0)
-    scene.revival.look()
+    scene.stalled_partitions.tick()
     assert [_P0] == [partition for partition, _ in scene.ends.asked]
     scene.joined.clock.advance(2.0)
-    scene.parts.ownership.has_spoken(_P0)
-    scene.revival.look()
+    scene.parts.assignment.note_delivered(_P0)
+    scene.stalled_partitions.tick()
     assert [_P0, _P1] == [partition for partition, _ in scene.ends.asked]
 
 
@@ -102,7 +104,7 @@ def test_what_an_open_circuit_stops_is_silent_for_a_reason() -> None:
     """Paused partitions deliver nothing: neither asked about nor revived."""
     scene = _Scene(ask=False)
     scene.open_circuit()
-    scene.revival.look()
+    scene.stalled_partitions.tick()
     assert [] == scene.ends.asked
 
 
@@ -112,12 +114,12 @@ def test_an_answer_that_comes_too_late_changes_nothing(change: str) -> None:
     scene = _Scene()
     match change:
         case "spoken":
-            scene.parts.ownership.has_spoken(_P0)
+            scene.parts.assignment.note_delivered(_P0)
         case "revoked":
-            scene.parts.ownership.drop([_P0])
+            scene.parts.assignment.drop([_P0])
         case "came back":
-            scene.parts.ownership.drop([_P0])
-            scene.parts.ownership.take([_P0], scene.joined.clock.now_s())
+            scene.parts.assignment.drop([_P0])
+            scene.parts.assignment.take([_P0], scene.joined.clock.now_s())
         case _:
             scene.open_circuit()
     scene.answer(1_000)
@@ -128,11 +130,11 @@ def test_without_an_answer_it_is_asked_again_later() -> None:
     """A broker that is down says nothing about the partition: patience, and another question."""
     scene = _Scene()
     scene.ends.asked[0][1].set_exception(KafkaException(KafkaError(KafkaError._TRANSPORT)))
-    scene.revival.look()
+    scene.stalled_partitions.tick()
     assert not scene.revived
     scene.joined.clock.advance(9.9)
-    scene.revival.look()
+    scene.stalled_partitions.tick()
     assert 1 == len(scene.ends.asked)
     scene.joined.clock.advance(0.1)
-    scene.revival.look()
+    scene.stalled_partitions.tick()
     assert 2 == len(scene.ends.asked)

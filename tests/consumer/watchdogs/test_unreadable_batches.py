@@ -39,7 +39,7 @@ def stopped(group: FakeGroup) -> Member:
 
 
 def ask(member: Member, offset: int, partition: Partition = P0) -> Future[bool]:
-    return member.assembly.requests.wish(SkipUnreadable((partition, offset)))
+    return member.wiring.requests.wish(SkipUnreadable((partition, offset)))
 
 
 def handled(group: FakeGroup, partition: Partition) -> list[int]:
@@ -179,7 +179,7 @@ def test_it_goes_to_another_member(protocol: Protocol) -> None:
     answer = ask(first, 4)
     until(group, answer.done)
     assert not answer.result()
-    assert not first.assembly.parts.unreadable
+    assert not first.wiring.parts.unreadable
     answer = ask(second, 4)
     until(group, answer.done)
     ends_well(group)

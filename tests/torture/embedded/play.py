@@ -12,7 +12,7 @@ from itertools import count
 from confluent_kafka import KafkaError, Producer
 
 from linear_retry import DeadLetters, events
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import Message
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
@@ -85,7 +85,7 @@ class Play:
         options = {
             "scope": self._scope,
             "dead_letters": DeadLetters(LETTERS, config={"log_level": 0}, limit=None),
-            "_outside": Outside(consumer=life.consumer),
+            "_dependencies": Dependencies(consumer=life.consumer),
         }
         self._lives[name] = self._scene.join(name, self.dependency, **options), life
         self.counts["joined"] += 1

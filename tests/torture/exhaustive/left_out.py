@@ -17,8 +17,8 @@ CHOSEN: Names = {
         *("scope", "strategy", "topics", "visible"),
     ),
     "group.Member": ("handler", "name"),
-    "wiring.Assembly": ("_plan",),
-    "remote_commands.Commands": ("_gives_up", "_has_limit", "member"),
+    "wiring.Wiring": ("_plan",),
+    "remote_commands.RemoteCommands": ("_gives_up", "_has_limit", "member"),
     "state.Parts": ("emit", "settings"),
     "client.Client": (
         *("_lives", "_make", "_settings", "_topics", "_transactional", "membership"),
@@ -26,11 +26,11 @@ CHOSEN: Names = {
     ),
     "circuits.Circuits": ("_asked_for", "_choosing", "_name", "_on_listener_error"),
     "rebalance.Rebalance": ("_own_topics",),
-    "read_ahead.Reading": (
+    "read_ahead.ReadAhead": (
         *("_epoch", "_max_poll_interval_s", "_session_timeout_s", "_suspended_s", "touch_s"),
     ),
     "outcomes.Applying": ("_choices",),
-    "operator_actions.Operating": ("_policy",),
+    "operator_actions.OperatorActions": ("_policy",),
     "publisher.Letters": ("_oversized",),
     "ack_wait.Patience": ("_answer_within_s", "read_along", "stopping"),
     "plain.DeadLetterProducer": ("_config", "_make", "topic"),
@@ -58,14 +58,14 @@ REFERENCES: Names = {
     "small_world.World": ("armed", "committed", "guarantees", "member"),
     "group.FakeGroup": ("members", "witness"),
     "group.Member": ("circuits", "handles", "_witness", "stop"),
-    "wiring.Assembly": ("_admin", "_retention", "_stop"),
+    "wiring.Wiring": ("_admin", "_retention", "_stop"),
     "state.Parts": ("clock",),
     "client.Client": ("_consumer",),
-    "rebalance.Rebalance": ("_gate", "_parts", "_steering"),
-    "read_ahead.Reading": ("_clock", "_source"),
-    "loop.Loop": ("_operating", "_parts", "_retention", "_steering"),
-    "outcomes.Applying": ("_letters", "_operating", "_parts", "_steering"),
-    "stalled_partition.Revival": ("_ends", "_parts", "_steering"),
+    "rebalance.Rebalance": ("_delivery_filter", "_parts", "_flow_control"),
+    "read_ahead.ReadAhead": ("_clock", "_source"),
+    "loop.Loop": ("_operator_actions", "_parts", "_retention", "_flow_control"),
+    "outcomes.Applying": ("_letters", "_operator_actions", "_parts", "_flow_control"),
+    "stalled_partition.StalledPartitionWatchdog": ("_ends", "_parts", "_flow_control"),
     "publisher.Letters": ("_parts",),
     "plain.PlainWay": ("_patience",),
     "cluster.FakeKafka": ("producers",),
@@ -77,15 +77,15 @@ REFERENCES: Names = {
     "producer.FakeProducer": ("_fake",),
 }
 """Who knows whom. It is seen where it is at home; what is nowhere at home has no state that any
-step changes (the steering, the operator's requests, the admin client, a producer given up)."""
+step changes (flow control, the operator's requests, the admin client, a producer given up)."""
 
 TOLD: Names = {
     "group.Member": ("events",),
-    "wiring.Assembly": ("lag",),
+    "wiring.Wiring": ("lag",),
     "circuits.Circuit": ("opened_at", "opened_at_s", "retry_at"),
     "circuits.Held": ("error", "first_failure_ms", "last_failure_ms", "source"),
-    "loop.Loop": ("_gate", "_renewal", "_sight", "_unreadable"),
-    "state.Parts": ("tally",),
+    "loop.Loop": ("_delivery_filter", "_client_replacement", "_broker_watchdog", "_unreadable"),
+    "state.Parts": ("counters",),
     "offsets._Position": ("tail",),
     "cluster.FakeKafka": ("log", "topics"),
     "commits.CommittedOnlyDone": ("_last",),
@@ -95,16 +95,16 @@ TOLD: Names = {
     "life.Alive": ("_last",),
     "standstill._Open": ("said",),
 }
-"""What only goes into events, letters and stories. Of the gate that is how often the client has
-complained (where partitions begin is answered at once in a small world); of the client's sight
-nothing, which is never lost there, as no client is renewed; of topics, the letters, which nobody
-reads; of a held message, its content. Nobody asks for the health and the lag."""
+"""What only goes into events, letters and stories. Of the delivery filter that is how often the
+client has complained (where partitions begin is answered at once in a small world); of the broker
+watchdog nothing, as no client is replaced there; of topics, the letters, which nobody reads; of a
+held message, its content. Nobody asks for the health and the lag."""
 
 FOLLOWS: Names = {
     "small_world.World": ("_committed_before", "fed", "seen_within", "turns"),
     "circuits.Circuits": ("_breakers", "_places", "_shown", "views"),
     "circuits.Held": ("epoch",),
-    "read_ahead.Reading": ("deadline_s",),
+    "read_ahead.ReadAhead": ("deadline_s",),
     "commits.CommittedOnlyDone": ("_checked", "_done", "_owners"),
     "order.InOrder": ("_first_undone",),
 }
@@ -112,9 +112,9 @@ FOLLOWS: Names = {
 ends the one drops the other."""
 
 ANEW: Names = {
-    "read_ahead.Reading": ("dry", "overslept"),
+    "read_ahead.ReadAhead": ("dry", "overslept"),
     "stop.StopFlag": ("poll_by_s",),
-    "assignment.Ownership": ("epoch", "serial"),
+    "assignment.Assignment": ("epoch", "serial"),
     "assignment._Silence": ("serial",),
     "fetching.Fetching": ("_turn",),
     "membership.Membership": ("_acted", "_serving_loss", "generation", "lives"),
@@ -134,11 +134,11 @@ How: TypeAlias = Literal["until", "since", "keys", "firsts", "set", "in order"]
 
 SEEN_AS: dict[str, dict[str, How]] = {
     "group.Member": {"_rests_since_s": "since"},
-    "assignment.Ownership": {"_epochs": "keys", "_suspect": "until"},
+    "assignment.Assignment": {"_epochs": "keys", "_suspect": "until"},
     "assignment._Silence": {"check_at_s": "until"},
     "circuits.Circuits": {"_open": "in order"},
     "circuits.Circuit": {"retry_at_s": "until"},
-    "read_ahead.Reading": {"polled_at_s": "since"},
+    "read_ahead.ReadAhead": {"polled_at_s": "since"},
     "commits.Committing": {"_send_at_s": "until", "_patient_until_s": "until"},
     "fetching.Fetch": {"ready_at_s": "until"},
     "membership.Membership": {"target": "set"},

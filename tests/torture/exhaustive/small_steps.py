@@ -60,7 +60,7 @@ def take(world: World, place: int) -> None:
 def _orders(world: World) -> set[tuple[int, ...]]:
     """Those that may bring something else. Only the first counts where one message is taken."""
     places = [n for n, key in enumerate(world.partitions) if _may_speak(world, key)]
-    reading = world.parts.reading
+    reading = world.parts.read_ahead
     one_only = bool(reading.ahead) or reading._batch_size == 1
     begun = [(n, *(m for m in places if m != n)) for n in places]
     chosen = begun if one_only else list(permutations(places))
@@ -140,7 +140,7 @@ def _next_deadline_s(world: World) -> float:
     now_s = world.fake.clock.now_s()
     times = [circuit.retry_at_s for _, circuit in world.parts.circuits]
     times += [due_s for due_s, _, _ in world.fake.clock._actions]
-    times += world.parts.ownership._suspect.values()
+    times += world.parts.assignment._suspect.values()
     return min((time_s for time_s in times if time_s > now_s), default=math.inf)
 
 

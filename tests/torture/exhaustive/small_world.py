@@ -149,7 +149,7 @@ class World:
 
     @property
     def parts(self) -> Parts:
-        return self.member.assembly.parts
+        return self.member.wiring.parts
 
     @property
     def now_s(self) -> float:

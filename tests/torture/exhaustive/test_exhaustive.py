@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 import pytest
 
-from linear_retry.consumer.partitions.delivery_filter import Gate
-from linear_retry.consumer.partitions.flow_control import Steering
+from linear_retry.consumer.partitions.delivery_filter import DeliveryFilter
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition, Scope, ScopeKind
 from tests.consumer.group import Protocol
@@ -303,14 +303,14 @@ def test_worlds_are_told_apart() -> None:
 
 def let_leaks_through(patch: pytest.MonkeyPatch) -> None:
     """The gate does not look whether the partition's circuit is open."""
-    stops, place = Circuits.stops, Gate._place
+    stops, place = Circuits.stops, DeliveryFilter._place
 
-    def blind(gate: Gate, *arrival: Any) -> None:
+    def blind(delivery_filter: DeliveryFilter, *arrival: Any) -> None:
         patch.setattr(Circuits, "stops", lambda *_: False)
-        place(gate, *arrival)
+        place(delivery_filter, *arrival)
         patch.setattr(Circuits, "stops", stops)
 
-    patch.setattr(Gate, "_place", blind)
+    patch.setattr(DeliveryFilter, "_place", blind)
 
 
 def probe_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -320,18 +320,18 @@ def probe_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def release_without_a_seek(patch: pytest.MonkeyPatch) -> None:
     """Neither stopped nor released partitions are sought."""
-    patch.setattr(Steering, "seek", lambda *_: None)
+    patch.setattr(FlowControl, "seek", lambda *_: None)
 
 
 def stop_without_a_pause(patch: pytest.MonkeyPatch) -> None:
     """An open circuit pauses nothing, and the gate drops nothing."""
     let_leaks_through(patch)
 
-    def stop(steering: Steering, scope: Scope) -> None:
-        steering._parts.reading.drop(scope.covers)
-        steering._parts.reading.start_small()
+    def stop(flow_control: FlowControl, scope: Scope) -> None:
+        flow_control._parts.read_ahead.drop(scope.covers)
+        flow_control._parts.read_ahead.start_small()
 
-    patch.setattr(Steering, "stop", stop)
+    patch.setattr(FlowControl, "pause", stop)
 
 
 def forget_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -342,13 +342,13 @@ def forget_nothing(patch: pytest.MonkeyPatch) -> None:
 def never_resume(patch: pytest.MonkeyPatch) -> None:
     """What is assigned while its circuit is closed is not resumed explicitly."""
 
-    def settle(steering: Steering, partitions: Any) -> None:
+    def settle(flow_control: FlowControl, partitions: Any) -> None:
         stopped: list[Partition] = [
-            key for key in partitions if steering._parts.circuits.stops(key)
+            key for key in partitions if flow_control._parts.circuits.stops(key)
         ]
-        steering._each(steering._parts.client.pause, stopped)
+        flow_control._each(flow_control._parts.client.pause, stopped)
 
-    patch.setattr(Steering, "settle", settle)
+    patch.setattr(FlowControl, "apply_pause_state", settle)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from linear_retry import LinearConsumer, Strategy, events
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.topics.plain import produce
 from linear_retry.scope import Partition, ScopeKind
@@ -164,7 +164,7 @@ class Race:
             dead_letters=_LETTERS,
             scope=self._scope,
             listeners=[self._log.listener(_MEMBER), self._hear],
-            _outside=Outside(consumer=made, clock=self._clock),
+            _dependencies=Dependencies(consumer=made, clock=self._clock),
         )
 
     def _live(self, handler: Any) -> None:

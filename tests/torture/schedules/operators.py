@@ -38,12 +38,12 @@ class Operators:
                 self.ask(player, kind, key, view.offset + beside)
 
     def ask(self, player: Player, kind: RequestKind, key: Partition, offset: int) -> None:
-        answer = player.assembly.requests.ask(kind, key, offset)
+        answer = player.wiring.requests.ask(kind, key, offset)
         self._asked.append(_Asked(player, kind, (*key, offset), answer))
 
     def ask_of_all(self, player: Player, wish: Wish) -> None:
         """What is about no message: every open circuit, or the limit."""
-        self._of_all.append((player, wish, player.assembly.requests.wish(wish)))
+        self._of_all.append((player, wish, player.wiring.requests.wish(wish)))
 
     def cancel(self) -> None:
         if self._asked:

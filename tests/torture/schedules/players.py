@@ -33,7 +33,7 @@ class Player(Member):
 
     def turn(self) -> None:
         """One turn of the loop."""
-        now_s = self.assembly.parts.clock.now_s
+        now_s = self.wiring.parts.clock.now_s
         self._witness.away(self.name, self._rests_since_s)
         try:
             self._attempt_some()
@@ -43,11 +43,11 @@ class Player(Member):
     def leave(self) -> None:
         """A clean end, as `LinearConsumer.close` makes it."""
         self.stop.ask()
-        self.assembly.close(commit=self.commits, timeout_s=10)
+        self.wiring.close(commit=self.commits, timeout_s=10)
 
     def _attempt_some(self) -> None:
-        now_s = self.assembly.parts.clock.now_s
-        with closing(self.assembly.loop.turn()) as turn:
+        now_s = self.wiring.parts.clock.now_s
+        with closing(self.wiring.loop.turn()) as turn:
             for batch in turn:
                 attempt_all(batch, self.handler, self.stop, now_s, Results())
 
@@ -72,7 +72,7 @@ class OwnLoopPlayer(Player):
 
     def _one_turn(self) -> Generator[Batch]:
         """A stop is asked for after each, so that other members have theirs."""
-        yield from self.assembly.loop.turn()
+        yield from self.wiring.loop.turn()
         self.stop.ask()
 
     def _attempt_some(self) -> None:
@@ -100,10 +100,10 @@ class AsyncPlayer(Player):
         self._awaited = group.witness.async_handler(name, ask)
 
     def _attempt_some(self) -> None:
-        with closing(self.assembly.loop.turn()) as turn:
+        with closing(self.wiring.loop.turn()) as turn:
             for batch in turn:
                 self._loop.run_until_complete(self._attempt_all(batch))
 
     async def _attempt_all(self, batch: Batch) -> None:
-        now_s = self.assembly.parts.clock.now_s
+        now_s = self.wiring.parts.clock.now_s
         await AsyncAttempting(self._awaited, self.stop, now_s).attempt_all(batch)

@@ -9,7 +9,7 @@ import pytest
 
 from linear_retry import BrokerError, ConfigurationError, FencedError, events
 from linear_retry.consumer import outcomes
-from linear_retry.consumer.partitions.read_ahead import Reading
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.runners.own_loop import Attempts
 from linear_retry.consumer.session.startup import Brokers
 from linear_retry.consumer.watchdogs import slow_handler
@@ -45,7 +45,7 @@ def _raises(error: Exception) -> Callable[..., Any]:
 @pytest.mark.parametrize("error", [FencedError("?"), BrokerError("?"), ConfigurationError("?")])
 def test_a_turn_that_ends_the_program(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has fenced it, no broker has refused it anything: that is told."""
-    monkeypatch.setattr(Reading, "read", _raises(error))
+    monkeypatch.setattr(ReadAhead, "read", _raises(error))
     with pytest.raises(BrokenError, match=f"Unexplained{type(error).__name__}: member-1 ended"):
         _play()
 

@@ -68,7 +68,7 @@ def _believing(_: Offsets, partition: object, offset: int) -> str:
     ("owner", "name", "broken", "law", "steps"),
     [
         (Circuits, "stops", _ungated, "NothingWhileOpen", 3),
-        (Offsets, "believe", _believing, "InOrder", 4),
+        (Offsets, "classify_offset", _believing, "InOrder", 4),
     ],
     ids=["without the gate", "believing the first jump"],
 )

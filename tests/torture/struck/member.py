@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
-from linear_retry.consumer.wiring import Outside
+from linear_retry.consumer.wiring import Dependencies
 from linear_retry.kafka import Message
 from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import EventLog
@@ -58,7 +58,7 @@ def main(role: Role) -> None:
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
     witness = EventLog(SystemClock().now_s, Testimony(Path(role.testimony)))
     moments = Moments(Blow(**role.blow), lambda offsets: witness.committed(offsets, role.member))
-    outside = Outside(
+    dependencies = Dependencies(
         consumer=lambda config: StruckConsumer(config, moments),
         producer=lambda config: StruckProducer(config, moments),
     )
@@ -82,7 +82,7 @@ def main(role: Role) -> None:
                 limit=None,
             ),
             listeners=[witness.listener(role.member), hear],
-            _outside=outside,
+            _dependencies=dependencies,
             **role.options,
         ) as consumer,
     ):
