@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from confluent_kafka import Producer
 
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.kafka.topics.plain import read_all
+from linear_retry.kafka.topics.reader import TopicReader
 
 
 class Charges:
@@ -73,8 +73,10 @@ def broker_with_orders(*orders: bytes) -> Iterator[EmbeddedKafka]:
 
 
 def reasons(broker: EmbeddedKafka) -> list[tuple[bytes | None, str]]:
-    letters = read_all(broker.bootstrap, "orders.dlq", 1)
-    return [(letter.value, (letter.headers["retry-reason"] or b"").decode()) for letter in letters]
+    letters = TopicReader({"bootstrap.servers": broker.bootstrap}).read_all("orders.dlq")
+    return [
+        (letter.value, (dict(letter.headers)["retry-reason"] or b"").decode()) for letter in letters
+    ]
 
 
 def run_example(program: str, *options: str) -> str:

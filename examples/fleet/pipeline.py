@@ -21,8 +21,10 @@ from examples.fleet.simulated_members import PARTITIONS, ServiceHistory, simulat
 from examples.fleet.verdicts import Lake, TuningGoal, compare, judge_tuned
 from linear_retry.demo.display.quiet import without_log_lines
 from linear_retry.demo.evidence import Verdict
-from linear_retry.kafka.topics.plain import borrowed_topics, write
-from linear_retry.records.record import Record
+from linear_retry.kafka.producers.acknowledged import write_all
+from linear_retry.kafka.quiet import QUIET
+from linear_retry.kafka.topics.temporary import temporary_topics
+from linear_retry.records.record import OutgoingRecord, Record
 
 RunCommand = Callable[[Sequence[str]], None]
 """Runs `linear-retry` with these arguments, and shows what it says."""
@@ -91,7 +93,7 @@ def _borrowed(bootstrap: str, plan: FleetPlan, warn: Callable[[str], object]) ->
     wanted |= {topics.journal: PARTITIONS, topics.dead_letters: PARTITIONS}
     # The brokers' default is a week: what was said on its first day would be gone at once.
     forever = {"retention.ms": "-1"}
-    with borrowed_topics(bootstrap, wanted, groups=groups, complain=warn, config=forever):
+    with temporary_topics(bootstrap, wanted, groups=groups, complain=warn, config=forever):
         yield topics
 
 
@@ -127,10 +129,20 @@ def _write_simulated(
             model[service.group] = simulate(service, calendar, week, plan.seed, topics.dead_letters)
     records = [record for each in model.values() for record in _records(each, topics)]
     records.sort(key=lambda record: record.timestamp_ms)
-    count = write(topics.bootstrap, records)
+    keys = {"bootstrap.servers": topics.bootstrap, "enable.idempotence": True}
+    count = len(
+        write_all(QUIET | {"partitioner": "murmur2_random"} | keys, map(_outgoing, records))
+    )
     episodes = sum(len(each.episodes) for each in model.values())
     show(f"{len(model)} services more: {count:,} records of a week with {episodes:,} outages met")
     return model
+
+
+def _outgoing(record: Record) -> OutgoingRecord:
+    """A negative partition is the one of its key."""
+    partition = record.partition if record.partition >= 0 else None
+    headers, at_ms = record.headers, record.timestamp_ms
+    return OutgoingRecord(record.topic, record.key, record.value, headers, partition, at_ms)
 
 
 def _records(each: ServiceHistory, topics: Topics) -> Iterator[Record]:

@@ -15,7 +15,9 @@ from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.errors import BrokerError
 from linear_retry.events import Assigned, DeadLettered, Event
 from linear_retry.journal.journal import Journal
-from linear_retry.kafka.topics.plain import produce
+from linear_retry.kafka.producers.acknowledged import write_all
+from linear_retry.kafka.quiet import QUIET
+from linear_retry.records.record import OutgoingRecord
 
 PARTITIONS = 2
 _HANDLER_S = 0.005
@@ -139,12 +141,12 @@ def running(members: Sequence[Member]) -> Iterator[Callable[[], tuple[RealOutcom
 def fill(service: Service, topics: Topics, week_s: float) -> None:
     """Writes more messages than can be handled in so long a week."""
     count = round(2 * week_s / _HANDLER_S)
-    produce(
-        topics.bootstrap,
-        topics.of(service),
+    topic = topics.of(service)
+    write_all(
+        QUIET | {"bootstrap.servers": topics.bootstrap, "enable.idempotence": True},
         (
-            (number % PARTITIONS, b"customer-%d" % (number % 7), _value(number))
-            for number in range(1, count + 1)
+            OutgoingRecord(topic, b"customer-%d" % (n % 7), _value(n), partition=n % PARTITIONS)
+            for n in range(1, count + 1)
         ),
     )
 

@@ -49,9 +49,8 @@ from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
 from linear_retry.kafka.consumer.settings import ConsumerSettings, connection
-from linear_retry.kafka.producers.journal import JournalProducer
-from linear_retry.kafka.producers.journal_settings import journal_config
-from linear_retry.kafka.producers.plain import DeadLetterProducer
+from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
+from linear_retry.kafka.producers.journal import JournalProducer, journal_config
 from linear_retry.kafka.producers.transactional import TransactionalProducer
 from linear_retry.kafka.topics.admin import Admin
 from linear_retry.kafka.topics.batch_end import BatchEnd
@@ -256,7 +255,7 @@ class Wiring:
     def _plain_way(self, topic: str, patience: Patience, _: FlowControl) -> Way:
         plan = self._plan
         return PlainWay(
-            DeadLetterProducer(topic, plan.producer_config, plan.dependencies.producer), patience
+            AcknowledgedProducer(topic, plan.producer_config, plan.dependencies.producer), patience
         )
 
     def _transactional_way(self, topic: str, patience: Patience, flow_control: FlowControl) -> Way:
@@ -313,7 +312,7 @@ def _follower(plan: ConsumerConfig, commands: RemoteCommands) -> ControlTopicFol
         clock,
         lambda since_ms: TopicSince(keys, topic, since_ms, _CONTROL_PATIENCE_S),
         # What it is for journals it is for answers: nobody waits for it, and it mends itself.
-        JournalProducer(topic, journal_config(keys, {}), clock.now_s, plan.dependencies.producer),
+        JournalProducer(journal_config(keys, {}), clock.now_s, plan.dependencies.producer),
     )
 
 

@@ -20,7 +20,12 @@ from linear_retry.demo.proof import prove
 from linear_retry.demo.record import Record
 from linear_retry.demo.service import Outage, PaymentService
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.kafka.topics.plain import PlainMessage, borrowed_topics, produce, read_all
+from linear_retry.kafka.producers.acknowledged import write_all
+from linear_retry.kafka.quiet import QUIET
+from linear_retry.kafka.topics.reader import TopicReader
+from linear_retry.kafka.topics.temporary import temporary_topics
+from linear_retry.records.record import OutgoingRecord
+from linear_retry.records.record import Record as KafkaRecord
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
 from linear_retry.strategy.strategy import Strategy
@@ -69,7 +74,7 @@ def borrowed(bootstrap: str, complain: Callable[[str], object]) -> Iterator[Plac
     name = f"linear-retry-demo-{uuid.uuid4().hex[:12]}"
     place = Place(bootstrap, f"{name}.orders", f"{name}.orders.dlq", name)
     topics = {place.topic: PARTITIONS, place.dead_letters: PARTITIONS}
-    with borrowed_topics(bootstrap, topics, groups=[name], complain=complain):
+    with temporary_topics(bootstrap, topics, groups=[name], complain=complain):
         yield place
 
 
@@ -96,7 +101,9 @@ def run(place: Place, make_face: Faces) -> tuple[Verdict, ...]:
             events=record.events(),
             letters=tuple(
                 _letter(message)
-                for message in read_all(place.bootstrap, place.dead_letters, PARTITIONS)
+                for message in TopicReader({"bootstrap.servers": place.bootstrap}).read_all(
+                    place.dead_letters
+                )
             ),
             delays_s=tuple(STRATEGY),
             rejected=REJECTED,
@@ -106,11 +113,14 @@ def run(place: Place, make_face: Faces) -> tuple[Verdict, ...]:
 
 def _produce(place: Place) -> tuple[Produced, ...]:
     all_orders = orders()
-    offsets = produce(
-        place.bootstrap,
-        place.topic,
-        ((order.partition, order.order_id.encode(), order.encode()) for order in all_orders),
-        largest_batch=_FETCHED_AT_ONCE,
+    # A consumer is given whole batches: with small ones the partitions come in turn.
+    batches = {"enable.idempotence": True, "batch.num.messages": _FETCHED_AT_ONCE}
+    offsets = write_all(
+        QUIET | {"bootstrap.servers": place.bootstrap} | batches,
+        (
+            OutgoingRecord(place.topic, each.order_id.encode(), each.encode(), (), each.partition)
+            for each in all_orders
+        ),
     )
     return tuple(
         Produced(order.order_id, order.partition, offset)
@@ -174,8 +184,8 @@ def _received(reading: socket.socket) -> bytes:
         return b""
 
 
-def _letter(message: PlainMessage) -> Letter:
-    headers = message.headers
+def _letter(message: KafkaRecord) -> Letter:
+    headers = dict(message.headers)
     return Letter(
         order_id_of(message.value),
         int(headers["retry-original-partition"] or -1),

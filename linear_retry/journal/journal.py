@@ -9,14 +9,15 @@ from typing import Any
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Event, Stopped
 from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, encode
-from linear_retry.kafka.producers.journal import JournalProducer, Record
-from linear_retry.kafka.producers.journal_settings import (
+from linear_retry.kafka.producers.journal import (
+    JournalProducer,
     check_overlay,
-    check_topic_name,
     journal_config,
 )
+from linear_retry.kafka.topics.names import check_topic_name
 from linear_retry.log import log_journal_losses, log_journal_topic_missing
 from linear_retry.records.process import Process
+from linear_retry.records.record import OutgoingRecord
 
 _SAY_EVERY_S = 60.0
 _FLUSH_S = 2.0
@@ -110,7 +111,7 @@ class _Writing:
 
     def __init__(self, topic: str, config: Mapping[str, Any], context: JournalContext) -> None:
         keys = journal_config(context.connection, config)
-        self.producer = JournalProducer(topic, keys, context.now_s, context.producer)
+        self.producer = JournalProducer(keys, context.now_s, context.producer)
         self._topic = topic
         self._context = context
         self.member = context.member
@@ -136,7 +137,7 @@ class _Writing:
         elif self._context.now_s() >= self._say_at_s:
             self._say()
 
-    def _record(self, event: Event) -> Record:
+    def _record(self, event: Event) -> OutgoingRecord:
         context = self._context
         self._sequence += 1
         entry = Entry(
@@ -148,7 +149,7 @@ class _Writing:
             event=event,
             process=context.process,
         )
-        return Record(entry.key, encode(entry), entry.at_ms)
+        return OutgoingRecord(self._topic, entry.key, encode(entry), timestamp_ms=entry.at_ms)
 
     def _say(self) -> None:
         if self.dropped > self._said:

@@ -17,7 +17,7 @@ from linear_retry.cli import app
 from linear_retry.demo import run as demo_run
 from linear_retry.demo.evidence import Verdict
 from linear_retry.errors import BrokerError
-from linear_retry.kafka.topics.plain import borrowed_topics
+from linear_retry.kafka.topics.temporary import temporary_topics
 from tests.real_kafka import RealKafka
 
 _COMMAND = (sys.executable, "-c", "from linear_retry.cli import main; main()", "demo")
@@ -121,7 +121,7 @@ def test_nobody_there_is_an_error_that_names_the_address() -> None:
     """Bounded, and before a topic is asked for."""
     with (
         pytest.raises(BrokerError, match=f"{_NOBODY}: no broker answers"),
-        borrowed_topics(_NOBODY, {"a": 1}, groups=["a"], complain=lambda _: None, within_s=0.01),
+        temporary_topics(_NOBODY, {"a": 1}, groups=["a"], complain=lambda _: None, within_s=0.01),
     ):
         pass
 

@@ -10,8 +10,7 @@ from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.replay.replaying import OpenLetters, send
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
-from linear_retry.kafka.producers.batch_transactions import Addressed
-from linear_retry.records.record import Record
+from linear_retry.records.record import OutgoingRecord, Record
 from tests.dlq.sample_letters import our_letter
 
 
@@ -20,9 +19,9 @@ class _Recorder(Recorder):
 
     def __init__(self) -> None:
         super().__init__("orders.dlq", {"bootstrap.servers": "127.0.0.1:9"}, {"orders.dlq": None})
-        self.committed: list[Addressed] = []
+        self.committed: list[OutgoingRecord] = []
 
-    def commit(self, records: Sequence[Addressed]) -> None:
+    def commit(self, records: Sequence[OutgoingRecord]) -> None:
         self.committed += records
 
 

@@ -10,9 +10,10 @@ import pytest
 from confluent_kafka import Message, Producer
 
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.kafka.topics.plain import produce, read_all
+from linear_retry.kafka.producers.acknowledged import write_all
+from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.records.dead_letter import HEADER_NAMES, FailureInfo, to_dead_letter
-from linear_retry.records.record import Record
+from linear_retry.records.record import OutgoingRecord, Record
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "dead-letters.md").read_text("utf-8")
 
@@ -58,8 +59,10 @@ def test_the_code_sends_letters_in_transactions() -> None:
     with EmbeddedKafka() as broker:
         for topic in ("orders", "orders.dlq"):
             broker.create_topic(topic, 1)
-        produce(broker.bootstrap, "orders", [(0, b"ann", b"refused"), (0, b"ann", b"paid")])
+        keys = {"bootstrap.servers": broker.bootstrap}
+        values = (b"refused", b"paid")
+        write_all(keys, [OutgoingRecord("orders", b"ann", each, (), 0) for each in values])
         code = code.replace("localhost:9092", broker.bootstrap)
         exec(compile(code, "dead-letters.md", "exec"), names)
-        (letter,) = read_all(broker.bootstrap, "orders.dlq", 1)
-    assert (b"refused", b"0") == (letter.value, letter.headers["retry-original-offset"])
+        (letter,) = TopicReader({"bootstrap.servers": broker.bootstrap}).read_all("orders.dlq")
+    assert (b"refused", b"0") == (letter.value, dict(letter.headers)["retry-original-offset"])

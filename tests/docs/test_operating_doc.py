@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.kafka.topics.plain import read_all
+from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.records.control import AnswerName, Command, encode, read_control
 from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
@@ -60,8 +60,8 @@ def test_the_code_operates_a_consumer(broker: EmbeddedKafka) -> None:
         assert [second] == names["retry_all"](consumer)
         wait_until(lambda: [b"second"] == handler.took, "the second is handled")
         wait_until(lambda: {} == names["held"](consumer), "nothing is held")
-    (letter,) = read_all(broker.bootstrap, "orders.dlq", 1)
-    assert (b"first", b"given-up") == (letter.value, letter.headers["retry-reason"])
+    (letter,) = TopicReader({"bootstrap.servers": broker.bootstrap}).read_all("orders.dlq")
+    assert (b"first", b"given-up") == (letter.value, dict(letter.headers)["retry-reason"])
 
 
 def test_what_is_typed_takes_effect(broker: EmbeddedKafka) -> None:
@@ -82,8 +82,8 @@ def test_what_is_typed_takes_effect(broker: EmbeddedKafka) -> None:
         assert "no circuit is open" in _typed(retry_all, broker)
         lifted = "the limit of dead letters is lifted until a success, or for 5000 dead letters"
         assert lifted in _typed(lift_limit, broker)
-    (letter,) = read_all(broker.bootstrap, "orders.dlq", 1)
-    assert (b"first", b"given-up") == (letter.value, letter.headers["retry-reason"])
+    (letter,) = TopicReader({"bootstrap.servers": broker.bootstrap}).read_all("orders.dlq")
+    assert (b"first", b"given-up") == (letter.value, dict(letter.headers)["retry-reason"])
 
 
 def _typed(command: str, broker: EmbeddedKafka) -> str:

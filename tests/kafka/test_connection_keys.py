@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from linear_retry.kafka.consumer.settings import connection
-from linear_retry.kafka.producers import control
-from linear_retry.kafka.producers.batch_settings import batch_config
-from linear_retry.kafka.producers.journal import Record
+from linear_retry.kafka.producers.acknowledged import control_config
+from linear_retry.kafka.producers.batch_transactions import batch_config
 from linear_retry.kafka.topics import description
 from tests.kafka.librdkafka_properties import properties
 from tests.kafka.login import SECURITY, logs_in
@@ -74,8 +73,6 @@ def test_every_client_of_an_operator_logs_in_as_the_configuration_says() -> None
         raise _NoClientError
 
     with pytest.raises(_NoClientError):
-        control.send(config, "control", Record(b"", b"", 0), producer=make)
-    with pytest.raises(_NoClientError):
         description.Topics(config, admin=make).facts(["orders"])
-    made.append(batch_config(config, "id", None))
+    made += [batch_config(config, "id", None), control_config(config, 1.0)]
     assert [True, True, True] == [logs_in(keys) for keys in made]

@@ -14,10 +14,11 @@ import typer
 from linear_retry.cli.circuits.outcomes import code_of, nobody, sentence
 from linear_retry.cli.output.exit_codes import DONE, NEGATIVE, PENDING, UNAVAILABLE
 from linear_retry.cli.output.rows import write_json
-from linear_retry.kafka.producers.control import send
-from linear_retry.kafka.producers.journal import Record
+from linear_retry.kafka.producers.acknowledged import control_config, write_all
+from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
 from linear_retry.kafka.topics.tail import Following, TopicSince
 from linear_retry.records.control import Answer, AnswerName, Command, Garbled, encode, read_control
+from linear_retry.records.record import OutgoingRecord
 from linear_retry.scope import Place
 
 _WAIT_S = 0.25
@@ -78,7 +79,9 @@ class Sending:
             for one in told.values():
                 one.order = replace(one.order, at_ms=now_ms())
                 key = one.order.command_id.encode()
-                send(self.config, self.topic, Record(key, encode(one.order), one.order.at_ms))
+                value, at_ms = encode(one.order), one.order.at_ms
+                record = OutgoingRecord(self.topic, key, value, timestamp_ms=at_ms)
+                write_all(control_config(self.config, PATIENCE_S), [record], PATIENCE_S + 1)
             self._gather(stream, told)
         return list(told.values())
 

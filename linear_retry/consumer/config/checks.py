@@ -20,12 +20,12 @@ from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.kafka.consumer.settings import consumer_settings
-from linear_retry.kafka.producers.journal_settings import check_topic_name
 from linear_retry.kafka.producers.settings import (
     delivery_timeout_ms,
     producer_config,
     transactional_config,
 )
+from linear_retry.kafka.topics.names import check_topic_name
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.retry.circuits import is_breaker_error
 from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy

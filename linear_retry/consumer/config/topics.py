@@ -9,7 +9,7 @@ from typing import Protocol
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.key_check import pattern_refusal
-from linear_retry.kafka.producers.journal_settings import is_topic_name
+from linear_retry.kafka.topics.names import is_topic_name
 
 
 class TopicNames(Protocol):

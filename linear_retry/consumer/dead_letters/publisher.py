@@ -10,10 +10,10 @@ from linear_retry.consumer.monitoring.failure_events import dead_lettered
 from linear_retry.consumer.state import Parts
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.consumer.messages import read
-from linear_retry.kafka.producers.plain import Outgoing
 from linear_retry.records.dead_letter import DeadLetter, FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import describe
 from linear_retry.records.oversized import forms
+from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.circuits import Held
 
 _RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
@@ -47,7 +47,7 @@ class TooLarge:
 
 
 def resend_delay_s(sends: int) -> float:
-    """How long to wait after the sending has failed `sends` times: 1, 2, 5, 10, 10 ... seconds."""
+    """How long to wait after the delivery has failed `sends` times: 1, 2, 5, 10, 10 ... seconds."""
     return _RESEND_DELAYS_S[min(sends, len(_RESEND_DELAYS_S)) - 1]
 
 
@@ -69,10 +69,11 @@ def failure_info(held: Held, reason: str, group_id: str, strategy: str) -> Failu
     )
 
 
-def addressed(letter: DeadLetter, partitions: int) -> Outgoing:
+def addressed(topic: str, letter: DeadLetter, partitions: int) -> OutgoingRecord:
     """To the partition of its number where the topic has that, else by its key."""
     partition = letter.original_partition
-    return Outgoing(
+    return OutgoingRecord(
+        topic,
         letter.key,
         letter.value,
         letter.headers(),
@@ -92,11 +93,11 @@ class Way(Protocol):
     def partitions(self, timeout_s: float) -> int | None:
         """How many the topic has where letters go; None: it is missing. Raises `KafkaException`."""
 
-    def send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
+    def send(self, held: Held, record: OutgoingRecord) -> Answer | TooLarge:
         """Send it and wait for the answer. Raises what polling raises."""
 
     def failed(self) -> None:
-        """No form of a letter went out: the next sending begins afresh."""
+        """No form of a letter went out: the next delivery begins afresh."""
 
     def listen(self) -> None:
         """Hear what has piled up: errors, and late answers that nobody awaits."""
@@ -173,7 +174,7 @@ class Letters:
         answer = NotSent("no form of it was small enough")
         references = self._oversized == "reference"
         for form in forms(letter, read(held.message), references=references):
-            sent = self._way.send(held, addressed(form, self._partitions or 0))
+            sent = self._way.send(held, addressed(self.topic, form, self._partitions or 0))
             if not isinstance(sent, TooLarge):
                 return sent
             answer = NotSent(sent.error)
@@ -184,4 +185,4 @@ class Letters:
         try:
             return self._partitions is not None or self.partitions(1.0) is not None
         except KafkaException:
-            return True  # not known; the sending itself will say what is wrong
+            return True  # not known; the delivery itself will say what is wrong

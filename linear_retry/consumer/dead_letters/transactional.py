@@ -18,7 +18,6 @@ from linear_retry.consumer.state import Parts
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import KafkaError, KafkaException
 from linear_retry.kafka.consumer.fatal_errors import raise_if_fatal
-from linear_retry.kafka.producers.plain import Outgoing
 from linear_retry.kafka.producers.transactional import (
     Broken,
     Completed,
@@ -27,6 +26,7 @@ from linear_retry.kafka.producers.transactional import (
     TransactionalProducer,
     Unfinished,
 )
+from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.circuits import Held
 
 _ABORT_WITHIN_S = 1.0
@@ -91,7 +91,7 @@ class TransactionalWay:
                 f"transactional.id that begins with {self._parts.settings.group_id}-"
             ) from KafkaException(step.error)
 
-    def send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
+    def send(self, held: Held, record: OutgoingRecord) -> Answer | TooLarge:
         """Both are there, or neither. Waits as `Patience` does, and for the commit without polling.
 
         Raises what polling raises, and `FencedError`.
@@ -121,7 +121,7 @@ class TransactionalWay:
 
     # -- one transaction -------------------------------------------------------------------
 
-    def _send(self, held: Held, record: Outgoing) -> Answer | TooLarge:
+    def _send(self, held: Held, record: OutgoingRecord) -> Answer | TooLarge:
         answer = self._make_ready(held) or self._transact(held, record)
         for _ in range(_REBALANCES):
             if not isinstance(answer, _Outdated):
@@ -135,7 +135,7 @@ class TransactionalWay:
             answer = self._make_ready(held) or self._transact(held, record)
         return NotSent(answer.error) if isinstance(answer, _Outdated) else answer
 
-    def _transact(self, held: Held, record: Outgoing) -> Answer | TooLarge | _Outdated:
+    def _transact(self, held: Held, record: OutgoingRecord) -> Answer | TooLarge | _Outdated:
         if self._parts.client.membership is None:
             return _Outdated("not a member of the group at the moment")
         silent = self._unless_the_group_answers(held)
@@ -145,16 +145,16 @@ class TransactionalWay:
         if not isinstance(begun, Completed):
             self._abort(held)
             return NotSent(said(begun.error))
-        sending = self._producer.send(record)
-        if not self._patience.until(lambda: sending.done, held, self._producer.poll):
+        delivery = self._producer.send(record)
+        if not self._patience.until(lambda: delivery.done, held, self._producer.poll):
             self._abort(held)
             return Abandoned()
-        if not sending.succeeded:
+        if not delivery.succeeded:
             self._abort(held)
             # Its number is missing from the sequence now: librdkafka 2.16 refuses the next record
             # that this producer sends ("skipped sequence numbers"), be it a smaller form.
             self._producer.renew()
-            return unsent(sending)
+            return unsent(delivery)
         refused = self._quieten(held) or self._add_offset(held)
         if refused is not None:
             self._abort(held)
@@ -165,7 +165,7 @@ class TransactionalWay:
         """Where it has left a producer without an answer, no other is risked before it gives one.
 
         With its coordinator down librdkafka waits on, whatever its timeout, in five or six threads
-        for each sending (24 more in the first minute, measured).
+        for each delivery (24 more in the first minute, measured).
         """
         left = self._producer.left_behind
         if left >= _MOST_LEFT_BEHIND:

@@ -17,11 +17,11 @@ from linear_retry.consumer.dead_letters.publisher import (
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
 from linear_retry.kafka import Producer
-from linear_retry.kafka.producers.plain import DeadLetterProducer, Outgoing
+from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.oversized import forms
-from linear_retry.records.record import Record
+from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.clock import Clock
 
 _LONGEST_POLL_S = 0.25  # a stop is heard between two calls into librdkafka, not inside one
@@ -32,7 +32,7 @@ PartitionsOf = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Kafka:
-    """What sending needs of the world: tests bring a fake one."""
+    """What delivery needs of the world: tests bring a fake one."""
 
     producer_config: Mapping[str, Any]
     partitions_of: PartitionsOf
@@ -52,7 +52,7 @@ class Sender:
         self._letters = letters
         self._kafka = kafka
         self._clock = clock
-        self._producer = DeadLetterProducer(letters.topic, kafka.producer_config, kafka.producer)
+        self._producer = AcknowledgedProducer(letters.topic, kafka.producer_config, kafka.producer)
         self._partitions: int | None = None
 
     @property
@@ -78,7 +78,9 @@ class Sender:
             return NotSent(str(error))
         answer: Answer = NotSent("no form of it was small enough")
         for form in forms(letter, record, references=self._letters.oversized == "reference"):
-            answer, is_too_large = self._sent(addressed(form, self._partitions), is_stopping)
+            answer, is_too_large = self._sent(
+                addressed(self.topic, form, self._partitions), is_stopping
+            )
             if not is_too_large:
                 break
         if isinstance(answer, NotSent):
@@ -96,17 +98,19 @@ class Sender:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _sent(self, outgoing: Outgoing, is_stopping: Callable[[], bool]) -> tuple[Answer, bool]:
+    def _sent(
+        self, outgoing: OutgoingRecord, is_stopping: Callable[[], bool]
+    ) -> tuple[Answer, bool]:
         """What came of it, and whether it was too large. A success is what the report says."""
-        sending = self._producer.send(outgoing)
+        delivery = self._producer.send(outgoing)
         give_up_at_s = self._clock.now_s() + self._kafka.answer_within_s
-        while not sending.done and self._clock.now_s() < give_up_at_s:
+        while not delivery.done and self._clock.now_s() < give_up_at_s:
             self._producer.poll(_LONGEST_POLL_S)
-            if not sending.done and is_stopping():
+            if not delivery.done and is_stopping():
                 return Abandoned(), False
-        if sending.succeeded:
+        if delivery.succeeded:
             return Acknowledged(), False
-        return NotSent(unsent(sending).error), sending.too_large
+        return NotSent(unsent(delivery).error), delivery.too_large
 
     def _refuse_own(self, record: Record) -> None:
         if record.topic == self.topic:

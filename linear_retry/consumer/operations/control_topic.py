@@ -11,10 +11,9 @@ from typing import Protocol
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.errors import BrokerError, LinearRetryError
 from linear_retry.kafka import KafkaException
-from linear_retry.kafka.producers.journal import Record
 from linear_retry.log import log_control_garbled, log_control_silent
 from linear_retry.records.control import LIVES_MS, Answer, Command, Garbled, encode, read_control
-from linear_retry.records.record import Record as Read
+from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.clock import Clock
 
 _WAIT_S = 0.25
@@ -32,13 +31,13 @@ class Stream(Protocol):
     @property
     def trouble(self) -> str | None: ...
 
-    def read(self, wait_s: float) -> list[Read]: ...
+    def read(self, wait_s: float) -> list[Record]: ...
 
 
 class Since(Protocol):
     """The topic from a moment on. Its calls raise `LinearRetryError`."""
 
-    def so_far(self) -> Iterable[list[Read]]: ...
+    def so_far(self) -> Iterable[list[Record]]: ...
 
     def following(self) -> AbstractContextManager[Stream]: ...
 
@@ -46,7 +45,7 @@ class Since(Protocol):
 class Writer(Protocol):
     """What is handed over is written at some time, or never."""
 
-    def send(self, record: Record) -> None: ...
+    def send(self, record: OutgoingRecord) -> None: ...
 
     def flush(self, timeout_s: float) -> None: ...
 
@@ -139,7 +138,7 @@ class ControlTopicFollower:
             self._writer.flush(_FLUSH_S)
             self._ended.set()
 
-    def _hear(self, records: Iterable[Read]) -> None:
+    def _hear(self, records: Iterable[Record]) -> None:
         for record in records:
             match read_control(record.value):
                 case Command() as command:
@@ -176,7 +175,8 @@ class ControlTopicFollower:
         self._write(heard)
 
     def _write(self, answer: Answer) -> None:
-        self._writer.send(Record(answer.command_id.encode(), encode(answer), answer.at_ms))
+        key, value = answer.command_id.encode(), encode(answer)
+        self._writer.send(OutgoingRecord(self._topic, key, value, timestamp_ms=answer.at_ms))
 
     def _is_new(self, command_id: str) -> bool:
         """Whether it was not dealt with before. To be asked once."""

@@ -11,8 +11,8 @@ from linear_retry.dlq.replay.plan import PartitionPlan, Plan
 from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
-from linear_retry.kafka.producers.batch_transactions import Addressed
 from linear_retry.kafka.topics.reader import Progress
+from linear_retry.records.record import OutgoingRecord
 
 _BATCH_BYTES = 8 * 2**20
 
@@ -57,7 +57,7 @@ def send(
     for batch in together(still_open(), pace.largest_batch, _BATCH_BYTES):
         pace.await_turn(len(batch))
         value = encoded(resolution())
-        records: list[Addressed] = []
+        records: list[OutgoingRecord] = []
         for entry in batch:
             records.append(_message(entry, plan.partitions[entry.lane], plan.keep_timestamp))
             records.append(recorder.resolution(entry.name, value))
@@ -73,10 +73,10 @@ def _is_open(entry: Entry, standing: OpenLetters) -> bool:
     return is_there and not standing.resolutions.has(entry.name)
 
 
-def _message(entry: Entry, lane: PartitionPlan, keep_timestamp: bool) -> Addressed:
+def _message(entry: Entry, lane: PartitionPlan, keep_timestamp: bool) -> OutgoingRecord:
     message = unpacked(entry.content)
     keeps = keep_timestamp and message.timestamp_ms >= 0
-    return Addressed(
+    return OutgoingRecord(
         lane.to_topic,
         message.key,
         message.value,

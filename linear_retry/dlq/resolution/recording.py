@@ -11,10 +11,10 @@ from linear_retry.dlq.replay.checks import check_resolutions
 from linear_retry.dlq.resolution.resolutions import Resolution, encoded
 from linear_retry.errors import BrokerError, FencedError, UnknownTopicError
 from linear_retry.kafka import Producer
-from linear_retry.kafka.producers.batch_settings import batch_config
-from linear_retry.kafka.producers.batch_transactions import Addressed, BatchTransactions
+from linear_retry.kafka.producers.batch_transactions import BatchTransactions, batch_config
 from linear_retry.kafka.topics.description import TopicFacts, Topics
 from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.record import OutgoingRecord
 
 _ANSWER_S = 60.0
 _SETTLED_S = 3.0
@@ -61,11 +61,11 @@ class Recorder:
         with self._only_one():
             self._transactions.initialise(_ANSWER_S)
 
-    def resolution(self, key: str, value: bytes | None) -> Addressed:
+    def resolution(self, key: str, value: bytes | None) -> OutgoingRecord:
         """The record for the letter with this `resolution_key`. None opens it again."""
-        return Addressed(self._name, key.encode("utf-8", "replace"), value)
+        return OutgoingRecord(self._name, key.encode("utf-8", "replace"), value)
 
-    def commit(self, records: Sequence[Addressed]) -> None:
+    def commit(self, records: Sequence[OutgoingRecord]) -> None:
         """All of them, or none. Raises `FencedError`, `BrokerError`."""
         try:
             with self._only_one():

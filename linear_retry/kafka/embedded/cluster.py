@@ -1,17 +1,24 @@
-"""Where does a demo or a test get a broker from, without installing one, and its troubles?"""
+"""A Kafka cluster in this process, for demos and tests, with faults on request."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
+from typing import Any
 
-from linear_retry.errors import UsageError
+from linear_retry.errors import BrokerError, UsageError
+from linear_retry.kafka.consumer.committed import Committed
 from linear_retry.kafka.embedded.mock_cluster import API_KEYS, MockCluster, RequestKind
-from linear_retry.kafka.topics import contents
+from linear_retry.kafka.producers.acknowledged import write_all
+from linear_retry.kafka.quiet import QUIET
+from linear_retry.kafka.topics.reader import TopicReader
+from linear_retry.records.record import OutgoingRecord
 from linear_retry.scope import Partition
 
+_ANSWER_S, _ONE_ANSWER_S = 20.0, 3.0
 _ALL = -1
 _MANY_ERRORS = 10_000
 _NO_ERROR = 0
@@ -77,15 +84,38 @@ class EmbeddedKafka:
 
     def produce(self, topic: str, values: Iterable[bytes | str | None], partition: int = 0) -> None:
         """Write messages; returns once all are acknowledged, raises `BrokerError` if one is not."""
-        contents.produce(self.bootstrap, topic, values, partition)
+        # Not idempotent: each new idempotent producer waits half a second for its id. In order all
+        # the same, with one request at a time.
+        keys = {**self._keys(), "linger.ms": 0, "max.in.flight": 1}
+        contents = (each.encode() if isinstance(each, str) else each for each in values)
+        write_all(
+            keys,
+            (OutgoingRecord(topic, None, each, partition=partition) for each in contents),
+            _ANSWER_S,
+        )
 
     def offsets(self, topic: str) -> dict[Partition, list[int]]:
         """The offsets that a reader finds now, of every partition. Raises `BrokerError`."""
-        return contents.visible_offsets(self.bootstrap, topic)
+        reader = TopicReader(self._keys(), _ANSWER_S)
+        found: dict[Partition, list[int]] = {(topic, n): [] for n in reader.partitions(topic)}
+        for record in reader.read_all(topic):
+            found[topic, record.partition].append(record.offset)
+        return found
 
     def committed(self, group_id: str, topic: str) -> dict[Partition, int]:
         """What the group has committed, of the partitions where it has. Raises `BrokerError`."""
-        return contents.committed_offsets(self.bootstrap, group_id, topic)
+        numbers = TopicReader(self._keys(), _ANSWER_S).partitions(topic)
+        committed = Committed(self._keys(), group_id)
+        until_s = time.monotonic() + _ANSWER_S
+        try:
+            # A coordinator that has just moved may leave a question unanswered.
+            while time.monotonic() < until_s:
+                found = committed.ask([(topic, number) for number in numbers], _ONE_ANSWER_S)
+                if found is not None:
+                    return found
+        finally:
+            committed.close()
+        raise BrokerError(f"embedded broker: cannot ask what {group_id} has committed")
 
     # -- faults that last --------------------------------------------------------------------
 
@@ -242,6 +272,10 @@ class EmbeddedKafka:
         if self._running is None:
             raise UsageError("embedded broker: it runs only inside its `with` block")
         return self._running
+
+    def _keys(self) -> dict[str, Any]:
+        back = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
+        return {**QUIET, "bootstrap.servers": self.bootstrap, **back}
 
     def _bring_up(self, brokers: Iterable[int]) -> None:
         """Those for which no `down` is left."""

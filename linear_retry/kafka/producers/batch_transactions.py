@@ -1,15 +1,16 @@
-"""Are all of these messages in their topics, or none of them?"""
+"""Whole batches of records in transactions: all are in their topics, or none."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry.errors import BrokerError, FencedError
+from linear_retry.kafka.consumer.settings import Config, connection, is_whole
 from linear_retry.kafka.producers.transactional import (
     Broken,
     Completed,
@@ -18,7 +19,15 @@ from linear_retry.kafka.producers.transactional import (
     TransactionalProducer,
     Unfinished,
 )
+from linear_retry.kafka.quiet import QUIET
+from linear_retry.records.record import OutgoingRecord
 
+TRANSACTION_TIMEOUT_MS = 30_000
+"""So long readers may wait for the end of a transaction whose sender was killed."""
+
+_LARGEST_MESSAGE_BYTES = 1_000_000_000  # librdkafka's bound: what is too large, the topic says
+_BATCH_BYTES = 1_000_000  # librdkafka's default
+_SOCKET_TIMEOUT_MS = 60_000
 _SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
 _ABORT_S = 2.0
 _ROOM_S = 0.1
@@ -45,16 +54,35 @@ _PASSING = frozenset(
 )
 
 
-class Addressed(NamedTuple):
-    """One record and its topic. Without a partition librdkafka chooses by the key (murmur2);
-    without a time it is that of sending."""
+def batch_config(config: Config, transactional_id: str, batch_bytes: int | None) -> dict[str, Any]:
+    """Brokers, security and compression are the user's; all else keeps the promise.
 
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]] | None = None
-    partition: int | None = None
-    timestamp_ms: int | None = None
+    No batch is larger than `batch_bytes`, the smallest `max.message.bytes` among the topics that
+    are sent to: a broker refuses a batch, not only a message, that is larger.
+    """
+    socket_ms = config.get("socket.timeout.ms", _SOCKET_TIMEOUT_MS)
+    ours: dict[str, Any] = {
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "message.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "acks": "all",
+        "enable.idempotence": True,
+        "message.max.bytes": _LARGEST_MESSAGE_BYTES,
+        "batch.size": min(_BATCH_BYTES, batch_bytes or _BATCH_BYTES),
+        "linger.ms": 5,
+        # As the consumer's dead letters, and as Java's clients.
+        "partitioner": "murmur2_random",
+        # Else transactions back to back take 100 ms each.
+        "retry.backoff.ms": 10,
+        # Else a topic that was deleted comes back with the broker's defaults.
+        "allow.auto.create.topics": False,
+        # That all are there is said by the commit; a report for each would cost half the speed.
+        "delivery.report.only.error": True,
+    }
+    if is_whole(socket_ms) and int(socket_ms) > TRANSACTION_TIMEOUT_MS:
+        ours["socket.timeout.ms"] = TRANSACTION_TIMEOUT_MS
+    compression = {key: value for key, value in config.items() if key.startswith("compression.")}
+    return {**QUIET, **connection(config), **compression, **ours}
 
 
 class BatchTransactions:
@@ -84,7 +112,7 @@ class BatchTransactions:
         if not isinstance(step, Completed):
             _give_up(step, f"transactional.id {self._name!r} cannot be taken")
 
-    def commit(self, records: Sequence[Addressed], within_s: float) -> None:
+    def commit(self, records: Sequence[OutgoingRecord], within_s: float) -> None:
         """All of `records`, in order, are there when it returns.
 
         Raises `FencedError` where a newer producer has this id, and `BrokerError` where it cannot
@@ -105,7 +133,7 @@ class BatchTransactions:
         passing = self._failure is None or self._failure[0].code() in _PASSING
         return isinstance(step, Refused) and passing and self._producer.ready
 
-    def _attempt(self, records: Sequence[Addressed], until_s: float) -> Step:
+    def _attempt(self, records: Sequence[OutgoingRecord], until_s: float) -> Step:
         self._failure = None
         step = self._producer.begin()
         if not isinstance(step, Completed):
@@ -125,7 +153,7 @@ class BatchTransactions:
                 self._producer.leave_behind()
             return step
 
-    def _hand_over(self, records: Iterable[Addressed], until_s: float) -> bool:
+    def _hand_over(self, records: Iterable[OutgoingRecord], until_s: float) -> bool:
         for record in records:
             try:
                 while not self._taken(record):
@@ -136,19 +164,12 @@ class BatchTransactions:
                 error = refused.args[0]
                 if error.code() in _BROKEN_OFF:
                     return False
-                raise BrokerError(f"{_place(record)}: {error.str()}") from refused
+                raise BrokerError(f"{record.destination}: {error.str()}") from refused
         return True
 
-    def _taken(self, record: Addressed) -> bool:
-        options: dict[str, Any] = {"on_delivery": self._report}
-        if record.headers:
-            options["headers"] = record.headers
-        if record.partition is not None:
-            options["partition"] = record.partition
-        if record.timestamp_ms is not None:
-            options["timestamp"] = record.timestamp_ms
+    def _taken(self, record: OutgoingRecord) -> bool:
         try:
-            self._producer.produce(record.topic, record.value, record.key, **options)
+            self._producer.produce(record, self._report)
         except BufferError:
             return False
         return True
@@ -179,7 +200,3 @@ def _give_up(step: Unfinished | Refused | Broken, what: str) -> NoReturn:
     if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         remedy = "; ask for WRITE and DESCRIBE on it"
     raise BrokerError(f"{what}: {error.str()} ({error.name()}){remedy}")
-
-
-def _place(record: Addressed) -> str:
-    return record.topic + ("" if record.partition is None else f"[{record.partition}]")

@@ -1,10 +1,9 @@
-"""Which entries reach the journal's topic, and how many do not?"""
+"""The producer that never waits: of the journal's entries and of answers to operators."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from threading import Thread
 from typing import Any
@@ -12,20 +11,48 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry.errors import ConfigurationError
+from linear_retry.kafka.consumer.settings import Config
+from linear_retry.kafka.key_check import check_keys
+from linear_retry.kafka.producers.acknowledged import TOO_LARGE, produce
+from linear_retry.records.record import OutgoingRecord
 
 _RENEW_EVERY_S = 30.0
-_TOO_LARGE = frozenset(
-    {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.RECORD_LIST_TOO_LARGE}
-)
+_REFUSED = {
+    "transactional.id": "nobody would begin a transaction",
+    "delivery.report.only.error": "what is written would be kept in memory for ever",
+}
+_DEFAULTS: dict[str, Any] = {
+    # These bound the memory while nobody takes what is written.
+    "queue.buffering.max.messages": 1_000,
+    "queue.buffering.max.kbytes": 4_096,
+    # The restart of a broker is waited out; what waits for longer is dropped, and counted.
+    "message.timeout.ms": 60_000,
+    # A killed member's last entries are out by then.
+    "linger.ms": 5,
+    # One request after another: what is sent again is in order. Idempotence would do as well, but
+    # its producers can fail for good.
+    "max.in.flight.requests.per.connection": 1,
+    "partitioner": "murmur2_random",
+    # Else a topic that is missing would be made with a retention that nobody chose.
+    "allow.auto.create.topics": False,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One entry, as it is written. Its timestamp is when it was told."""
+def check_overlay(overlay: Config) -> None:
+    """Raises `ConfigurationError` for a key that a journal, or librdkafka, cannot live with."""
+    if not isinstance(overlay, Mapping):
+        raise ConfigurationError(f"Journal config={overlay!r}: a mapping of librdkafka's keys")
+    for key, why in _REFUSED.items():
+        if key in overlay:
+            raise ConfigurationError(
+                f"Journal config {key}={overlay[key]!r}: {why}; leave the key out"
+            )
+    check_keys(overlay, Producer, "Journal config ")
 
-    key: bytes
-    value: bytes
-    at_ms: int
+
+def journal_config(connection: Config, overlay: Config) -> dict[str, Any]:
+    """The journal producer's keys: the consumer's brokers and security, then `overlay`."""
+    return {**connection, **_DEFAULTS, **overlay}
 
 
 class JournalProducer:
@@ -41,7 +68,6 @@ class JournalProducer:
 
     def __init__(
         self,
-        topic: str,
         config: Mapping[str, Any],
         now_s: Callable[[], float],
         producer: Callable[..., Any] = Producer,
@@ -50,14 +76,13 @@ class JournalProducer:
         self.dropped = 0
         self.trouble = ""
         """What has gone wrong last, since the last record that was written."""
-        self._topic = topic
         self._config = dict(config)
         self._now_s = now_s
         self._make = producer
         self._producer: Any = None
         self._life = 0
         self._sent = 0
-        self._waiting: dict[int, Record] = {}
+        self._waiting: dict[int, OutgoingRecord] = {}
         self._failing = False
         self._renew_at_s = -math.inf
 
@@ -71,7 +96,7 @@ class JournalProducer:
                 "key it names, in Journal(config=...)"
             ) from error
 
-    def send(self, record: Record) -> None:
+    def send(self, record: OutgoingRecord) -> None:
         """Hand one record over, and hear what became of others. Never waits, and never raises."""
         self._hear()
         is_made = self._producer is not None
@@ -102,11 +127,10 @@ class JournalProducer:
         if self._producer is not None:
             self._producer.poll(0)
 
-    def _produce(self, number: int, record: Record) -> None:
+    def _produce(self, number: int, record: OutgoingRecord) -> None:
         report = partial(self._report, self._life, number)
-        options = {"timestamp": record.at_ms, "on_delivery": report}
         try:
-            self._handle().produce(self._topic, record.value, record.key, **options)
+            produce(self._handle(), record, report)
         except BufferError:
             # Why it is full says more than that it is.
             self._drop(number, self.trouble or "its queue is full")
@@ -125,7 +149,7 @@ class JournalProducer:
             self._fail(number, error)
 
     def _fail(self, number: int, error: KafkaError) -> None:
-        if error.code() not in _TOO_LARGE:
+        if error.code() not in TOO_LARGE:
             self._failing = True
         self._drop(number, error.str())
 

@@ -1,4 +1,4 @@
-"""Are this dead letter and its source offset committed together, and if not, why?"""
+"""The acknowledged producer in transactions: records and source offset are committed together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from linear_retry.kafka.producers.plain import Outgoing, Sending, checked, partitions_of, produce
+from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer, produce
+from linear_retry.records.record import OutgoingRecord
 from linear_retry.scope import Partition
 
 
@@ -47,8 +48,8 @@ _LOOK_AGAIN_S = 0.01
 Step: TypeAlias = Completed | Unfinished | Refused | Broken
 
 
-class TransactionalProducer:
-    """A confluent_kafka `Producer` for one topic, with one transaction at a time.
+class TransactionalProducer(AcknowledgedProducer):
+    """An acknowledged producer that sends in transactions, one at a time.
 
     Its `transactional.id` is its own. So one that is fenced has no rival: the broker has ended its
     transaction for lasting too long. A new producer of the same id goes on (`renew`,
@@ -59,10 +60,7 @@ class TransactionalProducer:
         self, topic: str, config: Mapping[str, Any], producer: Callable[..., Any] = Producer
     ) -> None:
         """`config` has a `transactional.id`. Connects at the first `initialise`."""
-        self.topic = topic
-        self._config = dict(config)
-        self._make = producer
-        self._producer: Any = None
+        super().__init__(topic, config, producer)
         self._offset_sent: Future[None] | None = None
         self._left_behind: list[Future[None]] = []
         self.ready = False
@@ -76,14 +74,6 @@ class TransactionalProducer:
         """
         self._left_behind = [sent for sent in self._left_behind if not sent.done()]
         return len(self._left_behind)
-
-    def check(self) -> None:
-        """Raises `ConfigurationError` where librdkafka refuses a key. Makes the handle."""
-        checked(self._handle)
-
-    def partitions(self, timeout_s: float) -> int | None:
-        """As `DeadLetterProducer.partitions`."""
-        return partitions_of(self._handle(), self.topic, timeout_s)
 
     def initialise(self, within_s: float) -> Step:
         """Before the first transaction of each producer: `Completed` makes it `ready`."""
@@ -99,13 +89,9 @@ class TransactionalProducer:
         self.in_transaction = isinstance(step, Completed)
         return step
 
-    def send(self, record: Outgoing) -> Sending:
-        """Hand one record over. `poll` brings the answer into what is returned."""
-        return produce(self._handle, self.topic, record)
-
-    def produce(self, topic: str, value: bytes | None, key: bytes | None, **options: Any) -> None:
-        """librdkafka's own, for who sends to several topics. Raises what that raises."""
-        self._handle().produce(topic, value, key, **options)
+    def produce(self, record: OutgoingRecord, on_delivery: Callable[..., object]) -> None:
+        """As `send`, but the report is the caller's. Raises `KafkaException` and `BufferError`."""
+        produce(self._handle(), record, on_delivery)
 
     def poll(self, timeout_s: float) -> None:
         """Wait for answers, at most `timeout_s`. What is fatal is said by the next step."""
@@ -159,7 +145,7 @@ class TransactionalProducer:
         """Forget the present producer; the next one has to `initialise`."""
         if self._offset_sent is not None:
             self._left_behind.append(self._offset_sent)
-        self._producer = self._offset_sent = None
+        self._producer = self._delivery = self._offset_sent = None
         self.ready = self.in_transaction = False
 
     def leave_behind(self) -> None:
@@ -173,11 +159,8 @@ class TransactionalProducer:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._producer))
         self.renew()
 
-    def _handle(self) -> Any:
-        if self._producer is None:
-            # What it has to say comes with each call; without a callback librdkafka writes lines.
-            self._producer = self._make(self._config | {"error_cb": lambda _: None})
-        return self._producer
+    def _on_error(self, error: KafkaError) -> None:
+        """What is wrong comes with each call; without a callback librdkafka writes lines."""
 
     def _step(self, call: Callable[[], object]) -> Step:
         try:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, Message, TopicPartition
@@ -66,6 +67,10 @@ class TopicReader:
                     if number in starts
                 }
             yield from _Course(handle, topic, bounds, progress or _nobody).batches()
+
+    def read_all(self, topic: str) -> list[Record]:
+        """As `read`, all at once."""
+        return list(chain.from_iterable(self.read(topic)))
 
 
 def _nobody(_: int, __: int) -> None:

@@ -14,14 +14,14 @@ from linear_retry.consumer.dead_letters.ack_wait import Patience
 from linear_retry.consumer.dead_letters.publisher import Abandoned, Acknowledged, NotSent
 from linear_retry.consumer.dead_letters.transactional import TransactionalWay
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.kafka.producers.plain import Outgoing
 from linear_retry.kafka.producers.transactional import TransactionalProducer
+from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.circuits import Held
 from tests.consumer.joined_parts import Joined
 from tests.recording_consumer import RecordingConsumer
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
-_RECORD = Outgoing(b"key", b"value", [])
+_RECORD = OutgoingRecord("dlq", b"key", b"value")
 
 
 def _refused(code: int, *, abortable: bool = False) -> KafkaException:

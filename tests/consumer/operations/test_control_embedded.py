@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Consumer, Message
 
 from linear_retry import ConfigurationError, Journal, LinearConsumer, Strategy, events
-from linear_retry.kafka.producers.control import send
-from linear_retry.kafka.producers.journal import Record
+from linear_retry.kafka.producers.acknowledged import write_all
 from linear_retry.records.control import Answer, Command, encode, read_control
+from linear_retry.records.record import OutgoingRecord
 from linear_retry.testing import EmbeddedKafka
 from tests.kafka_operations import wait_until
 from tests.living import living
@@ -57,8 +57,8 @@ def test_its_event_is_heard_on_the_thread_that_consumes() -> None:
         def listen(event: events.Event) -> None:
             heard.append((event, threading.get_ident()))
             if isinstance(event, events.Assigned):
-                record = Record(b"id", encode(command), command.at_ms)
-                send({"bootstrap.servers": kafka.bootstrap}, "control", record)
+                record = OutgoingRecord("control", b"id", encode(command))
+                write_all({"bootstrap.servers": kafka.bootstrap}, [record])
             if isinstance(event, events.CommandAnswered):
                 consumer.stop()
 

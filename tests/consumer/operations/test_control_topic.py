@@ -16,9 +16,8 @@ from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.errors import UnknownTopicError
-from linear_retry.kafka.producers.journal import Record
 from linear_retry.records.control import Answer, Command, encode, read_control
-from linear_retry.records.record import Record as Read
+from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.decision import Policy
 from tests.consumer.joined_parts import Joined
 
@@ -30,9 +29,9 @@ def _command(group: str = "billing", partition: int = 0) -> Command:
     return Command(str(uuid4()), "retry", group, "orders", partition, 812, "ops@desk", 17)
 
 
-def _records(said: Iterable[_Said]) -> list[Read]:
+def _records(said: Iterable[_Said]) -> list[Record]:
     values = [one if isinstance(one, bytes) else encode(one) for one in said]
-    return [Read(_TOPIC, 0, offset, 17, None, value, ()) for offset, value in enumerate(values)]
+    return [Record(_TOPIC, 0, offset, 17, None, value, ()) for offset, value in enumerate(values)]
 
 
 @dataclass
@@ -70,7 +69,7 @@ class Topic:
         self.begun_ms.append(at_ms)
         return self
 
-    def so_far(self) -> Iterator[list[Read]]:
+    def so_far(self) -> Iterator[list[Record]]:
         if self.missing:
             self.missing -= 1
             self.joined.clock.advance(5.0)
@@ -83,7 +82,7 @@ class Topic:
     def following(self) -> Iterator[Topic]:
         yield self
 
-    def read(self, wait_s: float) -> list[Read]:
+    def read(self, wait_s: float) -> list[Record]:
         self.commands.tick()
         self.joined.clock.advance(wait_s)
         if not self.batches:
@@ -93,7 +92,7 @@ class Topic:
 
     # -- the topic as it is written ----------------------------------------------------------
 
-    def send(self, record: Record) -> None:
+    def send(self, record: OutgoingRecord) -> None:
         said = read_control(record.value)
         assert isinstance(said, Answer)
         self.written.append(said)

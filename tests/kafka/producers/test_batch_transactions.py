@@ -11,8 +11,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.errors import BrokerError, ConfigurationError, FencedError
-from linear_retry.kafka.producers.batch_settings import TRANSACTION_TIMEOUT_MS, batch_config
-from linear_retry.kafka.producers.batch_transactions import Addressed, BatchTransactions
+from linear_retry.kafka.producers.batch_transactions import (
+    TRANSACTION_TIMEOUT_MS,
+    BatchTransactions,
+    batch_config,
+)
+from linear_retry.records.record import OutgoingRecord
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka
 
@@ -20,7 +24,7 @@ _FENCED = KafkaError(KafkaError._FENCED, "fenced", True)
 _RETRIABLE = KafkaError(KafkaError._TIMED_OUT, "timed out", False, True)
 _ABORTABLE = KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, "replicas", False, False, True)
 _STATE = KafkaError(KafkaError._STATE, "not now")
-_RECORDS = [Addressed("orders", b"k", b"1"), Addressed("orders", b"k", b"2")]
+_RECORDS = [OutgoingRecord("orders", b"k", b"1"), OutgoingRecord("orders", b"k", b"2")]
 
 
 class _Librdkafka:
@@ -212,13 +216,13 @@ def test_the_newer_has_it(
         for _ in range(2)
     )
     older.initialise(30)
-    older.commit([Addressed(name, b"k", b"1")], 30)
+    older.commit([OutgoingRecord(name, b"k", b"1")], 30)
     newer.initialise(30)
     with pytest.raises(FencedError):
-        older.commit([Addressed(name, b"k", b"2")], 30)
-    newer.commit([Addressed(name, b"k", b"3", [("a", b"1")], 0, 7)], 30)
+        older.commit([OutgoingRecord(name, b"k", b"2")], 30)
+    newer.commit([OutgoingRecord(name, b"k", b"3", [("a", b"1")], 0, 7)], 30)
     second = newer.commit
-    second([Addressed(name, b"k", b"4")], 30)
+    second([OutgoingRecord(name, b"k", b"4")], 30)
     assert [b"1", b"3"] == [message.value() for message in kafka.read(name)][:2]
     assert ("", "") == tuple(capfd.readouterr())
 
@@ -230,7 +234,9 @@ def test_what_a_broker_refuses_leaves_nothing(kafka: RealKafka, topic: TopicFact
     sender = BatchTransactions(batch_config(kafka.client_settings(), f"id-of-{name}", None))
     sender.initialise(30)
     with pytest.raises(BrokerError, match=rf"{small}\[0\].*too large"):
-        sender.commit([Addressed(name, b"k", b"1"), Addressed(small, b"k", b"v" * 2000)], 30)
-    sender.commit([Addressed(name, b"k", b"2")], 30)
-    sender.commit([Addressed(name, b"k", b"3")], 30)
+        sender.commit(
+            [OutgoingRecord(name, b"k", b"1"), OutgoingRecord(small, b"k", b"v" * 2000)], 30
+        )
+    sender.commit([OutgoingRecord(name, b"k", b"2")], 30)
+    sender.commit([OutgoingRecord(name, b"k", b"3")], 30)
     assert [b"2"] == [message.value() for message in kafka.read(name)][:1]

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.kafka.producers.journal import JournalProducer, Record
-from linear_retry.kafka.producers.journal_settings import journal_config
+from linear_retry.kafka.producers.journal import JournalProducer, journal_config
+from linear_retry.records.record import OutgoingRecord
 from tests.fake.cluster import FakeKafka
 from tests.fake.producer import FakeProducer
 
@@ -24,13 +24,15 @@ class _Scene:
         if exists:
             self.fake.create_topic(_TOPIC)
         keys = journal_config({"bootstrap.servers": "fake:9092"}, config or {})
-        self.producer = JournalProducer(_TOPIC, keys, self.fake.clock.now_s, self.fake.producer)
+        self.producer = JournalProducer(keys, self.fake.clock.now_s, self.fake.producer)
         self._sent = 0
 
     def send(self, count: int = 1) -> None:
         for _ in range(count):
             value = b"%d" % self._sent
-            self.producer.send(Record(b"key", value, self.fake.clock.utc_ms()))
+            self.producer.send(
+                OutgoingRecord(_TOPIC, b"key", value, timestamp_ms=self.fake.clock.utc_ms())
+            )
             self._sent += 1
 
     def later(self, seconds: float) -> None:
@@ -121,7 +123,7 @@ def test_a_topic_that_is_made_later_is_found() -> None:
 def test_a_record_that_is_too_large_is_no_reason_for_another_producer() -> None:
     """It is dropped and counted, and the others go on."""
     scene = _Scene()
-    scene.producer.send(Record(b"key", b"x" * 2_000_000, 1))
+    scene.producer.send(OutgoingRecord(_TOPIC, b"key", b"x" * 2_000_000))
     scene.send(2)
     scene.later(1)
     assert ([0, 1], 1, 1) == (scene.written(), scene.producer.dropped, len(scene.made))
@@ -147,9 +149,9 @@ def test_a_producer_that_cannot_be_made_is_made_later() -> None:
             raise refusals.pop()
         return scene.fake.producer(config)
 
-    producer = JournalProducer(_TOPIC, {}, scene.fake.clock.now_s, make)
+    producer = JournalProducer({}, scene.fake.clock.now_s, make)
     for value in (b"0", b"1"):
-        producer.send(Record(b"key", value, 1))
+        producer.send(OutgoingRecord(_TOPIC, b"key", value))
     producer.flush(1.0)
     assert ([1], 1) == (scene.written(), producer.dropped)
 
@@ -196,7 +198,7 @@ def test_a_key_that_librdkafka_does_not_know_is_refused() -> None:
     """With the place where it was written."""
     keys = journal_config({"bootstrap.servers": "localhost:1"}, {"linger.mss": 5})
     with pytest.raises(ConfigurationError, match=r"linger\.mss.*Journal\(config="):
-        JournalProducer(_TOPIC, keys, lambda: 0.0).check()
+        JournalProducer(keys, lambda: 0.0).check()
 
 
 def test_the_users_keys_win() -> None:

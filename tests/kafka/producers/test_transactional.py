@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.kafka.producers.plain import Outgoing
 from linear_retry.kafka.producers.transactional import (
     Broken,
     Completed,
@@ -19,6 +18,7 @@ from linear_retry.kafka.producers.transactional import (
     TransactionalProducer,
     Unfinished,
 )
+from linear_retry.records.record import OutgoingRecord
 
 FATAL = KafkaError(KafkaError._FENCED, "fenced", True)
 RETRIABLE = KafkaError(KafkaError._TIMED_OUT, "timed out", False, True)
@@ -96,7 +96,7 @@ def test_one_transaction_from_beginning_to_end() -> None:
     scene = _Scene()
     producer = scene.producer
     steps = [producer.initialise(0.25), producer.begin()]
-    producer.send(Outgoing(b"k", b"v", [("a", b"1")], 3))
+    producer.send(OutgoingRecord("dlq", b"k", b"v", [("a", b"1")], 3))
     steps += [producer.send_offset(("orders", 3), 7, b"member", 0.5), producer.commit(0.75)]
     assert [Completed()] * 4 == steps
     expected = [

@@ -33,7 +33,7 @@ CHOSEN: Names = {
     "operator_actions.OperatorActions": ("_policy",),
     "publisher.Letters": ("_oversized",),
     "ack_wait.Patience": ("_answer_within_s", "read_along", "stopping"),
-    "plain.DeadLetterProducer": ("_config", "_make", "topic"),
+    "plain.AcknowledgedProducer": ("_config", "_make", "topic"),
     "cluster.FakeKafka": (
         *("_balanced", "_idle_polls", "_subscriptions", "names_taken_until_s", "session_ms"),
         "transactions",

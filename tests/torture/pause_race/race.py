@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from linear_retry import LinearConsumer, Strategy, events
 from linear_retry.consumer.wiring import Dependencies
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.kafka.topics.plain import produce
+from linear_retry.kafka.producers.acknowledged import write_all
+from linear_retry.records.record import OutgoingRecord
 from linear_retry.scope import Partition, ScopeKind
 from linear_retry.testing import Alive, Begun, EventLog, Said, all_guarantees, broken
 from tests.kafka_operations import wait_until
@@ -193,10 +194,9 @@ class Race:
             committer.commit(offsets=begin, asynchronous=False)
 
     def _fill(self, topic: str, numbers: list[int]) -> None:
-        records = [(number, b"", b"") for number in numbers]
-        for number, offset in zip(
-            numbers, produce(self._kafka.bootstrap, topic, records), strict=True
-        ):
+        records = [OutgoingRecord(topic, b"", b"", partition=number) for number in numbers]
+        keys = {"bootstrap.servers": self._kafka.bootstrap}
+        for number, offset in zip(numbers, write_all(keys, records), strict=True):
             self._visible.setdefault((topic, number), []).append(offset)
 
     def _handle(self, message: Message) -> None:

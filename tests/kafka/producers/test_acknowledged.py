@@ -1,4 +1,4 @@
-"""Is a dead letter sent only when the broker has said so?"""
+"""A record counts as written only when the broker has said so."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from linear_retry.errors import ConfigurationError, FencedError
-from linear_retry.kafka.producers.plain import DeadLetterProducer, Outgoing, Sending
+from linear_retry.errors import BrokerError, ConfigurationError, FencedError, UnknownTopicError
+from linear_retry.kafka.producers.acknowledged import (
+    AcknowledgedProducer,
+    Delivery,
+    control_config,
+    write_all,
+)
+from linear_retry.records.record import OutgoingRecord
+from tests.fake.cluster import FakeKafka
 
 
 class _Librdkafka:
@@ -59,14 +66,14 @@ class _Librdkafka:
 class _Scene:
     def __init__(self) -> None:
         self.made: list[_Librdkafka] = []
-        self.producer = DeadLetterProducer("dlq", {"acks": "all"}, self._make)
+        self.producer = AcknowledgedProducer("dlq", {"acks": "all"}, self._make)
 
     def _make(self, config: Mapping[str, Any]) -> _Librdkafka:
         self.made.append(_Librdkafka(config))
         return self.made[-1]
 
-    def send(self, partition: int | None = None) -> Sending:
-        return self.producer.send(Outgoing(b"k", None, [("a", b"1")], partition))
+    def send(self, partition: int | None = None) -> Delivery:
+        return self.producer.send(OutgoingRecord("dlq", b"k", None, [("a", b"1")], partition))
 
 
 def test_nothing_is_made_before_it_is_needed() -> None:
@@ -147,7 +154,7 @@ def test_a_producer_that_cannot_be_made_any_more_is_an_answer() -> None:
     def refuse(config: Mapping[str, Any]) -> None:
         raise KafkaException(KafkaError(KafkaError._CRIT_SYS_RESOURCE))
 
-    sending = DeadLetterProducer("dlq", {}, refuse).send(Outgoing(None, None, []))
+    sending = AcknowledgedProducer("dlq", {}, refuse).send(OutgoingRecord("dlq", None, None))
     assert sending.error is not None
     assert KafkaError._CRIT_SYS_RESOURCE == sending.error.code()
 
@@ -168,7 +175,7 @@ def test_a_refused_configuration_is_known_at_the_start(error: Exception) -> None
         raise error
 
     with pytest.raises(ConfigurationError, match=r"no such key.*DeadLetters\(config=") as caught:
-        DeadLetterProducer("dlq", {}, refuse).check()
+        AcknowledgedProducer("dlq", {}, refuse).check()
     assert error is caught.value.__cause__
 
 
@@ -282,3 +289,52 @@ def test_brokers_that_do_not_answer_are_no_missing_topic() -> None:
     }
     with pytest.raises(KafkaException):
         scene.producer.partitions(1.0)
+
+
+_TOPIC = "linear-retry.control"
+_CONFIG = {"bootstrap.servers": "fake:9092", "group.id": "not a producer's"}
+_RECORD = OutgoingRecord(_TOPIC, b"id", b"{}", timestamp_ms=1_767_225_600_000)
+
+
+@pytest.fixture
+def fake() -> FakeKafka:
+    kafka = FakeKafka()
+    kafka.create_topic(_TOPIC)
+    return kafka
+
+
+def test_it_is_there(fake: FakeKafka) -> None:
+    """With its key, and the time that it was sent at."""
+    write_all(control_config(_CONFIG, 10.0), [_RECORD], 11.0, fake.producer)
+    (record,) = fake.topics[_TOPIC].partitions[0].records
+    assert record is not None
+    assert (b"id", b"{}", _RECORD.timestamp_ms) == (record.key, record.value, record.timestamp_ms)
+    assert "group.id" not in fake.producers[0].config
+
+
+def test_a_missing_topic_is_named_and_not_made(fake: FakeKafka) -> None:
+    """A topic with a retention that nobody chose would be no help."""
+    other = _RECORD._replace(topic="other")
+    with pytest.raises(UnknownTopicError, match="there is no topic 'other'; check its name"):
+        write_all(control_config(_CONFIG, 60.0), [other], 61.0, fake.producer)
+    assert "other" not in fake.topics
+
+
+def test_what_is_not_acknowledged_is_said(fake: FakeKafka) -> None:
+    """It may be there all the same: whoever sends it again is told to look first."""
+    fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, lands=True)
+    with pytest.raises(BrokerError, match="look at what has happened before you send it again"):
+        write_all(control_config(_CONFIG, 10.0), [_RECORD], 11.0, fake.producer)
+
+
+def test_no_answer_in_time_is_said(fake: FakeKafka) -> None:
+    """The brokers are down for longer than anyone waits."""
+    fake.faults.brokers_down = True
+    with pytest.raises(BrokerError, match="has not acknowledged it"):
+        write_all(control_config(_CONFIG, 5.0), [_RECORD], 6.0, fake.producer)
+
+
+def test_a_key_that_librdkafka_refuses_is_named() -> None:
+    """As it says it."""
+    with pytest.raises(ConfigurationError, match=r"security\.protocol"):
+        write_all({**_CONFIG, "security.protocol": "magic"}, [_RECORD])

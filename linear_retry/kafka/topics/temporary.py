@@ -1,0 +1,80 @@
+"""Topics that exist only inside a `with`, such as those of a demonstration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported by import only
+
+from linear_retry.errors import BrokerError
+from linear_retry.kafka.quiet import QUIET
+from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S, text_of
+
+_SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
+
+
+@contextmanager
+def temporary_topics(
+    bootstrap: str,
+    partitions: Mapping[str, int],
+    *,
+    groups: Sequence[str],
+    complain: Callable[[str], object],
+    config: Mapping[str, str] | None = None,
+    within_s: float = PATIENCE_S,
+) -> Iterator[None]:
+    """Topics, by name and number of partitions, that are there inside the `with` and gone after.
+
+    The consumer groups go with them; `config` is of each topic. Raises `BrokerError` where no
+    broker answers `within_s`, or one refuses a topic. Removing is best effort: `complain` is told
+    what stays.
+    """
+    admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
+    _reach(admin, bootstrap, within_s)
+    try:
+        _create(admin, bootstrap, partitions, config or {})
+        yield
+    finally:
+        topics = admin.delete_topics(list(partitions), request_timeout=PATIENCE_S)
+        left = admin.delete_consumer_groups(list(groups), request_timeout=PATIENCE_S)
+        for kind, answers in (("topic", topics), ("group", left)):
+            for text in _left_behind(kind, answers):
+                complain(text)
+
+
+def _reach(admin: Any, bootstrap: str, within_s: float) -> None:
+    deadline_s = time.monotonic() + within_s
+    while True:
+        try:
+            admin.list_topics(timeout=_SLICE_S)
+            return
+        except KafkaException as error:
+            if time.monotonic() > deadline_s:
+                raise BrokerError(
+                    f"{bootstrap}: no broker answers within {within_s:g} s ({text_of(error)}); "
+                    "check the address, and that it is reachable from here"
+                ) from error
+
+
+def _create(
+    admin: Any, bootstrap: str, partitions: Mapping[str, int], config: Mapping[str, str]
+) -> None:
+    wanted = [NewTopic(name, n, config=dict(config)) for name, n in partitions.items()]
+    for name, answer in admin.create_topics(wanted, request_timeout=PATIENCE_S).items():
+        try:
+            answer.result()
+        except KafkaException as error:
+            raise BrokerError(
+                f"{bootstrap}: cannot create topic {name!r}: {text_of(error)}"
+            ) from error
+
+
+def _left_behind(kind: str, answers: Mapping[str, Any]) -> Iterator[str]:
+    for name, answer in answers.items():
+        error = answer.exception()
+        if error is not None:
+            yield f"the {kind} {name!r} stays behind: {text_of(error)}"
