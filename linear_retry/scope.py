@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 Partition: TypeAlias = tuple[str, int]
 """A topic and a partition number: the key of everything that is kept per partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A message's coordinates."""
+class Place(NamedTuple):
+    """A message's coordinates: topic, partition, offset."""
 
     topic: str
     partition: int

@@ -10,14 +10,14 @@ from typing import Any, Literal, TypeAlias
 
 from linear_retry.events import Event
 from linear_retry.retry.clock import NowS, SystemClock
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Place
 
-Place: TypeAlias = tuple[str, int, int]
-"""Topic, partition, offset."""
+AttemptOutcome: TypeAlias = Literal["done", "failed", "interrupted"]
+"""It returned (`done`), raised an `Exception` (`failed`) or something else (`interrupted`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class AttemptStarted:
     """An attempt begins: the message was delivered to the handler."""
 
     at_s: float
@@ -25,24 +25,24 @@ class Begun:
     place: Place
 
     def __str__(self) -> str:
-        return f"{_when(self)}: {shown(self.place)} is attempted"
+        return f"{_when(self)}: {self.place} is attempted"
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """It returned (`done`), raised an `Exception` (`failed`) or something else (`interrupted`)."""
+class AttemptFinished:
+    """The attempt is over."""
 
     at_s: float
     member: str
     place: Place
-    how: Literal["done", "failed", "interrupted"]
+    outcome: AttemptOutcome
 
     def __str__(self) -> str:
-        return f"{_when(self)}: {shown(self.place)} is {self.how}"
+        return f"{_when(self)}: {self.place} is {self.outcome}"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class EventEmitted:
     """The consumer emitted an event."""
 
     at_s: float
@@ -77,7 +77,7 @@ class Appended:
     place: Place
 
     def __str__(self) -> str:
-        return f"{self.at_s:.3f}: {shown(self.place)} is there"
+        return f"{self.at_s:.3f}: {self.place} is there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Disturbed:
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class Idle:
     """The member did nothing since `since_s`: it was another's turn, or the machine stood still."""
 
     at_s: float
@@ -106,20 +106,20 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """The member keeps so many `entries` of state, and `most` would be as many as it may."""
+class StateSize:
+    """The member keeps so many `entries` of state, and may keep `limit`."""
 
     at_s: float
     member: str
     entries: int
-    most: int
+    limit: int
 
     def __str__(self) -> str:
-        return f"{_when(self)}: {self.entries} entries are kept, at most {self.most} may be"
+        return f"{_when(self)}: {self.entries} entries are kept, at most {self.limit} may be"
 
 
 @dataclass(frozen=True, slots=True)
-class Died:
+class Crashed:
     """The member's process has ended without a word: what it had is nobody's."""
 
     at_s: float
@@ -129,7 +129,17 @@ class Died:
         return f"{_when(self)}: died"
 
 
-Entry: TypeAlias = Begun | Ended | Said | Committed | Appended | Disturbed | Away | Kept | Died
+Entry: TypeAlias = (
+    AttemptStarted
+    | AttemptFinished
+    | EventEmitted
+    | Committed
+    | Appended
+    | Disturbed
+    | Idle
+    | StateSize
+    | Crashed
+)
 
 
 class EventLog:
@@ -160,7 +170,7 @@ class EventLog:
 
     def listener(self, member: str) -> Callable[[Event], None]:
         """For `listeners=` of the consumer that is called `member` here."""
-        return lambda event: self._write(Said, member, event)
+        return lambda event: self._write(EventEmitted, member, event)
 
     def handler(self, member: str, inner: Callable[[Any], object]) -> Callable[[Any], object]:
         """`inner`, a handler, each call of which is written down."""
@@ -184,7 +194,7 @@ class EventLog:
 
     def attempting(self, member: str, message: Any) -> AbstractContextManager[None]:
         """Its body is an attempt of `message`: for a loop of one's own."""
-        place = (message.topic(), message.partition(), message.offset())
+        place = Place(message.topic(), message.partition(), message.offset())
         return _Attempt(self._write, member, place)
 
     def on_commit(self, member: str) -> Callable[[Any, Sequence[Any]], None]:
@@ -206,7 +216,7 @@ class EventLog:
     def appended(self, partition: Partition, offsets: Iterable[int]) -> None:
         """These messages are there from now on."""
         for offset in offsets:
-            self._write(Appended, "", (*partition, offset))
+            self._write(Appended, "", Place(*partition, offset))
 
     def committed(self, offsets: Mapping[Partition, int], member: str = "") -> None:
         """The broker has these next offsets now."""
@@ -221,18 +231,18 @@ class EventLog:
         finally:
             self._write(Disturbed, member, what, True)
 
-    def away(self, member: str, since_s: float) -> None:
+    def idle(self, member: str, since_s: float) -> None:
         """It goes on now, and could do nothing since `since_s`."""
         if self.now_s() > since_s:
-            self._write(Away, member, since_s)
+            self._write(Idle, member, since_s)
 
-    def kept(self, member: str, entries: int, most: int) -> None:
+    def state_size(self, member: str, entries: int, limit: int) -> None:
         """It keeps so many entries of state now: of partitions, circuits and messages."""
-        self._write(Kept, member, entries, most)
+        self._write(StateSize, member, entries, limit)
 
-    def died(self, member: str) -> None:
+    def crashed(self, member: str) -> None:
         """It was killed, say: nobody else will write that down."""
-        self._write(Died, member)
+        self._write(Crashed, member)
 
     def _write(self, kind: Callable[..., Entry], member: str, *content: object) -> None:
         with self._lock:
@@ -253,19 +263,13 @@ class _Attempt:
         self._place = place
 
     def __enter__(self) -> None:
-        self._write(Begun, self._member, self._place)
+        self._write(AttemptStarted, self._member, self._place)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        how: Literal["done", "failed", "interrupted"] = "done"
+        outcome: AttemptOutcome = "done"
         if kind is not None:
-            how = "failed" if issubclass(kind, Exception) else "interrupted"
-        self._write(Ended, self._member, self._place, how)
-
-
-def shown(place: Place) -> str:
-    """As in all texts: `orders[0]@7`."""
-    topic, partition, offset = place
-    return f"{topic}[{partition}]@{offset}"
+            outcome = "failed" if issubclass(kind, Exception) else "interrupted"
+        self._write(AttemptFinished, self._member, self._place, outcome)
 
 
 def _when(entry: Entry) -> str:

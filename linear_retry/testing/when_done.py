@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Entry, EventLog, Place
+from linear_retry.scope import Partition, Place
+from linear_retry.testing.event_log import Entry, EventLog
 from linear_retry.testing.guarantees.done import done_by
 
 
@@ -18,7 +18,7 @@ def when_done(
     where all of it is done already.
     """
     left: set[Place] = {
-        (*partition, offset) for partition, found in visible.items() for offset in found
+        Place(*partition, offset) for partition, found in visible.items() for offset in found
     }
 
     for entry in log.entries:

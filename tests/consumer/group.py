@@ -120,7 +120,7 @@ class Member:
     def turn(self) -> None:
         """One turn of the loop."""
         now_s = self.wiring.parts.clock.now_s
-        self._witness.away(self.name, self._rests_since_s)
+        self._witness.idle(self.name, self._rests_since_s)
         try:
             with closing(self.wiring.loop.turn()) as turn:
                 for work in turn:
@@ -198,7 +198,7 @@ class FakeGroup:
         self.members.remove(member)
         self.fake.lose(member.consumer)
         member.consumer.closed = True
-        self.witness.died(member.name)
+        self.witness.crashed(member.name)
 
     def leave(self, member: Member) -> None:
         """A clean end."""

@@ -16,7 +16,7 @@ from linear_retry.consumer.outcomes import Choices
 from linear_retry.consumer.wiring import Dependencies
 from linear_retry.retry.consecutive import ConsecutiveDeadLetters
 from linear_retry.scope import Scope
-from linear_retry.testing import Begun, Place
+from linear_retry.testing import AttemptStarted, Place
 from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, OutageError, consumer_on
 from tests.fake.cluster import FakeKafka
 
@@ -29,8 +29,10 @@ def said(member: Member, kind: type[_E]) -> list[_E]:
 
 def attempts_of(group: FakeGroup, place: tuple[int, int]) -> list[float]:
     """When the handler was called with this partition's offset."""
-    wanted: Place = (TOPIC, *place)
-    return [e.at_s for e in group.witness.entries if isinstance(e, Begun) and e.place == wanted]
+    wanted = Place(TOPIC, *place)
+    return [
+        e.at_s for e in group.witness.entries if isinstance(e, AttemptStarted) and e.place == wanted
+    ]
 
 
 def refusing(group: FakeGroup, *offsets: int, partition: int = 0) -> None:

@@ -19,7 +19,7 @@ from linear_retry import (
 )
 from linear_retry.consumer.wiring import Dependencies
 from linear_retry.kafka import Message
-from linear_retry.testing import Begun, Place
+from linear_retry.testing import AttemptStarted, Place
 from tests.consumer.group import (
     GROUP,
     LETTERS,
@@ -37,7 +37,7 @@ _INCREMENTAL: tuple[Protocol, ...] = ("cooperative", "consumer")
 
 
 def attempts(group: FakeGroup) -> list[Place]:
-    return [entry.place for entry in group.witness.entries if isinstance(entry, Begun)]
+    return [entry.place for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
 
 
 def said(member: Member, kind: type[_E]) -> list[_E]:
@@ -64,7 +64,7 @@ def test_a_rebalance_while_the_first_letter_is_awaited(protocol: Protocol) -> No
     group.fake.clock.at(1.5, lambda: group.share([0, 1]))
     group.finish()
     assert 1 == len(said(first, events.DeadLettered))
-    assert 1 == attempts(group).count((TOPIC, 0, 1))
+    assert 1 == attempts(group).count(Place(TOPIC, 0, 1))
     assert [] == group.violations()
 
 

@@ -13,7 +13,7 @@ from linear_retry import ExhaustedError, Strategy, events
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Partition, Scope
-from linear_retry.testing import Begun, Ended, Entry, Place, Said
+from linear_retry.testing import AttemptFinished, AttemptStarted, Entry, EventEmitted, Place
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member, OutageError, Protocol, consumer_on
 from tests.fake.cluster import FakeKafka
 
@@ -75,7 +75,7 @@ class _Scene:
         return [place for _, place in self.timed() if wanted in (None, place[:2])]
 
     def timed(self) -> list[tuple[float, Place]]:
-        begun = [entry for entry in self.group.witness.entries if isinstance(entry, Begun)]
+        begun = [entry for entry in self.group.witness.entries if isinstance(entry, AttemptStarted)]
         return [(entry.at_s, entry.place) for entry in begun]
 
     def finished(self) -> None:
@@ -324,7 +324,7 @@ def _topic_scene(protocol: Protocol) -> FakeGroup:
 
 
 def _attempts(group: FakeGroup, *partitions: Partition) -> list[Place]:
-    begun = [entry.place for entry in group.witness.entries if isinstance(entry, Begun)]
+    begun = [entry.place for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
     return [place for place in begun if place[:2] in partitions]
 
 
@@ -439,8 +439,8 @@ def test_a_first_message_that_arrives_while_a_letter_is_awaited() -> None:
         group.turn()
     log = group.witness.entries
     letter = next(n for n, one in enumerate(log) if _is_letter(one))
-    begun = [entry.place for entry in log[letter:] if isinstance(entry, Begun)]
-    assert 1 >= begun.index((*scene.partitions[0], 1))
+    begun = [entry.place for entry in log[letter:] if isinstance(entry, AttemptStarted)]
+    assert 1 >= begun.index(Place(*scene.partitions[0], 1))
     group.fake.faults.delivery_s = 0.0
     scene.finished()
 
@@ -531,11 +531,11 @@ def test_a_letter_that_cannot_be_sent_stops_its_scope(scope: Narrow, protocol: P
     ):
         scene.group.turn()
     scene.finished()
-    assert 2 == scene.attempts().count((*scene.partitions[0], 0))
+    assert 2 == scene.attempts().count(Place(*scene.partitions[0], 0))
 
 
 def _is_letter(entry: Entry) -> bool:
-    return isinstance(entry, Said) and isinstance(entry.event, events.DeadLettered)
+    return isinstance(entry, EventEmitted) and isinstance(entry.event, events.DeadLettered)
 
 
 @each_scope
@@ -556,10 +556,12 @@ def test_the_wait_for_a_letter_stops_everything(scope: Narrow) -> None:
     log = scene.group.witness.entries
     letter = next(n for n, one in enumerate(log) if _is_letter(one))
     before = log[letter - 1]
-    assert before == Ended(before.at_s, member.name, (*scene.partitions[0], 4), "failed")
+    assert before == AttemptFinished(
+        before.at_s, member.name, Place(*scene.partitions[0], 4), "failed"
+    )
     assert 4.0 == log[letter].at_s - before.at_s
     scene.group.turn(2)
-    after = next(one for one in log[letter:] if isinstance(one, Begun))
+    after = next(one for one in log[letter:] if isinstance(one, AttemptStarted))
     assert (*scene.partitions[1], 0) == after.place
     scene.group.fake.faults.delivery_s = 0.0
     scene.finished()

@@ -9,7 +9,7 @@ import pytest
 from linear_retry import HandlerTooSlowError, events
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.scope import Scope
-from linear_retry.testing import Begun, Ended
+from linear_retry.testing import AttemptFinished, AttemptStarted
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, OutageError, PoisonError
 from tests.consumer.misbehaviours.misbehaving import P0, P1, open_circuit, said, until
 from tests.consumer.runners.own_life import OwnLife, raising
@@ -24,7 +24,7 @@ _REPLAYED: Headers = [
 
 
 def _begun(group: FakeGroup, *partitions: tuple[str, int]) -> list[tuple[float, int]]:
-    entries = [entry for entry in group.witness.entries if isinstance(entry, Begun)]
+    entries = [entry for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
     return [(entry.at_s, entry.place[2]) for entry in entries if entry.place[:2] in partitions]
 
 
@@ -190,6 +190,6 @@ def test_a_failed_probe_that_a_break_follows(fake: FakeKafka) -> None:
         _left_after(life, 2, {1: OutageError(), 2: PoisonError()})
     assert (1, 1) == (life.letters, life.committed)
     assert ["failed", "failed"] == [
-        one.how for one in life.witness.entries if isinstance(one, Ended)
+        one.outcome for one in life.witness.entries if isinstance(one, AttemptFinished)
     ]
     assert [] == life.violations()

@@ -14,7 +14,14 @@ from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.retry.clock import SystemClock
-from linear_retry.testing import Begun, Ended, Entry, EventLog, Place, Said
+from linear_retry.testing import (
+    AttemptFinished,
+    AttemptStarted,
+    Entry,
+    EventEmitted,
+    EventLog,
+    Place,
+)
 from tests.kafka_operations import Headers, KafkaOperations, Record, wait_until
 from tests.scenarios.child import Role
 from tests.scenarios.handlers import OutageError, Script
@@ -164,28 +171,36 @@ class Scene:
 
     def attempts(self, member: str | None = None) -> list[Place]:
         """The handler's calls."""
-        calls = [entry for entry in self.log() if isinstance(entry, Begun)]
+        calls = [entry for entry in self.log() if isinstance(entry, AttemptStarted)]
         return [call.place for call in calls if member in (None, call.member)]
 
     def handled(self, member: str | None = None) -> list[Place]:
         """What the handler returned from."""
-        ends = [entry for entry in self.log() if isinstance(entry, Ended) and entry.how == "done"]
+        ends = [
+            entry
+            for entry in self.log()
+            if isinstance(entry, AttemptFinished) and entry.outcome == "done"
+        ]
         return [end.place for end in ends if member in (None, end.member)]
 
     def failed(self, member: str | None = None) -> list[Place]:
         """What the handler raised an `Exception` for."""
-        ends = [entry for entry in self.log() if isinstance(entry, Ended) and entry.how == "failed"]
+        ends = [
+            entry
+            for entry in self.log()
+            if isinstance(entry, AttemptFinished) and entry.outcome == "failed"
+        ]
         return [end.place for end in ends if member in (None, end.member)]
 
     def said(self, kind: type[_E], member: str | None = None) -> list[_E]:
         """The events of this kind."""
-        all_said = [entry for entry in self.log() if isinstance(entry, Said)]
+        all_said = [entry for entry in self.log() if isinstance(entry, EventEmitted)]
         heard = [entry.event for entry in all_said if member in (None, entry.member)]
         return [event for event in heard if isinstance(event, kind)]
 
     def waits_s(self) -> list[float]:
         """How long each failure was waited for."""
-        heard = [entry.event for entry in self.log() if isinstance(entry, Said)]
+        heard = [entry.event for entry in self.log() if isinstance(entry, EventEmitted)]
         kinds = (events.CircuitOpened, events.ProbeFailed)
         return [event.delay_s for event in heard if isinstance(event, kinds)]
 
@@ -229,7 +244,7 @@ class Scene:
         return "\n".join([*map(repr, self.log()[-30:]), *errors])
 
     def _dies(self, name: str) -> Callable[[], None]:
-        return partial(self._witness.died, name)
+        return partial(self._witness.crashed, name)
 
 
 class Member:

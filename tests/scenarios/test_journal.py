@@ -6,7 +6,7 @@ import pytest
 
 from linear_retry import Journal, events
 from linear_retry.journal.entry import Entry, read_entry
-from linear_retry.testing import Said
+from linear_retry.testing import EventEmitted
 from tests.conftest import TopicFactory
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.real_kafka import RealKafka
@@ -43,7 +43,7 @@ def test_an_outage_is_read_back_in_order(
     group.wait_until_done()
     member.stop()
     entries = _entries(kafka, written.topic)
-    told = [entry.event for entry in group.log() if isinstance(entry, Said)]
+    told = [entry.event for entry in group.log() if isinstance(entry, EventEmitted)]
     assert told == [entry.event for entry in entries]
     assert list(range(1, len(told) + 1)) == [entry.sequence for entry in entries]
     assert {group.group} == {entry.group for entry in entries}

@@ -28,7 +28,7 @@ def _holding(group: Scene, dependency: Dependency, **options: Any) -> tuple[Memb
     member = group.join("first", dependency, **options)
     opened = group.wait_for(events.CircuitOpened)
     assert _HOUR_S == opened.delay_s
-    return member, (opened.topic, opened.partition, opened.offset)
+    return member, opened.place
 
 
 @each_protocol
@@ -109,7 +109,7 @@ class Operator:
         while not self._ended.wait(0.02):
             for view in self._consumer.circuits.values():
                 if view.offset is not None:
-                    place = (view.topic or "", view.partition or 0, view.offset)
+                    place = Place(view.topic or "", view.partition or 0, view.offset)
                     how = self._dice.choice(["retry_now", "retry_now", "give_up"])
                     self.asked.append((how, place, getattr(self._consumer, how)(*place)))
 
@@ -140,4 +140,4 @@ def test_four_operators(scene: SceneFactory) -> None:
 
 
 def _place(event: events.RetriedNow | events.DeadLettered) -> Place:
-    return event.topic, event.partition, event.offset
+    return event.place

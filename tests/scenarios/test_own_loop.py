@@ -12,7 +12,7 @@ import pytest
 from linear_retry import LinearConsumer, Strategy, events
 from linear_retry.kafka import Message
 from linear_retry.retry.clock import SystemClock
-from linear_retry.testing import Ended, EventLog
+from linear_retry.testing import AttemptFinished, EventLog
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import OutageError, Scripted
@@ -44,7 +44,7 @@ class Looping:
     @property
     def handled(self) -> int:
         log = self._witness.entries
-        return sum(isinstance(entry, Ended) and entry.how == "done" for entry in log)
+        return sum(isinstance(entry, AttemptFinished) and entry.outcome == "done" for entry in log)
 
     def loop(
         self, act: Callable[[Message], object], *, leave_after: int, at_end: int | None = None

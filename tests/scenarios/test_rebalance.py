@@ -9,7 +9,7 @@ import pytest
 from linear_retry import RetryAfter, events
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope
-from linear_retry.testing import Begun, Said
+from linear_retry.testing import AttemptStarted, EventEmitted
 from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import Dependency
 from tests.scenarios.protocols import EAGER, KIP_848, each_protocol
@@ -129,12 +129,12 @@ def assigned_at_s(group: WideScene, member: str, partition: Partition) -> list[f
     return [
         entry.at_s
         for entry in group.log()
-        if isinstance(entry, Said) and entry.member == member
+        if isinstance(entry, EventEmitted) and entry.member == member
         if isinstance(entry.event, events.Assigned) and partition in entry.event.partitions
     ]
 
 
 def begun_at_s(group: WideScene, member: str) -> list[float]:
     """When this member's handler was called."""
-    begun = [entry for entry in group.log() if isinstance(entry, Begun)]
+    begun = [entry for entry in group.log() if isinstance(entry, AttemptStarted)]
     return [entry.at_s for entry in begun if entry.member == member]

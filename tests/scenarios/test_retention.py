@@ -49,7 +49,7 @@ class Waiting:
         self.dependency.down = False
 
     def handled(self, *offsets: int) -> list[Place]:
-        return [(self.group.topic, 0, offset) for offset in offsets]
+        return [Place(self.group.topic, 0, offset) for offset in offsets]
 
     def violations(self, *, finished: bool = True) -> list[str]:
         return violations(

@@ -20,7 +20,7 @@ import pytest
 from linear_retry import LinearConsumer, Strategy, events
 from linear_retry.kafka import Message
 from linear_retry.retry.clock import SystemClock
-from linear_retry.testing import Begun, Ended, Entry, EventLog, Said
+from linear_retry.testing import AttemptFinished, AttemptStarted, Entry, EventEmitted, EventLog
 from tests import dying_with_parent
 from tests.kafka_operations import wait_until
 from tests.scenarios.child import Role
@@ -62,7 +62,7 @@ class Awaited:
         await self.consumer.run_async(self.witness.async_handler(self._name, act))
 
     def said(self, kind: type[events.Event]) -> list[events.Event]:
-        said = [entry.event for entry in self.witness.entries if isinstance(entry, Said)]
+        said = [entry.event for entry in self.witness.entries if isinstance(entry, EventEmitted)]
         return [event for event in said if isinstance(event, kind)]
 
     def violations(self, *, finished: bool = False) -> list[str]:
@@ -203,7 +203,7 @@ class Child:
 
     def ended(self) -> list[str]:
         """How each attempt ended, in order."""
-        return [entry.how for entry in self.log() if isinstance(entry, Ended)]
+        return [entry.outcome for entry in self.log() if isinstance(entry, AttemptFinished)]
 
     def violations(self) -> list[str]:
         return _violations(self._scene, self.log())
@@ -238,7 +238,7 @@ def child(scene: Scene, directory: Path, step: str, **options: Any) -> Iterator[
 
 
 def _begun(one: Child) -> int:
-    return sum(isinstance(entry, Begun) for entry in one.log())
+    return sum(isinstance(entry, AttemptStarted) for entry in one.log())
 
 
 _BOTH = pytest.mark.parametrize(

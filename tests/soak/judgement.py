@@ -9,7 +9,15 @@ from typing import Any
 from linear_retry import events
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import DeadLetter, parse
-from linear_retry.testing import Committed, Ended, Entry, Place, Said, all_guarantees, broken
+from linear_retry.testing import (
+    AttemptFinished,
+    Committed,
+    Entry,
+    EventEmitted,
+    Place,
+    all_guarantees,
+    broken,
+)
 from tests.soak.lines import Verdict, verdicts
 from tests.soak.soak import STRATEGY, Soak
 from tests.testing.violations import done_places
@@ -72,7 +80,7 @@ def judged(soak: Soak) -> Judgement:
 
 def _idle(soak: Soak, log: list[Entry]) -> list[str]:
     """A member that lives has messages to handle until the end: it is not out of its group."""
-    last_s = {entry.member: entry.at_s for entry in log if isinstance(entry, Ended)}
+    last_s = {entry.member: entry.at_s for entry in log if isinstance(entry, AttemptFinished)}
     living = [life for life in soak.lives if not life.killed and life.gauges]
     idle_s = {
         life.member: life.gauges[-1].at_s - last_s.get(life.member, life.gauges[0].at_s)
@@ -89,12 +97,12 @@ def _wrong_letters(soak: Soak, log: list[Entry]) -> list[str]:
     """Each message that was given up has a letter, and no other has one."""
     letters = [_letter(message) for message in soak.kafka.read(soak.letters)]
     there: set[Place] = {
-        (one.destination, one.original_partition, one.original_offset) for one in letters
+        Place(one.destination, one.original_partition, one.original_offset) for one in letters
     }
     said = {
         (one.event.topic, one.event.partition, one.event.offset)
         for one in log
-        if isinstance(one, Said) and isinstance(one.event, events.DeadLettered)
+        if isinstance(one, EventEmitted) and isinstance(one.event, events.DeadLettered)
     }
     # One that was killed after the acknowledgement could not say so: its successor sends another.
     return [

@@ -62,7 +62,7 @@ class Looks:
         noted = {"at_s": now_s, "entries": entries(consumer), "owned": owned}
         os.write(self._file, json.dumps(noted).encode() + b"\n")
         # A circuit for each scope that is owned: one may have gone, and wait for `retry_at`.
-        self._log.kept(self._member, owned + circuits, 2 * max(owned, 1) + 1)
+        self._log.state_size(self._member, owned + circuits, 2 * max(owned, 1) + 1)
 
 
 def handler(

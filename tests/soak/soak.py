@@ -22,7 +22,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from linear_retry import events
 from linear_retry.retry.clock import SystemClock
 from linear_retry.scope import ScopeKind
-from linear_retry.testing import Ended, Entry, EventLog, Said
+from linear_retry.testing import AttemptFinished, Entry, EventEmitted, EventLog
 from tests import dying_with_parent
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.scenarios.protocols import PROTOCOLS
@@ -161,7 +161,7 @@ class Soak:
         victim = self._dice.choice(self._processes[1:])
         victim.popen.kill()
         victim.popen.wait()
-        self._witness.died(victim.role.member)
+        self._witness.crashed(victim.role.member)
         victim.life.killed = True
         self._processes.remove(victim)
         self._dead.append(victim)
@@ -252,12 +252,12 @@ class Soak:
         for process in [*self._dead, *self._processes]:
             for entry in _written_since(process):
                 match entry:
-                    case Ended(how="done"):
+                    case AttemptFinished(outcome="done"):
                         self.status.counts["handled"] += 1
-                    case Said(event=events.CircuitOpened()):
+                    case EventEmitted(event=events.CircuitOpened()):
                         self.status.counts["openings"] += 1
                         process.life.openings += 1
-                    case Said(event=event):
+                    case EventEmitted(event=event):
                         self.status.counts[type(event).__name__] += 1
 
     def _is_all_committed(self) -> bool:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Literal
 
 from linear_retry import events
 from linear_retry.scope import Partition, Scope
-from linear_retry.testing import Appended, Begun, Committed, Ended, Entry, Guarantee, Said
+from linear_retry.testing import (
+    Appended,
+    AttemptFinished,
+    AttemptStarted,
+    Committed,
+    Entry,
+    EventEmitted,
+    Guarantee,
+    Place,
+)
 from linear_retry.testing import all_guarantees as all_of
+from linear_retry.testing.event_log import AttemptOutcome
 
 P0, P1 = ("orders", 0), ("orders", 1)
 VISIBLE = {P0: range(3), P1: range(2)}
@@ -25,45 +34,47 @@ def guarantees(limit: int | None = None) -> list[Guarantee]:
 def appended(at_s: float = 0.0) -> list[Entry]:
     """All that is visible."""
     return [
-        Appended(at_s, "", (*partition, offset))
+        Appended(at_s, "", Place(*partition, offset))
         for partition, offsets in VISIBLE.items()
         for offset in offsets
     ]
 
 
-def said(at_s: float, event: events.Event, member: str = "one") -> Said:
-    return Said(at_s, member, event)
+def said(at_s: float, event: events.Event, member: str = "one") -> EventEmitted:
+    return EventEmitted(at_s, member, event)
 
 
-def assigned(at_s: float, *partitions: Partition, member: str = "one") -> Said:
+def assigned(at_s: float, *partitions: Partition, member: str = "one") -> EventEmitted:
     return said(at_s, events.Assigned(partitions or (P0, P1)), member)
 
 
-def revoked(at_s: float, *partitions: Partition, member: str = "one") -> Said:
+def revoked(at_s: float, *partitions: Partition, member: str = "one") -> EventEmitted:
     return said(at_s, events.Revoked(partitions or (P0, P1)), member)
 
 
-def stopped(at_s: float, member: str = "one") -> Said:
+def stopped(at_s: float, member: str = "one") -> EventEmitted:
     return said(at_s, events.Stopped(left_group=True), member)
 
 
-def begun(at_s: float, offset: int, partition: Partition = P0, member: str = "one") -> Begun:
-    return Begun(at_s, member, (*partition, offset))
+def begun(
+    at_s: float, offset: int, partition: Partition = P0, member: str = "one"
+) -> AttemptStarted:
+    return AttemptStarted(at_s, member, Place(*partition, offset))
 
 
 def attempt(
     at_s: float,
     offset: int,
     partition: Partition = P0,
-    how: Literal["done", "failed", "interrupted"] = "done",
+    outcome: AttemptOutcome = "done",
     member: str = "one",
 ) -> list[Entry]:
     """That takes no time."""
-    place = (*partition, offset)
-    return [Begun(at_s, member, place), Ended(at_s, member, place, how)]
+    place = Place(*partition, offset)
+    return [AttemptStarted(at_s, member, place), AttemptFinished(at_s, member, place, outcome)]
 
 
-def opened(at_s: float, offset: int, delay_s: float = 1.0, failures: int = 1) -> Said:
+def opened(at_s: float, offset: int, delay_s: float = 1.0, failures: int = 1) -> EventEmitted:
     """By the first failure of a message of the first partition."""
     return said(
         at_s,
@@ -71,25 +82,25 @@ def opened(at_s: float, offset: int, delay_s: float = 1.0, failures: int = 1) ->
     )
 
 
-def stays_open(at_s: float, offset: int, failures: int, delay_s: float = 1.0) -> Said:
+def stays_open(at_s: float, offset: int, failures: int, delay_s: float = 1.0) -> EventEmitted:
     """By another failure."""
     return said(at_s, events.ProbeFailed(Scope(), *P0, offset, "down", failures, delay_s, _NOW))
 
 
-def unsent(at_s: float, offset: int, delay_s: float = 1.0) -> Said:
+def unsent(at_s: float, offset: int, delay_s: float = 1.0) -> EventEmitted:
     """Its letter could not be sent."""
     return said(
         at_s, events.DeadLetterFailed(Scope(), *P0, offset, "dlq", "down", 1, delay_s, _NOW)
     )
 
 
-def closed(at_s: float) -> Said:
+def closed(at_s: float) -> EventEmitted:
     return said(at_s, events.CircuitClosed(Scope(), "recovered", 1.0))
 
 
 def letter(
     at_s: float, offset: int, failures: int, partition: Partition = P0, reason: str = "exhausted"
-) -> Said:
+) -> EventEmitted:
     """Acknowledged."""
     retry_id = f"group/{offset}"
     return said(

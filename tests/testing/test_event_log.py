@@ -8,28 +8,29 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Literal
 
 import pytest
 
 from linear_retry import events
 from linear_retry.testing import (
     Appended,
-    Away,
-    Begun,
+    AttemptFinished,
+    AttemptStarted,
     Committed,
-    Died,
+    Crashed,
     Disturbed,
-    Ended,
     Entry,
+    EventEmitted,
     EventLog,
-    Kept,
-    Said,
+    Idle,
+    Place,
+    StateSize,
     when_done,
 )
+from linear_retry.testing.event_log import AttemptOutcome
 from tests.testing.logs import P0, P1, letter
 
-_PLACE = (*P0, 7)
+_PLACE = Place(*P0, 7)
 _MESSAGE = SimpleNamespace(topic=lambda: "orders", partition=lambda: 0, offset=lambda: 7)
 
 
@@ -58,19 +59,22 @@ def leave(_: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "raised", "how"),
+    ("handler", "raised", "outcome"),
     [(str, None, "done"), (fail, OSError, "failed"), (leave, KeyboardInterrupt, "interrupted")],
 )
 def test_an_attempt_has_a_beginning_and_an_end(
     log: EventLog,
     handler: Callable[[object], object],
     raised: type[BaseException] | None,
-    how: Literal["done", "failed", "interrupted"],
+    outcome: AttemptOutcome,
 ) -> None:
     """How it ended is written down; what was raised is raised."""
     with nullcontext() if raised is None else pytest.raises(raised):
         log.handler("one", handler)(_MESSAGE)
-    assert [Begun(1, "one", _PLACE), Ended(2, "one", _PLACE, how)] == log.entries
+    assert [
+        AttemptStarted(1, "one", _PLACE),
+        AttemptFinished(2, "one", _PLACE, outcome),
+    ] == log.entries
 
 
 def test_an_awaited_attempt_ends_when_it_has_been_awaited(log: EventLog) -> None:
@@ -78,17 +82,17 @@ def test_an_awaited_attempt_ends_when_it_has_been_awaited(log: EventLog) -> None
 
     async def handle(_: object) -> None:
         await asyncio.sleep(0)
-        log.kept("one", 1, 1)
+        log.state_size("one", 1, 1)
 
     asyncio.run(log.async_handler("one", handle)(_MESSAGE))  # type: ignore[arg-type]  # a coroutine
-    assert [Begun, Kept, Ended] == [type(entry) for entry in log.entries]
+    assert [AttemptStarted, StateSize, AttemptFinished] == [type(entry) for entry in log.entries]
 
 
 def test_what_the_consumer_says(log: EventLog) -> None:
     """The listener of a member writes its name."""
     event = events.Assigned((P0,))
     log.listener("one")(event)
-    assert [Said(1, "one", event)] == log.entries
+    assert [EventEmitted(1, "one", event)] == log.entries
 
 
 def test_what_is_committed(log: EventLog) -> None:
@@ -107,24 +111,24 @@ def test_who_watches_can_say_more(log: EventLog) -> None:
     """What is there, what stands in the way, what is kept, who was away."""
     log.appended(P0, [7])
     with log.disturbing("broker down"):
-        log.kept("one", 2, 3)
-    log.away("one", 1.0)
-    log.away("one", 100.0)
+        log.state_size("one", 2, 3)
+    log.idle("one", 1.0)
+    log.idle("one", 100.0)
     assert [
         Appended(1, "", _PLACE),
         Disturbed(2, "", "broker down", over=False),
-        Kept(3, "one", 2, 3),
+        StateSize(3, "one", 2, 3),
         Disturbed(4, "", "broker down", over=True),
-        Away(6, "one", 1.0),
+        Idle(6, "one", 1.0),
     ] == log.entries
 
 
 def test_a_watcher_hears_each_entry(log: EventLog) -> None:
     """From when it was given, in order."""
     heard: list[Entry] = []
-    log.kept("one", 1, 1)
+    log.state_size("one", 1, 1)
     log.watch(heard.append)
-    log.kept("one", 2, 2)
+    log.state_size("one", 2, 2)
     assert log.entries[1:] == heard
 
 
@@ -156,15 +160,15 @@ def test_a_handler_gives_what_it_gave(log: EventLog) -> None:
 @pytest.mark.parametrize(
     ("entry", "line"),
     [
-        (Begun(1.5, "one", _PLACE), "1.500 one: orders[0]@7 is attempted"),
-        (Ended(1.5, "one", _PLACE, "done"), "1.500 one: orders[0]@7 is done"),
+        (AttemptStarted(1.5, "one", _PLACE), "1.500 one: orders[0]@7 is attempted"),
+        (AttemptFinished(1.5, "one", _PLACE, "done"), "1.500 one: orders[0]@7 is done"),
         (Committed(2, "", {P1: 3, P0: 8}), "2.000: committed are orders[0]: 8, orders[1]: 3"),
         (Committed(2, "one", {}), "2.000 one: committed are no offsets"),
         (Appended(2, "", _PLACE), "2.000: orders[0]@7 is there"),
         (Disturbed(2, "", "broker down", over=True), "2.000: broker down, over"),
-        (Away(3, "one", 2), "3.000 one: away since 2.000"),
-        (Kept(3, "one", 4, 3), "3.000 one: 4 entries are kept, at most 3 may be"),
-        (Said(3, "one", events.Stopped(True)), "3.000 one: Stopped(left_group=True)"),
+        (Idle(3, "one", 2), "3.000 one: away since 2.000"),
+        (StateSize(3, "one", 4, 3), "3.000 one: 4 entries are kept, at most 3 may be"),
+        (EventEmitted(3, "one", events.Stopped(True)), "3.000 one: Stopped(left_group=True)"),
     ],
 )
 def test_an_entry_is_a_line_to_read(entry: Entry, line: str) -> None:
@@ -185,7 +189,7 @@ def test_threads_write_in_the_order_of_time() -> None:
     with ThreadPoolExecutor(4) as pool:
         for member in range(4):
             for _ in range(500):
-                pool.submit(log.kept, str(member), 1, 2)
+                pool.submit(log.state_size, str(member), 1, 2)
     times = [entry.at_s for entry in log.entries]
     assert times == sorted(times)
     assert seen == log.entries
@@ -195,6 +199,6 @@ def test_threads_write_in_the_order_of_time() -> None:
 def test_a_watcher_may_write() -> None:
     """What it writes comes after what it was told."""
     log = EventLog(Clock())
-    log.watch(lambda entry: log.died("two") if isinstance(entry, Kept) else None)
-    log.kept("one", 1, 2)
-    assert [Kept(1, "one", 1, 2), Died(2, "two")] == log.entries
+    log.watch(lambda entry: log.crashed("two") if isinstance(entry, StateSize) else None)
+    log.state_size("one", 1, 2)
+    assert [StateSize(1, "one", 1, 2), Crashed(2, "two")] == log.entries

@@ -6,17 +6,17 @@ import pytest
 
 from linear_retry import events
 from linear_retry.testing import (
-    Alive,
-    Away,
     Committed,
-    Died,
+    Crashed,
     Disturbed,
     Entry,
-    Kept,
+    Idle,
     LettersWithinLimit,
+    Liveness,
     NothingLate,
     NothingWhileOpen,
     OnlyWhileOwned,
+    StateSize,
     broken,
 )
 from tests.testing.logs import (
@@ -42,13 +42,13 @@ from tests.testing.logs import (
 BOTH = (attempt(1, 0, P1), attempt(1, 1, P1))
 """The second partition's two messages."""
 
-_RETRIED = [*attempt(1, 0, how="failed"), opened(1, 0), *attempt(2, 0), closed(2)]
+_RETRIED = [*attempt(1, 0, outcome="failed"), opened(1, 0), *attempt(2, 0), closed(2)]
 _EXHAUSTED = [
-    *attempt(1, 0, how="failed"),
+    *attempt(1, 0, outcome="failed"),
     opened(1, 0),
-    *attempt(2, 0, how="failed"),
+    *attempt(2, 0, outcome="failed"),
     stays_open(2, 0, 2),
-    *attempt(3, 0, how="failed"),
+    *attempt(3, 0, outcome="failed"),
     letter(3, 0, 3),
     closed(3),
 ]
@@ -76,14 +76,14 @@ HOLD = {
     "one is retried": life(_RETRIED, attempt(2, 1), attempt(2, 2), *BOTH),
     "one is exhausted": life(_EXHAUSTED, attempt(3, 1), attempt(3, 2), *BOTH),
     "one is permanent": life(
-        attempt(1, 0, how="failed"),
+        attempt(1, 0, outcome="failed"),
         letter(1, 0, 1, reason="permanent"),
         attempt(1, 1),
         attempt(1, 2),
         *BOTH,
     ),
     "its letter has to wait": life(
-        attempt(1, 0, how="failed"),
+        attempt(1, 0, outcome="failed"),
         unsent(1, 0),
         letter(2, 0, 1, reason="permanent"),
         closed(2),
@@ -92,7 +92,7 @@ HOLD = {
         *BOTH,
     ),
     "a held one is revoked, and another probes": life(
-        attempt(1, 0, how="failed"),
+        attempt(1, 0, outcome="failed"),
         opened(1, 0, 10),
         revoked(2, P0),
         attempt(11, 0, P1),
@@ -105,7 +105,7 @@ HOLD = {
         end_s=12,
     ),
     "it took time to stand still, and another probes": life(
-        attempt(1, 0, how="failed"),
+        attempt(1, 0, outcome="failed"),
         opened(3, 0, 10),
         revoked(4, P0),
         attempt(11, 0, P1),
@@ -118,7 +118,7 @@ HOLD = {
         end_s=12,
     ),
     "an operator wants it at once": life(
-        attempt(1, 0, how="failed"),
+        attempt(1, 0, outcome="failed"),
         opened(1, 0, 10),
         said(2, events.RetriedNow(opened(1, 0).event.scope, *P0, 0, 1, 9.0)),  # type: ignore[union-attr]  # a CircuitOpened
         attempt(2, 0),
@@ -150,9 +150,9 @@ HOLD = {
     "retention was faster, and it was said": life(said(1, events.DataLost(*P0, 0, 3)), *BOTH),
     "a circuit is open for long, and then again": life(
         *BOTH,
-        attempt(1, 0, how="failed"),
+        attempt(1, 0, outcome="failed"),
         opened(1, 0, 60),
-        attempt(62, 0, how="failed"),
+        attempt(62, 0, outcome="failed"),
         stays_open(62, 0, 2, 60),
         attempt(123, 0),
         closed(123),
@@ -161,7 +161,7 @@ HOLD = {
         end_s=126,
     ),
     "a letter is acknowledged as its partition goes": life(
-        attempt(1, 0, how="failed"),
+        attempt(1, 0, outcome="failed"),
         revoked(1, P0),
         letter(1, 0, 1, reason="permanent"),
         assigned(2, P0),
@@ -198,7 +198,7 @@ HOLD = {
     ),
     "a member dies, and nobody has its partitions for long": [
         *life(attempt(1, 0))[:-3],
-        Died(2, "one"),
+        Crashed(2, "one"),
         assigned(60, member="two"),
         *attempt(61, 1, member="two"),
         *attempt(61, 2, member="two"),
@@ -222,7 +222,7 @@ HOLD = {
         *BOTH,
     ),
     "state is kept in bounds": life(
-        attempt(1, 0), attempt(1, 1), attempt(1, 2), *BOTH, Kept(2, "one", 3, 3)
+        attempt(1, 0), attempt(1, 1), attempt(1, 2), *BOTH, StateSize(2, "one", 3, 3)
     ),
 }
 
@@ -248,7 +248,7 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
     "early": (
         "NothingEarly",
         life(
-            attempt(1, 0, how="failed"),
+            attempt(1, 0, outcome="failed"),
             opened(1, 0),
             attempt(1.5, 0),
             closed(2),
@@ -262,7 +262,7 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
     "another while open": (
         "NothingWhileOpen",
         life(
-            attempt(1, 0, how="failed"),
+            attempt(1, 0, outcome="failed"),
             opened(1, 0),
             attempt(1.5, 0, P1),
             attempt(2, 0),
@@ -277,9 +277,9 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
     "attempted though only its letter is to be sent": (
         "NothingWhileOpen",
         life(
-            attempt(1, 0, how="failed"),
+            attempt(1, 0, outcome="failed"),
             unsent(1, 0),
-            attempt(2, 0, how="failed"),
+            attempt(2, 0, outcome="failed"),
             letter(2, 0, 2, reason="permanent"),
             closed(2),
             attempt(2, 1),
@@ -292,7 +292,7 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
     "opened twice": (
         "NothingWhileOpen",
         life(
-            attempt(1, 0, how="failed"),
+            attempt(1, 0, outcome="failed"),
             opened(1, 0),
             opened(1, 0),
             attempt(2, 0),
@@ -350,7 +350,7 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
     "attempted again after its letter": (
         "BoundedDuplicates",
         life(
-            attempt(1, 0, how="failed"),
+            attempt(1, 0, outcome="failed"),
             letter(1, 0, 1, reason="permanent"),
             attempt(1, 0),
             attempt(1, 1),
@@ -361,7 +361,7 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
         "orders[0]@0 was attempted again, though done in this ownership by one",
     ),
     "stands still": (
-        "Alive",
+        "Liveness",
         life(
             attempt(1, 0),
             attempt(1, 1),
@@ -373,10 +373,10 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
         "orders[0] stood still for 19.000 s in one, which no open circuit stopped; 2 is not done",
     ),
     "its circuit is never probed": (
-        "Alive",
+        "Liveness",
         life(
             *BOTH,
-            attempt(1, 0, how="failed"),
+            attempt(1, 0, outcome="failed"),
             opened(1, 0, 60),
             attempt(75, 0),
             closed(75),
@@ -390,9 +390,9 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
     "dead-lettered too early": (
         "DeadLetteredOnlyWhenDue",
         life(
-            attempt(1, 0, how="failed"),
+            attempt(1, 0, outcome="failed"),
             opened(1, 0),
-            attempt(2, 0, how="failed"),
+            attempt(2, 0, outcome="failed"),
             letter(2, 0, 2),
             closed(2),
             attempt(2, 1),
@@ -411,7 +411,7 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
     "dead-lettered for the failure of an ownership before": (
         "DeadLetteredOnlyWhenDue",
         life(
-            attempt(1, 0, how="failed"),
+            attempt(1, 0, outcome="failed"),
             revoked(1, P0),
             assigned(1, P0),
             attempt(1, 0, P1),
@@ -426,7 +426,7 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
     "failures miscounted": (
         "DeadLetteredOnlyWhenDue",
         life(
-            attempt(1, 0, how="failed"),
+            attempt(1, 0, outcome="failed"),
             letter(1, 0, 2, reason="permanent"),
             attempt(1, 1),
             attempt(1, 2),
@@ -454,7 +454,7 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
         "OnlyWhileOwned",
         [
             *life(attempt(1, 0), attempt(1, 1), *BOTH)[:-3],
-            Died(2, "one"),
+            Crashed(2, "one"),
             *attempt(3, 2),
             committed(5, 3, 2),
         ],
@@ -463,7 +463,7 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
     ),
     "more and more state": (
         "BoundedState",
-        life(attempt(1, 0), attempt(1, 1), attempt(1, 2), *BOTH, Kept(2, "one", 4, 3)),
+        life(attempt(1, 0), attempt(1, 1), attempt(1, 2), *BOTH, StateSize(2, "one", 4, 3)),
         [16],
         "one keeps 4 entries, at most 3 may be",
     ),
@@ -496,7 +496,7 @@ def test_letters_in_a_row_are_counted() -> None:
         entry
         for at_s in (1, 2, 3)
         for entry in [
-            *attempt(at_s, at_s - 1, how="failed"),
+            *attempt(at_s, at_s - 1, outcome="failed"),
             letter(at_s, at_s - 1, 1, reason="permanent"),
         ]
     ]
@@ -517,15 +517,15 @@ def test_a_success_or_an_operator_ends_the_row() -> None:
 
 def test_letters_that_are_found_after_a_death_are_in_no_row() -> None:
     """It had heard of none of them, or it would have sent no more; who lives on counts anew."""
-    begun = attempt(3, 3, how="failed")
-    row: list[Entry] = [letter(1, 0, 1), Died(2, "one"), letter(2, 1, 1), letter(2, 2, 1)]
+    begun = attempt(3, 3, outcome="failed")
+    row: list[Entry] = [letter(1, 0, 1), Crashed(2, "one"), letter(2, 1, 1), letter(2, 2, 1)]
     assert [] == broken([*row, *begun, letter(4, 3, 1)], [LettersWithinLimit(1)])
     log = [*row, *begun, letter(4, 3, 1), letter(5, 4, 1)]
     assert 1 == len(broken(log, [LettersWithinLimit(1)]))
 
 
 # Of another partition, and nobody answered for a while.
-_BURIED = [*attempt(0.5, 0, P1, "failed"), Away(9, "one", 8), letter(9, 0, 1, P1)]
+_BURIED = [*attempt(0.5, 0, P1, "failed"), Idle(9, "one", 8), letter(9, 0, 1, P1)]
 
 
 @pytest.mark.parametrize(
@@ -535,12 +535,12 @@ _BURIED = [*attempt(0.5, 0, P1, "failed"), Away(9, "one", 8), letter(9, 0, 1, P1
         ([opened(0, 0), begun(1.04, 0)], 1),
         ([opened(0, 0), begun(0.5, 0, P1), *attempt(9, 0, P1)[1:], begun(9, 0)], 0),
         ([opened(0, 0), begun(0.5, 0, P1), *attempt(9, 0, P1)[1:], begun(9.5, 0)], 1),
-        ([opened(0, 0), Away(9, "one", 0.5), begun(9, 0)], 0),
-        ([opened(0, 0), Away(9, "one", 1.5), begun(9, 0)], 1),
-        ([opened(0, 0), Away(3, "one", 2), Away(9, "one", 4), begun(9, 0)], 1),
+        ([opened(0, 0), Idle(9, "one", 0.5), begun(9, 0)], 0),
+        ([opened(0, 0), Idle(9, "one", 1.5), begun(9, 0)], 1),
+        ([opened(0, 0), Idle(3, "one", 2), Idle(9, "one", 4), begun(9, 0)], 1),
         ([opened(0, 0), *_BURIED[:-1], begun(9, 0)], 1),
         ([opened(0, 0), *_BURIED, begun(9, 0)], 0),
-        ([opened(0, 0), Kept(9, "one", 1, 1), begun(9, 0)], 1),
+        ([opened(0, 0), StateSize(9, "one", 1, 1), begun(9, 0)], 1),
         ([opened(0, 0), revoked(0.5, P0), begun(9, 0)], 0),
         ([unsent(0, 0), begun(9, 0)], 0),
     ],
@@ -555,12 +555,12 @@ def test_what_is_removed_before_anybody_reads_it_is_not_waited_for() -> None:
     """Compaction tells nobody, nor does retention where no offset was committed: a partition that
     was read to its end was said to stand still."""
     log = [*appended(), assigned(0), *attempt(1, 2), *attempt(1, 1, P1), stopped(60)]
-    assert [] == broken(log, [Alive()])
+    assert [] == broken(log, [Liveness()])
 
 
 def test_a_violation_is_a_text_to_read() -> None:
     """The guarantee, the sentence, and one line for each entry of the stretch."""
-    log = [*attempt(1, 0, how="failed"), opened(1, 0), begun(1.5, 0, P1)]
+    log = [*attempt(1, 0, outcome="failed"), opened(1, 0), begun(1.5, 0, P1)]
     (violation,) = broken(log, [NothingWhileOpen()])
     first, *lines = str(violation).splitlines()
     assert (

@@ -11,13 +11,13 @@ from linear_retry import events
 from linear_retry.events import Event
 from linear_retry.scope import Scope
 from linear_retry.testing import (
-    Begun,
-    Ended,
+    AttemptFinished,
+    AttemptStarted,
     Entry,
+    EventEmitted,
     Guarantee,
     InOrder,
     NothingLate,
-    Said,
     Violation,
     broken,
 )
@@ -62,7 +62,7 @@ def _logs() -> Iterator[list[Entry]]:
 
 def _changed(entry: Entry, dice: random.Random) -> Entry:
     """Where it is about one message: something else is said of that, and rarely is."""
-    if not isinstance(entry, Begun | Ended):
+    if not isinstance(entry, AttemptStarted | AttemptFinished):
         return entry
     at = entry.place
     rare: list[Event] = [
@@ -75,7 +75,7 @@ def _changed(entry: Entry, dice: random.Random) -> Entry:
         events.PartitionUnreadable(*at, "", 1, 5.0, datetime.now(UTC)),
         events.PartitionReadable(*at, 5.0),
     ]
-    return Said(entry.at_s, entry.member, dice.choice(rare))
+    return EventEmitted(entry.at_s, entry.member, dice.choice(rare))
 
 
 def _played(seed: int) -> list[Entry]:
@@ -93,9 +93,9 @@ def test_what_is_passed_over_changes_nothing() -> None:
         violations = broken(log, _chosen())
         assert _fed_with_all(log) == violations
         found |= {violation.guarantee for violation in violations}
-        met |= {type(entry.event if isinstance(entry, Said) else entry) for entry in log}
+        met |= {type(entry.event if isinstance(entry, EventEmitted) else entry) for entry in log}
     assert {type(one).__name__ for one in _chosen()} == found
-    assert {*get_args(Entry), *get_args(Event)} - met <= {Said, *_OF_NO_ACCOUNT}
+    assert {*get_args(Entry), *get_args(Event)} - met <= {EventEmitted, *_OF_NO_ACCOUNT}
 
 
 def test_one_that_is_derived_passes_over_nothing() -> None:
@@ -103,7 +103,7 @@ def test_one_that_is_derived_passes_over_nothing() -> None:
 
     class Watching(InOrder):
         def feed(self, entry: Entry) -> None:
-            if not isinstance(entry, Begun):
+            if not isinstance(entry, AttemptStarted):
                 self._break("seen", entry, entry)
 
     log: list[Entry] = [assigned(1), begun(1, 0)]

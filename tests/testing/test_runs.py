@@ -10,7 +10,7 @@ import pytest
 
 from linear_retry import events
 from linear_retry.testing import Entry, Guarantee, all_guarantees
-from linear_retry.testing.guarantees.runs import Runs
+from linear_retry.testing.guarantees.done import Runs
 from tests.testing.logs import P0, assigned, attempt, committed, opened, said
 
 
@@ -33,7 +33,7 @@ def _days(amount: int) -> Iterator[Entry]:
     yield assigned(0.0)
     for offset in range(amount):
         if offset % 10 == 0:
-            yield from attempt(offset, offset, how="failed")
+            yield from attempt(offset, offset, outcome="failed")
             yield opened(offset, offset)
             yield from attempt(offset + 1.5, offset)
             yield said(offset + 1.5, events.CircuitClosed(opened(0, 0).event.scope, "recovered", 1))  # type: ignore[union-attr]  # a CircuitOpened

@@ -10,7 +10,7 @@ from linear_retry import events
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.scope import Scope
-from linear_retry.testing import Entry, Said
+from linear_retry.testing import Entry, EventEmitted
 from tests.consumer.group import FakeGroup
 from tests.testing.logs import P0, assigned, attempt, opened
 from tests.testing.violations import others_go_on
@@ -18,14 +18,14 @@ from tests.testing.violations import others_go_on
 _OTHER = Scope("refunds")
 
 
-def _opened(scope: Scope) -> Said:
+def _opened(scope: Scope) -> EventEmitted:
     said = opened(1, 0)
     assert isinstance(said.event, events.CircuitOpened)
     return replace(said, event=replace(said.event, scope=scope))
 
 
-def _closed(scope: Scope) -> Said:
-    return Said(2, "one", events.CircuitClosed(scope, "recovered", 1.0))
+def _closed(scope: Scope) -> EventEmitted:
+    return EventEmitted(2, "one", events.CircuitClosed(scope, "recovered", 1.0))
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_a_group_on_the_fake_is_asked_whether_it_lives(monkeypatch: pytest.Monke
     group.dependency.down = False
     group.turn(60)
     (found,) = group.violations(finished=False)
-    assert found.startswith("Alive: orders[0] stood still for")
+    assert found.startswith("Liveness: orders[0] stood still for")

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from linear_retry import events
 from linear_retry.scope import Partition, Scope
-from linear_retry.testing import Committed, Entry, NothingLost, Place, Said, all_guarantees, broken
+from linear_retry.testing import (
+    Committed,
+    Entry,
+    EventEmitted,
+    NothingLost,
+    Place,
+    all_guarantees,
+    broken,
+)
 from linear_retry.testing.guarantees.done import done_by
 
 
@@ -59,11 +67,11 @@ def _stopped(log: list[Entry]) -> Callable[[Partition], bool]:
     open_now: set[tuple[str, Scope]] = set()
     for entry in log:
         match entry:
-            case Said(_, member, events.Assigned(partitions)):
+            case EventEmitted(_, member, events.Assigned(partitions)):
                 owners |= dict.fromkeys(partitions, member)
-            case Said(_, member, events.CircuitOpened(scope)):
+            case EventEmitted(_, member, events.CircuitOpened(scope)):
                 open_now.add((member, scope))
-            case Said(_, member, events.CircuitClosed(scope)):
+            case EventEmitted(_, member, events.CircuitClosed(scope)):
                 open_now.discard((member, scope))
     return lambda key: any(
         scope.covers(key) for member, scope in open_now if member == owners.get(key)

@@ -118,7 +118,7 @@ def circuit_json(group: str, circuit: OpenCircuit, now_ms: int) -> dict[str, Any
         "scope": asdict(circuit.scope),
         "state": circuit.state(now_ms),
         "waits_for": circuit.why,
-        "held": None if held is None else asdict(held),
+        "held": None if held is None else held._asdict(),
         "failures": circuit.failures,
         "sends": circuit.sends,
         "error": circuit.error,

@@ -6,19 +6,16 @@ from collections.abc import Iterable, Mapping
 
 from linear_retry.scope import Partition
 from linear_retry.testing.guarantees.commits import CommittedOnlyDone
-from linear_retry.testing.guarantees.duplicates import BoundedDuplicates
+from linear_retry.testing.guarantees.dead_letters import DeadLetteredOnlyWhenDue, LettersWithinLimit
+from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder, NothingLost
 from linear_retry.testing.guarantees.guarantee import Guarantee, Violation, broken
-from linear_retry.testing.guarantees.letters import DeadLetteredOnlyWhenDue, LettersWithinLimit
-from linear_retry.testing.guarantees.life import Alive
-from linear_retry.testing.guarantees.loss import NothingLost
-from linear_retry.testing.guarantees.order import InOrder
+from linear_retry.testing.guarantees.liveness import Liveness
+from linear_retry.testing.guarantees.open_circuits import NothingWhileOpen
 from linear_retry.testing.guarantees.ownership import OnlyWhileOwned
-from linear_retry.testing.guarantees.standstill import NothingWhileOpen
 from linear_retry.testing.guarantees.state import BoundedState
-from linear_retry.testing.guarantees.time import NothingEarly, NothingLate
+from linear_retry.testing.guarantees.timing import NothingEarly, NothingLate
 
 __all__ = [
-    "Alive",
     "BoundedDuplicates",
     "BoundedState",
     "CommittedOnlyDone",
@@ -26,6 +23,7 @@ __all__ = [
     "Guarantee",
     "InOrder",
     "LettersWithinLimit",
+    "Liveness",
     "NothingEarly",
     "NothingLate",
     "NothingLost",
@@ -58,7 +56,7 @@ def all_guarantees(
         CommittedOnlyDone(visible),
         OnlyWhileOwned(),
         BoundedDuplicates(),
-        Alive(alive_within_s),
+        Liveness(alive_within_s),
         DeadLetteredOnlyWhenDue(strategy_length),
         BoundedState(),
         *([] if limit is None else [LettersWithinLimit(limit)]),

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Mapping
 
 from linear_retry import events
 from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Begun, Committed, Died, Ended, Entry, Said
+from linear_retry.testing.event_log import (
+    AttemptFinished,
+    AttemptStarted,
+    Committed,
+    Crashed,
+    Entry,
+    EventEmitted,
+)
 from linear_retry.testing.guarantees.done import DONE_BY_EVENT, Done, runs_done_by
 from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
@@ -24,7 +31,7 @@ class CommittedOnlyDone(Guarantee):
     """
 
     _passes_over = all_but(
-        *(Begun, Ended, Committed, Died, *DONE_BY_EVENT),
+        *(AttemptStarted, AttemptFinished, Committed, Crashed, *DONE_BY_EVENT),
         *(events.Assigned, events.Revoked, events.Lost, events.Stopped),
     )
 
@@ -47,13 +54,13 @@ class CommittedOnlyDone(Guarantee):
         for partition, _, end in runs_done_by(entry):
             self._reached[entry.member, partition] = end
         match entry:
-            case Begun() | Ended():
+            case AttemptStarted() | AttemptFinished():
                 self._last[entry.place[:2]] = entry
-            case Said(_, member, events.Assigned(partitions)):
+            case EventEmitted(_, member, events.Assigned(partitions)):
                 self._begin(member, partitions)
-            case Said(_, member, events.Revoked() | events.Lost() as event):
+            case EventEmitted(_, member, events.Revoked() | events.Lost() as event):
                 self._end(member, event.partitions)
-            case Said(_, member, events.Stopped()) | Died(_, member):
+            case EventEmitted(_, member, events.Stopped()) | Crashed(_, member):
                 self._end(member, self._owners)
             case Committed():
                 for partition, next_offset in entry.offsets.items():

@@ -11,13 +11,13 @@ from linear_retry.events import Event
 from linear_retry.scope import Partition
 from linear_retry.testing.event_log import (
     Appended,
-    Begun,
+    AttemptFinished,
+    AttemptStarted,
     Committed,
-    Died,
+    Crashed,
     Disturbed,
-    Ended,
     Entry,
-    Said,
+    EventEmitted,
 )
 
 _SHOWN_ENTRIES = 30
@@ -103,7 +103,7 @@ class Guarantee(ABC):
 def broken(log: Sequence[Entry], guarantees: Iterable[Guarantee]) -> list[Violation]:
     """Feed the whole log to all of them: every violation; empty where all hold."""
     found: list[Violation] = []
-    kinds = [type(entry.event) if isinstance(entry, Said) else type(entry) for entry in log]
+    kinds = [type(entry.event) if isinstance(entry, EventEmitted) else type(entry) for entry in log]
     for guarantee in guarantees:
         # Of its class itself: one that is derived from it may take account of more.
         passed_over: frozenset[type] = vars(type(guarantee)).get("_passes_over", frozenset())
@@ -150,19 +150,19 @@ def _concerns(entry: Entry, broken: _Broken) -> bool:
     if partition is None:
         return True
     match entry:
-        case Begun() | Ended() | Appended():
+        case AttemptStarted() | AttemptFinished() | Appended():
             return entry.place[:2] == partition
         case Committed():
             return partition in entry.offsets
-        case Said():
+        case EventEmitted():
             return _is_about(entry, partition)
-        case Died():
+        case Crashed():
             return broken.member is not None
         case _:
             return False
 
 
-def _is_about(said: Said, partition: Partition) -> bool:
+def _is_about(said: EventEmitted, partition: Partition) -> bool:
     event = said.event
     scope = getattr(event, "scope", None)
     if scope is not None:

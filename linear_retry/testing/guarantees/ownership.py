@@ -6,7 +6,13 @@ from collections import defaultdict
 
 from linear_retry import events
 from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Begun, Committed, Died, Entry, Said, shown
+from linear_retry.testing.event_log import (
+    AttemptStarted,
+    Committed,
+    Crashed,
+    Entry,
+    EventEmitted,
+)
 from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 
@@ -18,36 +24,42 @@ class OnlyWhileOwned(Guarantee):
     """
 
     _passes_over = all_but(
-        Begun, Committed, Died, events.Assigned, events.Revoked, events.Lost, events.Stopped
+        AttemptStarted,
+        Committed,
+        Crashed,
+        events.Assigned,
+        events.Revoked,
+        events.Lost,
+        events.Stopped,
     )
 
     def __init__(self) -> None:
         super().__init__()
         self._owned: dict[str, set[Partition]] = defaultdict(set)
         self._given: dict[str, set[Partition]] = defaultdict(set)
-        self._gone: dict[tuple[str, Partition], Said | Died] = {}
+        self._gone: dict[tuple[str, Partition], EventEmitted | Crashed] = {}
 
     def feed(self, entry: Entry) -> None:
         match entry:
-            case Begun(_, member, place):
+            case AttemptStarted(_, member, place):
                 if place[:2] not in self._owned[member]:
-                    self._foreign(entry, f"{shown(place)} was attempted", place[:2])
-            case Said(_, member, events.Assigned(partitions)):
+                    self._foreign(entry, f"{place} was attempted", place[:2])
+            case EventEmitted(_, member, events.Assigned(partitions)):
                 self._owned[member] |= {*partitions}
                 self._given[member] |= {*partitions}
-            case Said(_, member, events.Revoked() | events.Lost() as event):
+            case EventEmitted(_, member, events.Revoked() | events.Lost() as event):
                 self._take(entry, {*event.partitions})
-            case Said(_, member, events.Stopped()) | Died(_, member):
+            case EventEmitted(_, member, events.Stopped()) | Crashed(_, member):
                 self._take(entry, {*self._owned[member]})
             case Committed(_, str(member), offsets) if member:
                 for partition in offsets.keys() - self._given[member]:
                     self._foreign(entry, f"an offset of {partition} was committed", partition)
 
-    def _take(self, said: Said | Died, partitions: set[Partition]) -> None:
+    def _take(self, said: EventEmitted | Crashed, partitions: set[Partition]) -> None:
         self._owned[said.member] -= partitions
         self._gone.update(dict.fromkeys(((said.member, p) for p in partitions), said))
 
-    def _foreign(self, entry: Begun | Committed, what: str, partition: Partition) -> None:
+    def _foreign(self, entry: AttemptStarted | Committed, what: str, partition: Partition) -> None:
         first = self._gone.get((entry.member, partition))
         text = f"{what} by {entry.member}, which does not own it"
         self._break(text, first, entry, member=entry.member, partition=partition)

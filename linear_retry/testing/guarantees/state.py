@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from linear_retry.testing.event_log import Entry, Kept
+from linear_retry.testing.event_log import Entry, StateSize
 from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 
 class BoundedState(Guarantee):
-    """A member never keeps more entries of state than it may (`Kept`)."""
+    """A member never keeps more entries of state than it may (`StateSize`)."""
 
-    _passes_over = all_but(Kept)
+    _passes_over = all_but(StateSize)
 
     def feed(self, entry: Entry) -> None:
-        if isinstance(entry, Kept) and entry.entries > entry.most:
-            text = f"{entry.member} keeps {entry.entries} entries, at most {entry.most} may be"
+        if isinstance(entry, StateSize) and entry.entries > entry.limit:
+            text = f"{entry.member} keeps {entry.entries} entries, at most {entry.limit} may be"
             self._break(text, entry, entry, member=entry.member)

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, ConfigurationError, DeadLetters, FencedError, events
-from linear_retry.testing import Begun
+from linear_retry.testing import AttemptStarted
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member, Protocol, consumer_on
 from tests.fake.cluster import FakeKafka
 
@@ -54,7 +54,7 @@ class Group(FakeGroup):
 
     def attempts(self, offset: int) -> int:
         """How often the handler was called for this message."""
-        calls = [entry for entry in self.witness.entries if isinstance(entry, Begun)]
+        calls = [entry for entry in self.witness.entries if isinstance(entry, AttemptStarted)]
         return len([call for call in calls if call.place[2] == offset])
 
     def calls(self, *names: str) -> list[str]:

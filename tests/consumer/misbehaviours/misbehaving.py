@@ -10,7 +10,7 @@ import pytest
 from linear_retry import events
 from linear_retry.consumer.partitions.assignment import FIRST_PATIENCE_S
 from linear_retry.scope import Partition
-from linear_retry.testing import Begun, Place
+from linear_retry.testing import AttemptStarted, Place
 from tests.consumer.group import TOPIC, FakeGroup, Member, Protocol
 
 _E = TypeVar("_E", bound=events.Event)
@@ -30,7 +30,9 @@ def said(member: Member, kind: type[_E]) -> list[_E]:
 def begun(group: FakeGroup) -> list[tuple[float, Place]]:
     """When the handler was called, and with which message."""
     return [
-        (entry.at_s, entry.place) for entry in group.witness.entries if isinstance(entry, Begun)
+        (entry.at_s, entry.place)
+        for entry in group.witness.entries
+        if isinstance(entry, AttemptStarted)
     ]
 
 

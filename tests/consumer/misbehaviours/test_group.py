@@ -8,7 +8,7 @@ import pytest
 
 from linear_retry import FencedError, Strategy, events
 from linear_retry.kafka import Message
-from linear_retry.testing import Begun
+from linear_retry.testing import AttemptStarted
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, OutageError, Protocol, consumer_on
 from tests.consumer.misbehaviours.misbehaving import (
     P0,
@@ -25,7 +25,9 @@ from tests.fake.cluster import FakeKafka
 
 def attempts(group: FakeGroup) -> list[tuple[str, tuple[str, int, int]]]:
     return [
-        (entry.member, entry.place) for entry in group.witness.entries if isinstance(entry, Begun)
+        (entry.member, entry.place)
+        for entry in group.witness.entries
+        if isinstance(entry, AttemptStarted)
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import FencedError, events
-from linear_retry.testing import Entry, Said
+from linear_retry.testing import Entry, EventEmitted
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member, Protocol
 from tests.consumer.misbehaviours.misbehaving import (
     P0,
@@ -120,7 +120,7 @@ def test_a_report_comes_when_the_partition_is_back(
     given = len(said(member, events.Assigned))
 
     def listen(entry: Entry) -> None:
-        if isinstance(entry, Said) and isinstance(entry.event, events.Assigned):
+        if isinstance(entry, EventEmitted) and isinstance(entry.event, events.Assigned):
             group.fake.clock.advance(listens_for_s)
 
     def goes_and_comes_back() -> None:

@@ -15,7 +15,7 @@ from linear_retry import BrokerError, LinearConsumer, Strategy, UsageError, even
 from linear_retry.consumer.operations.requests import RequestKind, Requests, Retry
 from linear_retry.kafka import Message
 from linear_retry.scope import Scope, ScopeKind
-from linear_retry.testing import Begun, EventLog, Place, Said
+from linear_retry.testing import AttemptStarted, EventEmitted, EventLog, Place
 from tests.consumer.group import (
     GROUP,
     LETTERS,
@@ -51,7 +51,7 @@ def give_up(member: Member, offset: int = 0, partition: int = 0) -> Future[bool]
 
 
 def attempts(group: FakeGroup) -> list[Place]:
-    return [entry.place for entry in group.witness.entries if isinstance(entry, Begun)]
+    return [entry.place for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
 
 
 def reasons(group: FakeGroup) -> list[str]:
@@ -138,7 +138,7 @@ def test_two_at_once_are_one_attempt() -> None:
     answers = [retry(member), retry(member)]
     group.turn()
     assert [True, True] == [answer.result(0) for answer in answers]
-    assert 2 == attempts(group).count((TOPIC, 0, 0))
+    assert 2 == attempts(group).count(Place(TOPIC, 0, 0))
     assert 1 == len(said(member, events.RetriedNow))
 
 
@@ -149,7 +149,7 @@ def test_one_after_the_other_are_two_attempts() -> None:
         answer = retry(member)
         group.turn()
         assert answer.result(0)
-    assert 3 == attempts(group).count((TOPIC, 0, 0))
+    assert 3 == attempts(group).count(Place(TOPIC, 0, 0))
 
 
 def test_where_only_the_letter_waits_the_sending_is_tried() -> None:
@@ -277,7 +277,7 @@ def test_a_held_message_is_dead_lettered_now() -> None:
     (letter,) = said(member, events.DeadLettered)
     assert ("given-up", 1, "OutageError()") == (letter.reason, letter.failures, letter.error)
     assert ["given-up"] == reasons(group)
-    assert 1 == attempts(group).count((TOPIC, 0, 0))
+    assert 1 == attempts(group).count(Place(TOPIC, 0, 0))
     assert ["dead-lettered"] == [event.outcome for event in said(member, events.CircuitClosed)]
     group.dependency.down = False
     group.finish()
@@ -406,7 +406,7 @@ def test_retry_now_after_give_up() -> None:
     letter, attempt = give_up(member), retry(member)
     group.turn()
     assert (True, True) == (letter.result(0), attempt.result(0))
-    assert 1 == attempts(group).count((TOPIC, 0, 0))
+    assert 1 == attempts(group).count(Place(TOPIC, 0, 0))
 
 
 # -- what is not held --------------------------------------------------------------------------
@@ -753,8 +753,8 @@ class Hammer:
         while not self._ended.is_set():
             for view in self._consumer.circuits.values():
                 if view.offset is not None:
-                    self._one((view.topic or "", view.partition or 0, view.offset))
-            self._one((TOPIC, self._dice.randrange(3), self._dice.randrange(60)))
+                    self._one(Place(view.topic or "", view.partition or 0, view.offset))
+            self._one(Place(TOPIC, self._dice.randrange(3), self._dice.randrange(60)))
 
     def _one(self, place: Place) -> None:
         method = self._dice.choice(_METHODS)
@@ -790,9 +790,11 @@ class Work:
 
     def places(self, kind: type[events.RetriedNow | events.DeadLettered]) -> set[Place]:
         """What operators had done, as the record shows it."""
-        happened = [entry.event for entry in self.witness.entries if isinstance(entry, Said)]
+        happened = [
+            entry.event for entry in self.witness.entries if isinstance(entry, EventEmitted)
+        ]
         return {
-            (event.topic, event.partition, event.offset)
+            event.place
             for event in happened
             if isinstance(event, kind) and getattr(event, "reason", "given-up") == "given-up"
         }

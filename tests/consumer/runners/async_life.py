@@ -11,7 +11,7 @@ from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition
-from linear_retry.testing import Begun, Ended, EventLog
+from linear_retry.testing import AttemptFinished, AttemptStarted, EventLog
 from tests.consumer.group import GROUP, LETTERS, TOPIC, consumer_on
 from tests.fake.cluster import FakeKafka
 from tests.testing.violations import violations
@@ -73,12 +73,17 @@ class Life:
     @property
     def begun(self) -> list[tuple[int, int]]:
         """Partition and offset of each attempt."""
-        return [entry.place[1:] for entry in self.witness.entries if isinstance(entry, Begun)]
+        return [
+            entry.place[1:] for entry in self.witness.entries if isinstance(entry, AttemptStarted)
+        ]
 
     @property
     def done(self) -> int:
         """How many attempts returned."""
-        return sum(isinstance(one, Ended) and one.how == "done" for one in self.witness.entries)
+        return sum(
+            isinstance(one, AttemptFinished) and one.outcome == "done"
+            for one in self.witness.entries
+        )
 
     @property
     def committed(self) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from linear_retry import events
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import ScopeKind
-from linear_retry.testing import Begun
+from linear_retry.testing import AttemptStarted
 from tests.kafka_operations import KafkaOperations
 from tests.scenarios.protocols import PROTOCOLS
 from tests.scenarios.scene import Scene
@@ -72,7 +72,7 @@ def _happened(scene: Scene) -> Counts:
     log = scene.log()
     return Counter(
         {
-            "attempts": sum(isinstance(entry, Begun) for entry in log),
+            "attempts": sum(isinstance(entry, AttemptStarted) for entry in log),
             "openings": len(scene.said(events.CircuitOpened)),
             "letters": len(scene.said(events.DeadLettered)),
             "revokes": len(scene.said(events.Revoked)),

@@ -18,7 +18,7 @@ from linear_retry.kafka import Message
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.retry.clock import SystemClock
 from linear_retry.scope import ScopeKind
-from linear_retry.testing import Said
+from linear_retry.testing import EventEmitted
 from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import OutageError, PoisonError
 from tests.scenarios.scene import Member, Scene
@@ -227,7 +227,7 @@ class Play:
         said = [
             (entry.at_s, f"{entry.member}: {entry.event}")
             for entry in log
-            if isinstance(entry, Said) and not isinstance(entry.event, events.DeadLettered)
+            if isinstance(entry, EventEmitted) and not isinstance(entry.event, events.DeadLettered)
         ]
         lines = [f"{at_s:.3f} {what}" for at_s, what in sorted(self._told + said)]
         done, committed = done_places(log), self._scene.committed()

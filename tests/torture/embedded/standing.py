@@ -6,7 +6,14 @@ from collections.abc import Iterable
 
 from linear_retry import events
 from linear_retry.scope import Partition
-from linear_retry.testing import Begun, Committed, Died, Ended, Entry, Said
+from linear_retry.testing import (
+    AttemptFinished,
+    AttemptStarted,
+    Committed,
+    Crashed,
+    Entry,
+    EventEmitted,
+)
 from tests.scenarios.scene import Member
 
 
@@ -19,15 +26,15 @@ def reached(log: Iterable[Entry]) -> list[tuple[Partition, int]]:
     own: dict[tuple[str, Partition], int] = {}
     for entry in log:
         match entry:
-            case Said(_, member, events.Assigned(partitions)):
+            case EventEmitted(_, member, events.Assigned(partitions)):
                 own |= {(member, key): -1 for key in partitions}
-            case Said(_, member, events.Revoked(partitions) | events.Lost(partitions, _)):
+            case EventEmitted(_, member, events.Revoked(partitions) | events.Lost(partitions, _)):
                 for key in partitions:
                     own.pop((member, key), None)
             case Committed(_, member, offsets):
                 told = {(member, key): offset for key, offset in offsets.items()}
                 own |= {key: offset for key, offset in told.items() if key in own}
-            case Said(_, member, events.Stopped()) | Died(_, member):
+            case EventEmitted(_, member, events.Stopped()) | Crashed(_, member):
                 own = {key: at for key, at in own.items() if key[0] != member}
     return [(key, at) for (_, key), at in own.items()]
 
@@ -38,9 +45,9 @@ def state(log: list[Entry], name: str, member: Member) -> str:
     match last:
         case None:
             return "joining"
-        case Begun():
+        case AttemptStarted():
             return "in the handler"
-        case Ended(how="failed"):
+        case AttemptFinished(outcome="failed"):
             return "waiting for a letter"
     states = {view.state for view in member.consumer.circuits.values()} - {"closed"}
     return min(states, default="closed")

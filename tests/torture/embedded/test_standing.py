@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from linear_retry import events
-from linear_retry.testing import Committed, Died, Entry, Said
+from linear_retry.testing import Committed, Crashed, Entry, EventEmitted
 from tests.torture.embedded.standing import reached
 
 _ONE, _OTHER = ("orders", 1), ("orders", 2)
 
 
 def _given(member: str, *partitions: tuple[str, int]) -> Entry:
-    return Said(0.0, member, events.Assigned(partitions))
+    return EventEmitted(0.0, member, events.Assigned(partitions))
 
 
 def test_what_another_has_committed_does_not_count() -> None:
@@ -18,7 +18,7 @@ def test_what_another_has_committed_does_not_count() -> None:
     next, and a play that had ended in between found the group behind what it had done."""
     log = [
         *(_given("first", _ONE), _given("second", _ONE), Committed(0.0, "first", {_ONE: 9})),
-        Said(0.0, "first", events.Revoked((_ONE,))),
+        EventEmitted(0.0, "first", events.Revoked((_ONE,))),
     ]
     assert [(_ONE, -1)] == reached(log)
     assert [(_ONE, 9)] == reached([*log, Committed(0.0, "second", {_ONE: 9})])
@@ -27,9 +27,9 @@ def test_what_another_has_committed_does_not_count() -> None:
 def test_who_has_gone_owns_nothing() -> None:
     """Killed, stopped, or told of a loss; and what is committed late is nobody's then."""
     ends: list[Entry] = [
-        Died(0.0, "first"),
-        Said(0.0, "first", events.Stopped(left_group=True)),
-        Said(0.0, "first", events.Lost((_ONE, _OTHER), "it is another's")),
+        Crashed(0.0, "first"),
+        EventEmitted(0.0, "first", events.Stopped(left_group=True)),
+        EventEmitted(0.0, "first", events.Lost((_ONE, _OTHER), "it is another's")),
     ]
     for end in ends:
         log = [_given("first", _ONE, _OTHER), end, Committed(0.0, "first", {_ONE: 9})]

@@ -16,15 +16,15 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.scope import Partition, Scope
 from linear_retry.testing import (
-    Away,
-    Begun,
+    AttemptFinished,
+    AttemptStarted,
     Committed,
     Disturbed,
-    Ended,
-    Kept,
+    EventEmitted,
+    Idle,
     NothingEarly,
     NothingLate,
-    Said,
+    StateSize,
 )
 from linear_retry.testing.guarantees.guarantee import Guarantee
 from tests.fake.clock import VirtualClock
@@ -198,7 +198,7 @@ def _partial(eye: Eye, thing: partial[Any]) -> Any:
     return (eye.see(thing.func), eye.each(thing.args))
 
 
-_ENTRIES = (Away, Begun, Committed, Disturbed, Ended, Kept, Said)
+_ENTRIES = (Idle, AttemptStarted, Committed, Disturbed, AttemptFinished, StateSize, EventEmitted)
 
 _NAMELESS: frozenset[type] = frozenset({bool, int, float, bytes, type(None)})
 _MOSTLY_EMPTY: frozenset[type] = frozenset(

@@ -47,10 +47,10 @@ CHOSEN: Names = {
         *("_largest_bytes", "_longest_queue", "_timeout_s", "_transactions", "config", "name"),
     ),
     "commits.CommittedOnlyDone": ("_visible",),
-    "order.InOrder": ("_visible",),
-    "letters.DeadLetteredOnlyWhenDue": ("_strategy_length",),
-    "life.Alive": ("_within_s",),
-    "time.NothingLate": ("_late_s",),
+    "delivery.InOrder": ("_visible",),
+    "dead_letters.DeadLetteredOnlyWhenDue": ("_strategy_length",),
+    "liveness.Liveness": ("_within_s",),
+    "timing.NothingLate": ("_late_s",),
 }
 """What is the same in every state of a world; a test looks whether it is."""
 
@@ -89,11 +89,11 @@ TOLD: Names = {
     "offsets._Position": ("tail",),
     "cluster.FakeKafka": ("log", "topics"),
     "commits.CommittedOnlyDone": ("_last",),
-    "order.InOrder": ("_last",),
+    "delivery.InOrder": ("_last",),
     "ownership.OnlyWhileOwned": ("_gone",),
-    "letters._Life": ("first",),
-    "life.Alive": ("_last",),
-    "standstill._Open": ("said",),
+    "dead_letters._Life": ("first",),
+    "liveness.Liveness": ("_last",),
+    "open_circuits._Open": ("said",),
 }
 """What only goes into events, letters and stories. Of the delivery filter that is how often the
 client has complained (where partitions begin is answered at once in a small world); of the broker
@@ -106,7 +106,7 @@ FOLLOWS: Names = {
     "circuits.Held": ("epoch",),
     "read_ahead.ReadAhead": ("deadline_s",),
     "commits.CommittedOnlyDone": ("_checked", "_done", "_owners"),
-    "order.InOrder": ("_first_undone",),
+    "delivery.InOrder": ("_first_undone",),
 }
 """What is computed of what is seen. A message is held only as long as its epoch lasts: whatever
 ends the one drops the other."""
@@ -119,7 +119,7 @@ ANEW: Names = {
     "fetching.Fetching": ("_turn",),
     "membership.Membership": ("_acted", "_serving_loss", "generation", "lives"),
     "cluster.FakeKafka": ("_idle",),
-    "time.NothingEarly": ("_ended",),
+    "timing.NothingEarly": ("_ended",),
 }
 """What each turn sets before it looks, counters of which only changes within a turn count, and what
 is asked for nowhere: the row of letters without a limit of them, generations without transactions.
@@ -145,10 +145,10 @@ SEEN_AS: dict[str, dict[str, How]] = {
     "membership.Change": {"partitions": "set"},
     "polling.Polling": {"_polled_at_s": "since"},
     "commits.CommittedOnlyDone": {"_before": "firsts"},
-    "duplicates.BoundedDuplicates": {"_done": "keys"},
-    "standstill._Open": {"retry_at_s": "until"},
+    "delivery.BoundedDuplicates": {"_done": "keys"},
+    "open_circuits._Open": {"retry_at_s": "until"},
     # How far past its time a circuit is counts here: it is taken off what a partition has waited.
-    "life._Reader": {"open": "since"},
+    "liveness._Reader": {"open": "since"},
 }
 """Times as distances: `until` a deadline, 0 where it is past; `since` something. Of a mapping
 only the `keys`, or the `firsts` of its values (the second is there for the story), or its pairs

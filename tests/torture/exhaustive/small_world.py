@@ -15,9 +15,9 @@ from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import (
     BoundedState,
     Guarantee,
-    Kept,
     NothingLate,
     NothingLost,
+    StateSize,
     all_guarantees,
 )
 from tests.consumer.group import GROUP, Dependency, FakeGroup, OutageError, PoisonError, Protocol
@@ -221,11 +221,11 @@ class World:
             found = [violation for one in self.guarantees for violation in one.violations(log)]
             raise BrokenError("\n".join(map(str, found)))
 
-    def _kept(self) -> Kept:
+    def _kept(self) -> StateSize:
         """Not for the log. A circuit may outlive what it held, until `retry_at`."""
         scopes = {Scope.of(self.shape.scope, partition) for partition in self.partitions}
         most = len(self.partitions) + len(scopes)
-        return Kept(self.now_s, self.member.name, self.member.state_size(), most)
+        return StateSize(self.now_s, self.member.name, self.member.state_size(), most)
 
     def _look_at_commits(self) -> None:
         """Only of what it owns: from the assignment until it has given it back, or was told of

@@ -16,7 +16,14 @@ from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.producers.acknowledged import write_all
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.scope import Partition, ScopeKind
-from linear_retry.testing import Alive, Begun, EventLog, Said, all_guarantees, broken
+from linear_retry.testing import (
+    AttemptStarted,
+    EventEmitted,
+    EventLog,
+    Liveness,
+    all_guarantees,
+    broken,
+)
 from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import OutageError
 from tests.scenarios.protocols import PROTOCOLS
@@ -118,11 +125,13 @@ class Race:
         """Every guarantee, and nothing at all attempted of what had to stand still."""
         chosen = all_guarantees(self._visible, strategy_length=1)
         # The clock's leaps are no waiting.
-        found = broken(self._log.entries, [one for one in chosen if not isinstance(one, Alive)])
+        found = broken(self._log.entries, [one for one in chosen if not isinstance(one, Liveness)])
         assert not found, "\n".join(map(str, found[:5]))
         meanwhile = self._log.entries[self._begin : self._end]
         attempted = [
-            one.place for one in meanwhile if isinstance(one, Begun) and self._is_stopped(one)
+            one.place
+            for one in meanwhile
+            if isinstance(one, AttemptStarted) and self._is_stopped(one)
         ]
         assert not attempted, f"attempted while open: {attempted[:10]}"
         leaks = len(self._said(events.LeakDropped))
@@ -232,14 +241,14 @@ class Race:
         opened, closed = self._said(events.CircuitOpened), self._said(events.CircuitClosed)
         return len(opened) == len(closed)
 
-    def _is_stopped(self, begun: Begun) -> bool:
+    def _is_stopped(self, begun: AttemptStarted) -> bool:
         return self._scope == "consumer" or begun.place[0] == _TOPIC
 
     def _of(self, topic: str) -> list[Partition]:
         return [key for key in self._visible if key[0] == topic]
 
     def _said(self, kind: type[events.Event]) -> list[Any]:
-        heard = [one.event for one in tuple(self._log.entries) if isinstance(one, Said)]
+        heard = [one.event for one in tuple(self._log.entries) if isinstance(one, EventEmitted)]
         return [event for event in heard if isinstance(event, kind)]
 
     def _committed(self) -> dict[Partition, int]:

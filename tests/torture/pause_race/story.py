@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from linear_retry.testing import Begun, Committed, Ended, Entry, Said
+from linear_retry.testing import AttemptFinished, AttemptStarted, Committed, Entry, EventEmitted
 
 _MOST_ALIKE = 4
 
@@ -22,16 +22,16 @@ def told(log: Iterable[Entry]) -> Iterator[str]:
 
 
 def _kind(entry: Entry) -> tuple[str, str]:
-    if isinstance(entry, Said):
+    if isinstance(entry, EventEmitted):
         return entry.member, type(entry.event).__name__
-    if isinstance(entry, Begun | Ended):
+    if isinstance(entry, AttemptStarted | AttemptFinished):
         return entry.member, f"attempts of {entry.place[0]}"
     return entry.member, type(entry).__name__
 
 
 def _brief(entry: Entry) -> str:
     """Without the names of hundreds of partitions."""
-    if isinstance(entry, Said) and hasattr(entry.event, "partitions"):
+    if isinstance(entry, EventEmitted) and hasattr(entry.event, "partitions"):
         kind, count = type(entry.event).__name__, len(entry.event.partitions)
         return f"{entry.at_s:.3f} {entry.member}: {kind}, {count} partitions"
     if isinstance(entry, Committed):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from linear_retry import events
-from linear_retry.testing import Begun, Committed, Entry, Said
+from linear_retry.testing import AttemptStarted, Committed, Entry, EventEmitted, Place
 from tests.torture.pause_race.story import told
 
 _MANY = tuple(("orders", number) for number in range(300))
@@ -12,9 +12,9 @@ _MANY = tuple(("orders", number) for number in range(300))
 def test_of_what_is_alike_the_first_and_the_last_are_told() -> None:
     """And how many there were; what comes between them begins anew."""
     log: list[Entry] = [
-        *(Begun(number, "one", ("orders", 0, number)) for number in range(10)),
-        Said(10, "one", events.Revoked(_MANY)),
-        Begun(11, "one", ("orders", 0, 10)),
+        *(AttemptStarted(number, "one", Place("orders", 0, number)) for number in range(10)),
+        EventEmitted(10, "one", events.Revoked(_MANY)),
+        AttemptStarted(11, "one", Place("orders", 0, 10)),
     ]
     assert [
         "0.000 one: orders[0]@0 is attempted",

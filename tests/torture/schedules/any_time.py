@@ -33,7 +33,7 @@ class AnyTime:
         for member in self._group.members:
             # A circuit for each scope: one may have gone, and wait for `retry_at`.
             if member.state_size() > most:
-                self._group.witness.kept(member.name, member.state_size(), most)
+                self._group.witness.state_size(member.name, member.state_size(), most)
 
     def violations(self) -> Iterator[str]:
         """What no log shows."""

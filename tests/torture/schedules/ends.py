@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from linear_retry import BrokerError, ExhaustedError, FencedError, HandlerTooSlowError, RetryAfter
 from linear_retry.errors import PermanentError
-from linear_retry.testing import Begun, Ended, Entry, Place
+from linear_retry.testing import AttemptFinished, AttemptStarted, Entry, Place
 from tests.consumer.group import START_TIMEOUT_S, OutageError, PoisonError
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.players import Player
@@ -110,19 +110,19 @@ def _has_just_failed(
 ) -> bool:
     """Whether the last thing that it did was to attempt this message, in vain."""
     for entry in reversed(log):
-        if isinstance(entry, Begun | Ended) and entry.member == player.name:
-            return entry.place == _place(error) and getattr(entry, "how", "") == "failed"
+        if isinstance(entry, AttemptStarted | AttemptFinished) and entry.member == player.name:
+            return entry.place == _place(error) and getattr(entry, "outcome", "") == "failed"
     return False
 
 
 def _attempts(player: Player, error: HandlerTooSlowError, log: list[Entry]) -> int:
     """How often it has attempted this message."""
-    begun = (entry for entry in log if isinstance(entry, Begun))
+    begun = (entry for entry in log if isinstance(entry, AttemptStarted))
     return sum((one.member, one.place) == (player.name, _place(error)) for one in begun)
 
 
 def _place(error: ExhaustedError | PermanentError | HandlerTooSlowError) -> Place:
-    return error.topic, error.partition, error.offset
+    return Place(error.topic, error.partition, error.offset)
 
 
 def _unexplained(who: str, error: Exception) -> BrokenError:

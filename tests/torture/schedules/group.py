@@ -10,8 +10,7 @@ from typing import Any
 
 from linear_retry import events
 from linear_retry.scope import Partition
-from linear_retry.testing import Ended, EventLog, Place, Said
-from linear_retry.testing.guarantees.done import place_of
+from linear_retry.testing import AttemptFinished, EventEmitted, EventLog, Place
 from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.players import AsyncPlayer, OwnLoopPlayer, Player
@@ -81,9 +80,9 @@ class PlayedGroup(FakeGroup):
         said: list[events.Event] = []
         for entry in reversed(self.witness.entries):
             match entry:
-                case Ended(_, player.name, place, how):
+                case AttemptFinished(_, player.name, place, how):
                     return how == "failed" and not any(_is_of(event, place) for event in said)
-                case Said(_, player.name, event):
+                case EventEmitted(_, player.name, event):
                     said.append(event)
         return False
 
@@ -132,6 +131,6 @@ def _is_of(event: events.Event, place: Place) -> bool:
             | events.DeadLetterFailed()
             | events.HandlerTooSlow()
         ):
-            return place_of(event) == place
+            return event.place == place
         case _:
             return False

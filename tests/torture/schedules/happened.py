@@ -15,7 +15,7 @@ from linear_retry.events import (
     RetriedNow,
     Revoked,
 )
-from linear_retry.testing import Begun, Entry, Said
+from linear_retry.testing import AttemptStarted, Entry, EventEmitted
 
 _TOLD: dict[type[Event], str] = {
     CircuitOpened: "openings",
@@ -33,8 +33,8 @@ def happened(entries: Iterable[Entry]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for entry in entries:
         match entry:
-            case Begun():
+            case AttemptStarted():
                 counts["attempts"] += 1
-            case Said(event=event) if type(event) in _TOLD:
+            case EventEmitted(event=event) if type(event) in _TOLD:
                 counts[_TOLD[type(event)]] += 1
     return counts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from linear_retry.testing import Away
+from linear_retry.testing import Idle
 from tests.torture.layer import Counts
 from tests.torture.schedules.ends import BrokenError
 from tests.torture.schedules.mishaps import MISHAPS
@@ -32,7 +32,7 @@ def story(seed: int, plays: int) -> str:
     shortest = Shrinking(broken_law, kinds, plays).shrink(draw(seed, KINDS))
     world = World(shortest.setting)
     error = _error(world, shortest)
-    entries = [f"  {entry}" for entry in world.group.witness.entries if not isinstance(entry, Away)]
+    entries = [f"  {entry}" for entry in world.group.witness.entries if not isinstance(entry, Idle)]
     shown = entries if len(entries) <= _SHOWN_ENTRIES else ["  ...", *entries[-_SHOWN_ENTRIES:]]
     return "\n".join([str(shortest), "what happened:", *shown, "what is broken:", _told(error)])
 

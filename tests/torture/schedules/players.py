@@ -34,7 +34,7 @@ class Player(Member):
     def turn(self) -> None:
         """One turn of the loop."""
         now_s = self.wiring.parts.clock.now_s
-        self._witness.away(self.name, self._rests_since_s)
+        self._witness.idle(self.name, self._rests_since_s)
         try:
             self._attempt_some()
         finally:

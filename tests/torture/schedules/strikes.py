@@ -85,7 +85,7 @@ class Strikes:
             self._act(step)
         finally:
             if state != "in the handler" and not player.sends:  # which have their time
-                self._group.witness.away(player.name, before_s)
+                self._group.witness.idle(player.name, before_s)
 
     def _count(self, step: Step, state: State) -> None:
         self._counts[cell(step.name, state, self._group.scope)] += 1

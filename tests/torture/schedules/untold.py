@@ -7,7 +7,7 @@ from collections.abc import Callable
 from linear_retry.events import DeadLettered, Lost, Revoked, Skipped, Stopped
 from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.scope import Partition
-from linear_retry.testing import Ended, EventLog, Place, Said
+from linear_retry.testing import AttemptFinished, EventEmitted, EventLog, Place
 from tests.fake.topic import PartitionLog, Record
 
 
@@ -69,14 +69,14 @@ class UntoldLetters:
     def _hear(self) -> None:
         for entry in self._log.entries[self._entries :]:
             match entry:
-                case Ended(_, member, place, "failed"):
+                case AttemptFinished(_, member, place, "failed"):
                     self._failed[place] = member
-                case Ended(_, _, place, "done"):
+                case AttemptFinished(_, _, place, "done"):
                     self._told.add(place)
-                case Said(_, member, Stopped() | Revoked() | Lost()):
+                case EventEmitted(_, member, Stopped() | Revoked() | Lost()):
                     self._stopped.add(member)
-                case Said(event=DeadLettered() | Skipped() as event):
-                    self._told.add((event.topic, event.partition, event.offset))
+                case EventEmitted(event=DeadLettered() | Skipped() as event):
+                    self._told.add(event.place)
         self._entries = len(self._log.entries)
 
     def _event(self, letter: DeadLetter, sender: str) -> DeadLettered | Skipped:
@@ -97,4 +97,4 @@ class UntoldLetters:
 
 def origin(letter: DeadLetter) -> Place:
     """Of which message."""
-    return letter.destination, letter.original_partition, letter.original_offset
+    return Place(letter.destination, letter.original_partition, letter.original_offset)

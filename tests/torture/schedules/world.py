@@ -286,7 +286,7 @@ class World:
         Or for 45, where what it asked was a commit: of the first offset ever, or at a revoke.
         """
         if self._acting and not self._starting:  # who starts is none of these yet
-            self.group.witness.away(self._acting[-1].name, since_s)
+            self.group.witness.idle(self._acting[-1].name, since_s)
 
     def _in_handler(self, takes_s: float) -> None:
         if self._acting:

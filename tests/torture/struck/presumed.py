@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from linear_retry.events import DataLost, DeadLettered
 from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.testing import Ended, Entry, Place, Said
+from linear_retry.testing import AttemptFinished, Entry, EventEmitted, Place
 
 
 def presumed(
     letters: Iterable[DeadLetter], log: list[Entry], member: str, struck_s: float
-) -> list[Said]:
+) -> list[EventEmitted]:
     """As if `member`, struck at `struck_s`, had told of each right after its failure.
 
     Only of those of which no other member has told.
@@ -24,14 +24,16 @@ def presumed(
     failed_s = {
         entry.place: entry.at_s
         for entry in log
-        if isinstance(entry, Ended) and entry.member == member and entry.how == "failed"
+        if isinstance(entry, AttemptFinished)
+        and entry.member == member
+        and entry.outcome == "failed"
     }
     untold = [letter for letter in letters if letter.retry_id not in known]
     events = [_telling(letter) for letter in untold]
-    return [Said(failed_s[_place(event)], member, event) for event in events]
+    return [EventEmitted(failed_s[_place(event)], member, event) for event in events]
 
 
-def with_presumed(log: list[Entry], better: list[Said]) -> list[Entry]:
+def with_presumed(log: list[Entry], better: list[EventEmitted]) -> list[Entry]:
     """`log` with what is known `better`, each letter told of once by its sender."""
     ids = {(said.member, event.retry_id) for said, event in _tellings(better)}
     late = {id(said) for said, event in _tellings(log) if (said.member, event.retry_id) in ids}
@@ -40,11 +42,11 @@ def with_presumed(log: list[Entry], better: list[Said]) -> list[Entry]:
 
 def losses(log: list[Entry]) -> list[Entry]:
     """What was said of messages that retention had removed."""
-    return [one for one in log if isinstance(one, Said) and isinstance(one.event, DataLost)]
+    return [one for one in log if isinstance(one, EventEmitted) and isinstance(one.event, DataLost)]
 
 
-def _tellings(log: Iterable[Entry]) -> list[tuple[Said, DeadLettered]]:
-    said = [entry for entry in log if isinstance(entry, Said)]
+def _tellings(log: Iterable[Entry]) -> list[tuple[EventEmitted, DeadLettered]]:
+    said = [entry for entry in log if isinstance(entry, EventEmitted)]
     return [(one, one.event) for one in said if isinstance(one.event, DeadLettered)]
 
 
@@ -64,4 +66,4 @@ def _telling(letter: DeadLetter) -> DeadLettered:
 
 
 def _place(event: DeadLettered) -> Place:
-    return event.topic, event.partition, event.offset
+    return Place(event.topic, event.partition, event.offset)

@@ -19,7 +19,7 @@ from confluent_kafka import IsolationLevel
 
 from linear_retry import DeadLetters
 from linear_retry.scope import Partition, ScopeKind
-from linear_retry.testing import Entry, Said
+from linear_retry.testing import Entry, EventEmitted
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.scenarios.handlers import Scripted
 from tests.scenarios.process import Process
@@ -59,7 +59,7 @@ class StruckScene(Scene):
         self._files = directory
         self._transaction_ms = transaction_ms
         self._seen: dict[Partition, set[int]] = {}
-        self._presumed: list[Said] = []
+        self._presumed: list[EventEmitted] = []
         kafka.create_topic(name, PARTITIONS)
         kafka.create_topic(letters, PARTITIONS)
         kafka.set_session(self.group, SESSION_MS)
@@ -134,7 +134,7 @@ class StruckScene(Scene):
             return []
 
         def heard(kind: str, member: str) -> bool:
-            said = [entry for entry in self.log() if isinstance(entry, Said)]
+            said = [entry for entry in self.log() if isinstance(entry, EventEmitted)]
             kinds = [type(one.event).__name__ for one in said if one.member == member]
             return kind in kinds or self.struck.exists()
 

@@ -10,13 +10,13 @@ from linear_retry import events
 from linear_retry.scope import Partition, Scope
 from linear_retry.testing.event_log import (
     Appended,
-    Away,
-    Begun,
-    Died,
+    AttemptFinished,
+    AttemptStarted,
+    Crashed,
     Disturbed,
-    Ended,
     Entry,
-    Said,
+    EventEmitted,
+    Idle,
 )
 from linear_retry.testing.guarantees.done import Done, runs_done_by
 from linear_retry.testing.guarantees.guarantee import Guarantee
@@ -64,15 +64,15 @@ class _Wait:
     excused_s: float = 0.0
 
 
-class Alive(Guarantee):
+class Liveness(Guarantee):
     """No partition with lag that no open circuit stops stands still for longer than `within_s`.
 
     Nor one that a circuit stops, for longer than that after its `retry_at`; and as one that cannot
     be read (`PartitionUnreadable`).
     What there is to read is what the log says was `Appended`; while a partition has no owner, or
     something from outside stands in the way (`Disturbed`), nobody is to blame, and the time that a
-    handler takes is the handler's, as is that in which its member could do nothing (`Away`). A
-    member that `Died` has nothing any more.
+    handler takes is the handler's, as is that in which its member could do nothing (`Idle`). A
+    member that `Crashed` has nothing any more.
     """
 
     def __init__(self, within_s: float = 10.0) -> None:
@@ -89,7 +89,7 @@ class Alive(Guarantee):
         self._last = entry
         self._done.feed(entry)
         match entry:
-            case Begun(at_s, member, place):
+            case AttemptStarted(at_s, member, place):
                 self._look(entry, [place[:2]])
                 self._readers[member].begun_s = at_s
                 self._waits[place[:2]].reached = place[2]
@@ -102,14 +102,14 @@ class Alive(Guarantee):
                 self._look(entry, self._waits)
                 self._disturbances += -1 if entry.over else 1
                 self._wait(entry, self._waits)
-            case Away(at_s, member, since_s):
+            case Idle(at_s, member, since_s):
                 self._excuse(member, since_s, at_s)
-            case Ended(at_s, member):
+            case AttemptFinished(at_s, member):
                 self._readers[member].end(at_s)
                 self._go_on(entry)
-            case Said():
+            case EventEmitted():
                 self._hear(entry)
-            case Died(_, member):
+            case Crashed(_, member):
                 owned = [*self._readers[member].owned]
                 self._look(entry, owned)
                 self._leave(member, owned)
@@ -122,11 +122,11 @@ class Alive(Guarantee):
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _go_on(self, entry: Ended | Said) -> None:
+    def _go_on(self, entry: AttemptFinished | EventEmitted) -> None:
         """What it says is done is progress, and so is an attempt that failed."""
         runs = runs_done_by(entry)
         moved = {partition for partition, _, _ in runs}
-        if isinstance(entry, Ended):
+        if isinstance(entry, AttemptFinished):
             moved.add(entry.place[:2])
         self._look(entry, moved)
         for partition, begin, end in runs:
@@ -136,7 +136,7 @@ class Alive(Guarantee):
             )
         self._wait(entry, moved)
 
-    def _hear(self, said: Said) -> None:
+    def _hear(self, said: EventEmitted) -> None:
         reader, event = self._readers[said.member], said.event
         changed: Iterable[Partition] = ()
         match event:
@@ -161,7 +161,7 @@ class Alive(Guarantee):
         self._wait(said, changed)
         self._go_on(said)
 
-    def _apply(self, said: Said, reader: _Reader) -> None:
+    def _apply(self, said: EventEmitted, reader: _Reader) -> None:
         match said.event:
             case events.Assigned(partitions):
                 reader.owned |= {*partitions}

@@ -7,22 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from linear_retry import events
-from linear_retry.scope import Partition, Scope
+from linear_retry.scope import Partition, Place, Scope
 from linear_retry.testing.event_log import (
     Appended,
-    Away,
-    Begun,
+    AttemptFinished,
+    AttemptStarted,
     Committed,
-    Died,
+    Crashed,
     Disturbed,
-    Ended,
     Entry,
-    Kept,
-    Place,
-    Said,
-    shown,
+    EventEmitted,
+    Idle,
+    StateSize,
 )
-from linear_retry.testing.guarantees.done import place_of
 from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 _CLOCK_GRAIN_S = 1e-6
@@ -38,9 +35,9 @@ class NothingEarly(Guarantee):
     """
 
     _passes_over = all_but(
-        Begun,
-        Ended,
-        Died,
+        AttemptStarted,
+        AttemptFinished,
+        Crashed,
         events.CircuitOpened,
         events.ProbeFailed,
         events.LimitReached,
@@ -53,35 +50,35 @@ class NothingEarly(Guarantee):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ended: dict[tuple[str, Place], Ended] = {}
-        self._not_before: dict[tuple[str, Place], tuple[float, Ended]] = {}
+        self._ended: dict[tuple[str, Place], AttemptFinished] = {}
+        self._not_before: dict[tuple[str, Place], tuple[float, AttemptFinished]] = {}
 
     def feed(self, entry: Entry) -> None:
         match entry:
-            case Ended(_, member, place, "failed"):
+            case AttemptFinished(_, member, place, "failed"):
                 self._ended[member, place] = entry
-            case Ended(_, member, place):
+            case AttemptFinished(_, member, place):
                 self._ended.pop((member, place), None)
-            case Begun(_, member, place) if self._not_before:
+            case AttemptStarted(_, member, place) if self._not_before:
                 self._begun(entry)
-            case Said(
+            case EventEmitted(
                 _,
                 member,
                 events.CircuitOpened() | events.ProbeFailed() | events.LimitReached() as event,
             ):
-                self._wait(member, place_of(event), event.delay_s)
-            case Died(_, member):
+                self._wait(member, event.place, event.delay_s)
+            case Crashed(_, member):
                 self._forget(member, None)
-            case Said(_, member, events.RetriedNow() as event):
-                self._not_before.pop((member, place_of(event)), None)
-            case Said(_, member, events.Revoked() | events.Lost() as event):
+            case EventEmitted(_, member, events.RetriedNow() as event):
+                self._not_before.pop((member, event.place), None)
+            case EventEmitted(_, member, events.Revoked() | events.Lost() as event):
                 self._forget(member, event.partitions)
-            case Said(
+            case EventEmitted(
                 _,
                 member,
                 events.DeadLettered() | events.Skipped() as event,
             ):
-                self._ended.pop((member, place_of(event)), None)
+                self._ended.pop((member, event.place), None)
 
     def _forget(self, member: str, gone: Sequence[Partition] | None) -> None:
         """What it has attempted of these; None: at all."""
@@ -95,13 +92,13 @@ class NothingEarly(Guarantee):
         if ended is not None:
             self._not_before[member, place] = ended.at_s + delay_s, ended
 
-    def _begun(self, entry: Begun) -> None:
+    def _begun(self, entry: AttemptStarted) -> None:
         not_before = self._not_before.pop((entry.member, entry.place), None)
         if not_before is None:
             return
         early_s = not_before[0] - entry.at_s
         if early_s > _CLOCK_GRAIN_S:
-            text = f"{shown(entry.place)} was attempted {early_s:.6f} s early by {entry.member}"
+            text = f"{entry.place} was attempted {early_s:.6f} s early by {entry.member}"
             self._break(text, not_before[1], entry, member=entry.member, partition=entry.place[:2])
 
 
@@ -109,7 +106,7 @@ class NothingEarly(Guarantee):
 class _Open:
     """A circuit, and what its member did since `retry_at`. `held` None: any message probes it."""
 
-    said: Said | Begun
+    said: EventEmitted | AttemptStarted
     held: Place | None
     retry_at_s: float
     idle_s: float = 0.0
@@ -123,7 +120,7 @@ class NothingLate(Guarantee):
     letters: one thread does it all. For a clock on which nothing else takes time, a virtual one.
     """
 
-    _passes_over = frozenset({Appended, Committed, Died, Disturbed, Kept})
+    _passes_over = frozenset({Appended, Committed, Crashed, Disturbed, StateSize})
 
     def __init__(self, late_s: float = 0.02) -> None:
         super().__init__()
@@ -138,23 +135,23 @@ class NothingLate(Guarantee):
         stretches = self._doing_nothing[member]
         before_s = self._before_s.get(member, entry.at_s)
         match entry:
-            case Begun(at_s):
+            case AttemptStarted(at_s):
                 for stretch in (*stretches, (before_s, at_s)):
                     self._idle(member, *stretch)
                 self._begun(entry)
-            case Away(_, _, since_s):
+            case Idle(_, _, since_s):
                 stretches.append((before_s, since_s))
-            case Said():
+            case EventEmitted():
                 self._hear(entry)
-            case Ended():
+            case AttemptFinished():
                 pass
             case _:
                 return  # written by who watches: the member has not moved
-        if not isinstance(entry, Away):
+        if not isinstance(entry, Idle):
             stretches.clear()
         self._before_s[member] = entry.at_s
 
-    def _begun(self, entry: Begun) -> None:
+    def _begun(self, entry: AttemptStarted) -> None:
         open_now = self._open[entry.member]
         probed = _probed(open_now, entry.place)
         if probed is None:
@@ -168,18 +165,18 @@ class NothingLate(Guarantee):
             others = f"had to wait for {item.others} others that were begun after retry_at"
             self._late(item, entry, others)
 
-    def _late(self, item: _Open, entry: Begun, what: str) -> None:
-        text = f"the probe of {shown(entry.place)} by {entry.member} {what}"
+    def _late(self, item: _Open, entry: AttemptStarted, what: str) -> None:
+        text = f"the probe of {entry.place} by {entry.member} {what}"
         self._break(text, item.said, entry, member=entry.member)
 
-    def _hear(self, said: Said) -> None:
+    def _hear(self, said: EventEmitted) -> None:
         open_now, event = self._open[said.member], said.event
         match event:
             case events.CircuitOpened() | events.ProbeFailed() | events.LimitReached():
                 retry_at_s = said.at_s + event.delay_s
-                open_now[event.scope] = _Open(said, place_of(event), retry_at_s)
+                open_now[event.scope] = _Open(said, event.place, retry_at_s)
             case events.DeadLetterFailed():  # its probe is the sending, whose begin nobody sees
-                open_now[event.scope] = _Open(said, place_of(event), float("inf"))
+                open_now[event.scope] = _Open(said, event.place, float("inf"))
             case events.CircuitClosed():
                 open_now.pop(event.scope, None)
             case events.Revoked() | events.Lost():

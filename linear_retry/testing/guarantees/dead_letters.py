@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from math import inf
 
 from linear_retry import events
-from linear_retry.scope import Partition
-from linear_retry.testing.event_log import Begun, Died, Ended, Entry, Place, Said, shown
-from linear_retry.testing.guarantees.done import place_of
+from linear_retry.scope import Partition, Place
+from linear_retry.testing.event_log import (
+    AttemptFinished,
+    AttemptStarted,
+    Crashed,
+    Entry,
+    EventEmitted,
+)
 from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 
@@ -18,7 +23,7 @@ from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 class _Life:
     """A message in one ownership. `gone`: that is over, and its letter may be on its way still."""
 
-    first: Ended
+    first: AttemptFinished
     failures: int = 0
     held_back: int = 0
     gone: bool = False
@@ -33,8 +38,8 @@ class DeadLetteredOnlyWhenDue(Guarantee):
     """
 
     _passes_over = all_but(
-        Begun,
-        Ended,
+        AttemptStarted,
+        AttemptFinished,
         events.DeadLettered,
         events.Skipped,
         events.LimitReached,
@@ -51,27 +56,27 @@ class DeadLetteredOnlyWhenDue(Guarantee):
 
     def feed(self, entry: Entry) -> None:
         match entry:
-            case Begun(_, member) if member in self._have_gone:
+            case AttemptStarted(_, member) if member in self._have_gone:
                 self._have_gone.discard(member)
                 lives = self._lives[member]
                 self._lives[member] = {p: life for p, life in lives.items() if not life.gone}
-            case Ended(_, member, place, "failed"):
+            case AttemptFinished(_, member, place, "failed"):
                 self._lives[member].setdefault(place, _Life(entry)).failures += 1
-            case Ended(_, member, place, "done"):
+            case AttemptFinished(_, member, place, "done"):
                 self._lives[member].pop(place, None)
-            case Said(_, member, events.Skipped() as event):
-                self._lives[member].pop(place_of(event), None)
-            case Said(_, member, events.LimitReached() as event):
-                life = self._lives[member].get(place_of(event))
+            case EventEmitted(_, member, events.Skipped() as event):
+                self._lives[member].pop(event.place, None)
+            case EventEmitted(_, member, events.LimitReached() as event):
+                life = self._lives[member].get(event.place)
                 if life is not None:
                     life.held_back += 1
-            case Said(_, _, events.DeadLettered() as event):
+            case EventEmitted(_, _, events.DeadLettered() as event):
                 self._letter(entry, event)
-            case Said(_, member, events.Revoked() | events.Lost() as event):
+            case EventEmitted(_, member, events.Revoked() | events.Lost() as event):
                 self._forget(member, event.partitions)
 
-    def _letter(self, said: Said, event: events.DeadLettered) -> None:
-        place = place_of(event)
+    def _letter(self, said: EventEmitted, event: events.DeadLettered) -> None:
+        place = event.place
         life = self._lives[said.member].pop(place, None)
         if life is None:
             self._undue(said, None, place, "has a dead letter, and no attempt of it has failed")
@@ -88,8 +93,8 @@ class DeadLetteredOnlyWhenDue(Guarantee):
         least = self._strategy_length + 1
         return least <= life.failures <= least + life.held_back
 
-    def _undue(self, said: Said, first: Entry | None, place: Place, what: str) -> None:
-        text = f"{shown(place)} {what}, in {said.member}"
+    def _undue(self, said: EventEmitted, first: Entry | None, place: Place, what: str) -> None:
+        text = f"{place} {what}, in {said.member}"
         self._break(text, first, said, member=said.member, partition=place[:2])
 
     def _forget(self, member: str, partitions: Iterable[Partition]) -> None:
@@ -109,34 +114,38 @@ class LettersWithinLimit(Guarantee):
     those that were found in the topic after it had died.
     """
 
-    _passes_over = all_but(Begun, Ended, Died, events.DeadLettered, events.LimitLifted)
+    _passes_over = all_but(
+        AttemptStarted, AttemptFinished, Crashed, events.DeadLettered, events.LimitLifted
+    )
 
     def __init__(self, limit: int) -> None:
         super().__init__()
         self._limit = limit
-        self._rows: dict[str, list[Said]] = defaultdict(list)
+        self._rows: dict[str, list[EventEmitted]] = defaultdict(list)
         self._lifted: dict[str, float] = {}
         self._dead: set[str] = set()
 
     def feed(self, entry: Entry) -> None:
         match entry:
-            case Begun(_, member):
+            case AttemptStarted(_, member):
                 self._dead.discard(member)
-            case Died(_, member):
+            case Crashed(_, member):
                 self._rows.pop(member, None)
                 self._lifted.pop(member, None)
                 self._dead.add(member)
-            case Ended(_, member, _, "done"):
+            case AttemptFinished(_, member, _, "done"):
                 self._rows.pop(member, None)
                 self._lifted.pop(member, None)
-            case Said(_, member, events.LimitLifted(letters)):
+            case EventEmitted(_, member, events.LimitLifted(letters)):
                 more = inf if letters is None else letters
                 self._lifted[member] = max(len(self._rows[member]) + more, self._limit)
-            case Said(_, member, events.DeadLettered(reason="given-up")):
+            case EventEmitted(_, member, events.DeadLettered(reason="given-up")):
                 self._rows.pop(member, None)
-            case Said(_, member, events.DeadLettered() as event) if member not in self._dead:
+            case EventEmitted(_, member, events.DeadLettered() as event) if (
+                member not in self._dead
+            ):
                 row = self._rows[member]
                 row.append(entry)
                 if len(row) > self._lifted.get(member, self._limit):
-                    text = f"{shown(place_of(event))} has letter {len(row)} in a row, in {member}"
+                    text = f"{event.place} has letter {len(row)} in a row, in {member}"
                     self._break(text, row[0], entry, member=member)

@@ -7,9 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from linear_retry import events
-from linear_retry.scope import Partition, Scope
-from linear_retry.testing.event_log import Begun, Died, Ended, Entry, Place, Said, shown
-from linear_retry.testing.guarantees.done import place_of
+from linear_retry.scope import Partition, Place, Scope
+from linear_retry.testing.event_log import (
+    AttemptFinished,
+    AttemptStarted,
+    Crashed,
+    Entry,
+    EventEmitted,
+)
 from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
 
 _EVENT_BEHIND_S = 0.05
@@ -18,7 +23,7 @@ _EVENT_BEHIND_S = 0.05
 
 @dataclass(slots=True)
 class _Open:
-    said: Said
+    said: EventEmitted
     held: Place | None
     retry_at_s: float
     buried: bool = False
@@ -33,9 +38,9 @@ class NothingWhileOpen(Guarantee):
     """
 
     _passes_over = all_but(
-        Begun,
-        Ended,
-        Died,
+        AttemptStarted,
+        AttemptFinished,
+        Crashed,
         events.CircuitOpened,
         events.ProbeFailed,
         events.LimitReached,
@@ -49,37 +54,39 @@ class NothingWhileOpen(Guarantee):
     def __init__(self) -> None:
         super().__init__()
         self._open: dict[str, dict[Scope, _Open]] = defaultdict(dict)
-        self._ended: dict[str, Ended] = {}
+        self._ended: dict[str, AttemptFinished] = {}
 
     def feed(self, entry: Entry) -> None:
         match entry:
-            case Ended(_, member):
+            case AttemptFinished(_, member):
                 self._ended[member] = entry
-            case Died(_, member):
+            case Crashed(_, member):
                 self._ended.pop(member, None)
                 self._open.pop(member, None)
-            case Begun(_, member):
+            case AttemptStarted(_, member):
                 for scope, item in self._open[member].items():
                     if scope.covers(entry.place[:2]):
                         self._begun(entry, item)
-            case Said(
+            case EventEmitted(
                 _,
                 _,
                 events.CircuitOpened() | events.ProbeFailed() | events.LimitReached() as event,
             ):
                 self._opened(entry, event)
-            case Said(at_s, member, events.DeadLetterFailed() as event):
+            case EventEmitted(at_s, member, events.DeadLetterFailed() as event):
                 retry_at_s = at_s + event.delay_s
-                self._open[member][event.scope] = _Open(entry, place_of(event), retry_at_s, True)
-            case Said(_, member, events.CircuitClosed(scope)):
+                self._open[member][event.scope] = _Open(entry, event.place, retry_at_s, True)
+            case EventEmitted(_, member, events.CircuitClosed(scope)):
                 self._open[member].pop(scope, None)
-            case Said(at_s, member, events.WaitEnded(scope)) if scope in self._open[member]:
+            case EventEmitted(at_s, member, events.WaitEnded(scope)) if scope in self._open[member]:
                 self._open[member][scope].retry_at_s = at_s
-            case Said(_, member, events.Revoked() | events.Lost() as event):
+            case EventEmitted(_, member, events.Revoked() | events.Lost() as event):
                 self._take(member, event.partitions)
 
     def _opened(
-        self, said: Said, event: events.CircuitOpened | events.ProbeFailed | events.LimitReached
+        self,
+        said: EventEmitted,
+        event: events.CircuitOpened | events.ProbeFailed | events.LimitReached,
     ) -> None:
         before = self._open[said.member].get(event.scope)
         opens = isinstance(event, events.CircuitOpened)
@@ -90,21 +97,21 @@ class NothingWhileOpen(Guarantee):
             self._break(text, first, said, member=said.member)
         ended = self._ended.get(said.member)
         # The delay counts from the attempt's end: what it takes to stop, a commit, is not in it.
-        begun = ended if ended is not None and ended.place == place_of(event) else said
+        begun = ended if ended is not None and ended.place == event.place else said
         retry_at_s = begun.at_s + event.delay_s
-        self._open[said.member][event.scope] = _Open(said, place_of(event), retry_at_s)
+        self._open[said.member][event.scope] = _Open(said, event.place, retry_at_s)
 
-    def _begun(self, entry: Begun, item: _Open) -> None:
-        place = shown(entry.place)
+    def _begun(self, entry: AttemptStarted, item: _Open) -> None:
+        place = entry.place
         if item.held is None and entry.at_s >= item.retry_at_s - _EVENT_BEHIND_S:
             item.held = entry.place  # the one probe, after a revoke
         elif item.held != entry.place:
-            held = "a message that was revoked" if item.held is None else shown(item.held)
+            held = "a message that was revoked" if item.held is None else item.held
             self._while_open(entry, item, f"{place} was attempted while the circuit of {held}")
         elif item.buried:
             self._while_open(entry, item, f"{place} was attempted while the circuit of its letter")
 
-    def _while_open(self, entry: Begun, item: _Open, text: str) -> None:
+    def _while_open(self, entry: AttemptStarted, item: _Open, text: str) -> None:
         self._break(f"{text} was open in {entry.member}", item.said, entry, member=entry.member)
 
     def _take(self, member: str, partitions: Iterable[Partition]) -> None:

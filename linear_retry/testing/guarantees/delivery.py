@@ -1,0 +1,154 @@
+"""Delivery: in order, nothing lost, nothing twice without need."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from linear_retry import events
+from linear_retry.scope import Partition, Place
+from linear_retry.testing.event_log import (
+    AttemptFinished,
+    AttemptStarted,
+    Committed,
+    Entry,
+    EventEmitted,
+)
+from linear_retry.testing.guarantees.done import DONE_BY_EVENT, Done, Runs
+from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
+
+_SHOWN_OFFSETS = 10
+_SHOWN_FROM_THE_FIRST = 1_000
+"""Of so many messages that were done last it is kept by which entry, for the story's beginning."""
+
+
+class InOrder(Guarantee):
+    """A message is attempted only when every visible one before it in its partition is done."""
+
+    _passes_over = all_but(AttemptStarted, AttemptFinished, *DONE_BY_EVENT)
+
+    def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
+        """`visible`: the offsets that a reader finds, or would have found before retention."""
+        super().__init__()
+        self._visible = {partition: sorted(offsets) for partition, offsets in visible.items()}
+        self._first_undone: dict[Partition, int] = defaultdict(int)
+        self._last: dict[Partition, AttemptStarted] = {}
+        self._done = Done()
+
+    def feed(self, entry: Entry) -> None:
+        self._done.feed(entry)
+        if not isinstance(entry, AttemptStarted):
+            return
+        partition, offset = entry.place[:2], entry.place[2]
+        before = self._next_undone(partition)
+        if before is not None and before < offset:
+            text = f"{entry.place} was attempted before {before} was done"
+            self._break(text, self._last.get(partition), entry, partition=partition)
+        self._last[partition] = entry
+
+    def _next_undone(self, partition: Partition) -> int | None:
+        visible, done = self._visible.get(partition, []), self._done.in_partition(partition)
+        index = self._first_undone[partition]
+        while index < len(visible) and visible[index] in done:
+            index += 1
+        self._first_undone[partition] = index
+        return visible[index] if index < len(visible) else None
+
+
+class NothingLost(Guarantee):
+    """In the end every visible message is done and committed.
+
+    To be asked once the last fault is long past and the last `retry_at` has come. Done are those
+    that were handled, dead-lettered, skipped by `on_permanent="skip"`, or passed over; and those
+    that retention took, where the consumer said so (`DataLost`).
+    """
+
+    _passes_over = all_but(AttemptStarted, AttemptFinished, Committed, *DONE_BY_EVENT)
+
+    def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
+        """`visible`: the offsets that a reader finds, or would have found before retention."""
+        super().__init__()
+        self._visible = {partition: sorted(offsets) for partition, offsets in visible.items()}
+        self._done = Done()
+        self._committed: dict[Partition, int] = {}
+        self._last: dict[Partition, Entry] = {}
+
+    def feed(self, entry: Entry) -> None:
+        self._done.feed(entry)
+        match entry:
+            case AttemptStarted() | AttemptFinished():
+                self._last[entry.place[:2]] = entry
+            case Committed():
+                self._committed.update(entry.offsets)
+                self._last.update(dict.fromkeys(entry.offsets, entry))
+
+    def finish(self) -> None:
+        for partition, visible in self._visible.items():
+            done = self._done.in_partition(partition)
+            undone = [offset for offset in visible if offset not in done]
+            committed = self._committed.get(partition, 0)
+            if undone:
+                self._lack(
+                    partition,
+                    f"never done: {undone[:_SHOWN_OFFSETS]} ({len(undone)} in all)",
+                )
+            elif visible and committed <= visible[-1]:
+                self._lack(partition, f"done up to {visible[-1]}, committed up to {committed}")
+
+    def _lack(self, partition: Partition, what: str) -> None:
+        text = f"{partition[0]}[{partition[1]}]: {what}"
+        self._break(text, None, self._last.get(partition), partition=partition)
+
+
+class BoundedDuplicates(Guarantee):
+    """A message that is done is attempted again only where its partition has changed hands.
+
+    Or where the member has crashed: what comes after has another name. The same of dead letters.
+    """
+
+    _passes_over = all_but(
+        AttemptStarted,
+        AttemptFinished,
+        events.DeadLettered,
+        events.Assigned,
+        events.Revoked,
+        events.Lost,
+        events.HandlerTooSlow,
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._done: dict[str, dict[Partition, Runs]] = defaultdict(lambda: defaultdict(Runs))
+        self._shown: dict[tuple[str, Place], Entry] = {}
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case AttemptStarted(_, member, place):
+                self._not_again(entry, place, "was attempted again, though done")
+            case AttemptFinished(_, member, place, "done"):
+                self._note(entry, place)
+            case EventEmitted(_, member, events.DeadLettered() as event):
+                self._not_again(entry, event.place, "has a dead letter, though done")
+                self._note(entry, event.place)
+            case EventEmitted(
+                _, member, events.Revoked() | events.Lost() | events.Assigned() as event
+            ):
+                self._forget(member, event.partitions)
+            case EventEmitted(_, member, events.HandlerTooSlow()):
+                self._done[member].clear()
+
+    def _not_again(self, entry: AttemptStarted | EventEmitted, place: Place, what: str) -> None:
+        if place[2] in self._done[entry.member][place[:2]]:
+            before = self._shown.get((entry.member, place))
+            text = f"{place} {what} in this ownership by {entry.member}"
+            self._break(text, before, entry, member=entry.member, partition=place[:2])
+
+    def _note(self, entry: Entry, place: Place) -> None:
+        self._done[entry.member][place[:2]].add(place[2])
+        self._shown[entry.member, place] = entry
+        if len(self._shown) > _SHOWN_FROM_THE_FIRST:
+            del self._shown[next(iter(self._shown))]
+
+    def _forget(self, member: str, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            self._done[member].pop(partition, None)
