@@ -15,7 +15,7 @@ from benchmarks.letters import topic_of_letters
 from benchmarks.on_spark import ROUNDS_AT_MOST, jvm_cpu_s, jvm_mib, own_spark, parquet_bytes
 from benchmarks.scale import Scale
 from linear_retry.spark import DEAD_LETTERS, ingest
-from linear_retry.spark.ingest.ingest import MAX_OFFSETS
+from linear_retry.spark.ingestion.ingest import MAX_OFFSETS
 from tests.real_kafka import RealKafka
 
 

@@ -24,7 +24,7 @@ from typing import Annotated
 import typer
 
 import linear_retry
-from linear_retry.cli import circuits, dlq, spark
+from linear_retry.cli import circuits, dlq
 from linear_retry.cli.options.connection import (
     BOOTSTRAP_NAMES,
     Connection,
@@ -33,6 +33,7 @@ from linear_retry.cli.options.connection import (
 )
 from linear_retry.cli.options.journal import Span
 from linear_retry.cli.output.exit_codes import MEANINGS
+from linear_retry.cli.spark import commands as spark_commands
 from linear_retry.cli.strategy import commands, simulate
 
 app = typer.Typer(
@@ -47,7 +48,7 @@ commands.app.command()(simulate.simulate)
 app.add_typer(commands.app, name="strategy")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(circuits.app, name="circuits")
-app.add_typer(spark.app, name="spark")
+app.add_typer(spark_commands.app, name="spark")
 
 
 def main() -> None:

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from linear_retry.spark import Lake
-from linear_retry.spark.ingest.ingest import SETTINGS
+from linear_retry.spark.ingestion.ingest import SETTINGS
 from linear_retry.spark.session import session
 from tests import kafka_jars
-from tests.spark.report import reported
+from tests.spark.reporting import reported
 
 _HERE = Path(__file__).parent
 _VERSION = "4.0.0"

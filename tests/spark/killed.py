@@ -13,10 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.spark import DEAD_LETTERS, Lake
-from linear_retry.spark.ingest.ingest import TABLES, ingest
+from linear_retry.spark.ingestion.ingest import TABLES, ingest
 from linear_retry.spark.session import session
-from linear_retry.spark.tables.projection import Steps
-from linear_retry.spark.tables.records import date_of
+from linear_retry.spark.tables.sql import Steps, date_of
 from tests.spark.conftest import INTERPRETED, settings
 
 POINTS = ("before it is written", "before it is published", "before it is noted as done")

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.spark import DEAD_LETTERS, Lake
-from linear_retry.spark.ingest import sources
+from linear_retry.spark.ingestion import sources
 from linear_retry.spark.session import CONNECTOR, SparkMissingError, check_java
 from tests.conftest import TopicFactory
 from tests.dlq.sample_letters import our_record

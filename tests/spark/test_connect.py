@@ -13,7 +13,7 @@ import pytest
 from linear_retry.spark import Lake, report
 from tests.docs.markdown import ROOT
 from tests.spark.connected import tuned
-from tests.spark.outages import told_outages
+from tests.spark.episodes import told_outages
 from tests.tuning.recorded import lengths_ms
 
 pytestmark = pytest.mark.usefixtures("interpreted")

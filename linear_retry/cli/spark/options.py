@@ -1,10 +1,18 @@
-"""What do the commands of Spark have in common?"""
+"""Options that the commands of Spark share, and what they say where PySpark is missing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from linear_retry.cli.output.exit_codes import UNAVAILABLE, USAGE_ERROR, fail
+from linear_retry.files import small
+from linear_retry.strategy.file import format_file
 
 LAKE = Annotated[
     str, typer.Option(metavar="DIR", help="Where the tables are: a directory, or a URI.")
@@ -13,3 +21,72 @@ MASTER = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Spark's master; local[*] unless it says otherwise."),
 ]
+_OF_THE_EXTRA = frozenset(
+    {
+        *("altair", "jinja2", "markupsafe", "numpy", "pandas"),
+        *("py4j", "pyarrow", "pyspark", "vl_convert"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedOutages:
+    """The options of commands that learn from the table `outages`."""
+
+    group: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="Outages of this consumer group only.")
+    ] = None
+    present: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The strategy that is used now; else what the journal has of it."
+        ),
+    ] = None
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Of the dice that the intervals are drawn with.")
+    ] = 1
+    master: MASTER = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrategyFile:
+    """The file that a proposed strategy is written to, if any."""
+
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the proposed strategy here: one group's."),
+    ] = None
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the file that is there already.")
+    ] = False
+
+    def check(self) -> None:
+        """Ends the command, before any work is done, if the file cannot be written."""
+        if self.to is None:
+            return
+        shown = small.named(self.to)
+        if self.to.is_dir() or not self.to.parent.is_dir():
+            fail(f"{shown}: no file can be there; give --to a file in a directory", USAGE_ERROR)
+        if self.to.exists() and not self.force:
+            fail(f"{shown}: is there already; add --force to overwrite it", USAGE_ERROR)
+
+    def write(self, delays_ms: Sequence[int], description: str) -> None:
+        """Writes the whole file, or ends the command without having written anything."""
+        if self.to is None:
+            return
+        try:
+            small.write(self.to, format_file(delays_ms, description).encode())
+        except ValueError as error:
+            fail(f"{error}; check the directory and its permissions", UNAVAILABLE)
+
+
+@contextmanager
+def require_pyspark() -> Iterator[None]:
+    """Ends the command, and names the extra, if what is imported inside is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in _OF_THE_EXTRA:
+            raise
+        fail(f"the package {name} is missing: pip install 'linear-retry[spark]'", UNAVAILABLE)

@@ -11,8 +11,7 @@ import typer
 
 from linear_retry.cli.options.connection import with_option_groups
 from linear_retry.cli.output.exit_codes import NEGATIVE, exit_on_error
-from linear_retry.cli.spark.needing import needing_pyspark
-from linear_retry.cli.spark.recorded import Recorded
+from linear_retry.cli.spark.options import RecordedOutages, require_pyspark
 from linear_retry.cli.strategy import simulation_report
 from linear_retry.cli.strategy.commands import (
     FILE_HELP,
@@ -66,7 +65,7 @@ class Given:
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP)],
     given: Given,
-    recorded: Recorded,
+    recorded: RecordedOutages,
     lake: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="In place of --outage: those in its table `outages`."),
@@ -95,7 +94,7 @@ def simulate(
     of no outage anything is known; 130, Ctrl-C; 143, SIGTERM.
     """
     if lake is None:
-        if recorded != Recorded() or probe_cost != "0s":
+        if recorded != RecordedOutages() or probe_cost != "0s":
             raise typer.BadParameter(f"{_WITH_LAKE} are for recorded outages; give --lake DIR")
         _in_given(file, given, as_json)
     else:
@@ -133,13 +132,13 @@ def _in_given(file: Path, given: Given, as_json: bool) -> None:
 
 
 def _in_recorded(
-    file: Path, lake: str, probe_cost_ms: int, recorded: Recorded, as_json: bool
+    file: Path, lake: str, probe_cost_ms: int, recorded: RecordedOutages, as_json: bool
 ) -> None:
     loaded = load(file)
     if isinstance(loaded, StrategyError):
         _refuse(file, list(loaded.problems), as_json)
-    with exit_on_error(), needing_pyspark():
-        from linear_retry.cli.spark.simulated import simulate as run
+    with exit_on_error(), require_pyspark():
+        from linear_retry.cli.spark.simulate import simulate as run
 
         head = summary(file, loaded) if as_json else None
         run(lake, loaded, probe_cost_ms, recorded, head)

@@ -17,9 +17,20 @@ from pyspark.sql import Column, DataFrame
 from linear_retry.events import CloseOutcome, Event
 from linear_retry.journal.entry import VERSION
 from linear_retry.scope import Partition, Scope
-from linear_retry.spark.tables.projection import Steps, table
-from linear_retry.spark.tables.records import date_of, moment, moment_of_ms
-from linear_retry.spark.tables.sql import array, columns, present, struct, surely, texts, when
+from linear_retry.spark.tables.sql import (
+    Steps,
+    array,
+    columns,
+    date_of,
+    moment,
+    moment_of_ms,
+    present,
+    struct,
+    surely,
+    table,
+    texts,
+    when,
+)
 
 _TEXT, _WHOLE = "STRING", "BIGINT"
 _EVENT_ID = "(?s)^(.+)/([0-9]{1,19})(?!.)"

@@ -14,9 +14,17 @@ from linear_retry.dlq.letters.letter import NONE, OURS
 from linear_retry.records.dead_letter import HEADER_NAMES, VERSION
 from linear_retry.spark.tables import foreign
 from linear_retry.spark.tables.headers import CONTENTS, INT64_MAX, NAMES, HeaderColumn, content
-from linear_retry.spark.tables.projection import Steps, table
-from linear_retry.spark.tables.records import date_of, moment
-from linear_retry.spark.tables.sql import array, columns, present, texts, when
+from linear_retry.spark.tables.sql import (
+    Steps,
+    array,
+    columns,
+    date_of,
+    moment,
+    present,
+    table,
+    texts,
+    when,
+)
 
 _NUMBER = (0, INT64_MAX)
 _TIME = (-1, INT64_MAX)

@@ -7,9 +7,23 @@ to make those of a table. A pattern has no backslash: what one means is a settin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import TypeAlias
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+
+LAST_MS = 253_402_300_799_999
+"""The year 9999: what most readers of Parquet can hold."""
+
+_DAY_MS = 86_400_000
+
+Steps: TypeAlias = tuple[tuple[Column | str, ...], ...]
+"""The columns of one select after another.
+
+Not all in one: an expression that ten others use would be computed ten times. Columns are of no
+data yet: made once they do for every batch.
+"""
 
 
 def columns(*expressions: str) -> tuple[Column, ...]:
@@ -50,3 +64,24 @@ def between(value: str, least: int, most: int) -> str:
 def surely(condition: str) -> str:
     """False where it is NULL."""
     return f"coalesce({condition}, false)"
+
+
+def moment(timestamp: str) -> str:
+    """The record's time; NULL where it has none, or one that most readers cannot hold."""
+    return when(between(f"unix_millis({timestamp})", 0, LAST_MS), timestamp)
+
+
+def moment_of_ms(at_ms: str) -> str:
+    """The same of milliseconds since 1970."""
+    return when(between(at_ms, 0, LAST_MS), f"timestamp_millis({at_ms})")
+
+
+def date_of(timestamp: str) -> str:
+    """The day of UTC, whatever the session's time zone, in whose folder the record is."""
+    ms = f"greatest(0, least({LAST_MS}, unix_millis({timestamp})))"
+    return f"date_from_unix_date(cast({ms} div {_DAY_MS} AS int))"
+
+
+def table(records: DataFrame, steps: Steps) -> DataFrame:
+    """What the last of the steps makes of them."""
+    return reduce(lambda rows, step: rows.select(*step), steps, records)

@@ -1,0 +1,274 @@
+"""The commands of `linear-retry spark`; what does the work is imported when one is called."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from linear_retry.cli.dlq.replay_options import Sending
+from linear_retry.cli.dlq.resolve import plural
+from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.cli.spark.options import (
+    LAKE,
+    MASTER,
+    RecordedOutages,
+    StrategyFile,
+    require_pyspark,
+)
+from linear_retry.cli.strategy.outages import length_ms
+from linear_retry.errors import UsageError
+from linear_retry.strategy.delays import duration_ms, shown
+from linear_retry.tuning.solver import Conditions
+
+app = typer.Typer(
+    help="Learn from dead letters and outages, with Spark.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _options() -> None:
+    """Learn from dead letters and outages, with Spark (pip install 'linear-retry[spark]')."""
+
+
+@app.command()
+@with_option_groups
+def ingest(
+    lake: LAKE,
+    connection: Connection,
+    dead_letters: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="A dead-letter topic; as often as you have them."),
+    ] = None,
+    journal: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="The topic of the journal.")
+    ] = None,
+    continuous: Annotated[
+        bool, typer.Option("--continuous", help="Never end: go on with what comes.")
+    ] = False,
+    every: Annotated[
+        str, typer.Option(metavar="TIME", help="With --continuous: a batch so often.")
+    ] = "5m",
+    max_offsets: Annotated[
+        int, typer.Option(metavar="N", min=1, help="At most so many records in a batch.")
+    ] = 1_000_000,
+    master: MASTER = None,
+) -> None:
+    """Copy dead letters and the journal into Parquet tables, each record once.
+
+    What is new since the last time, and then it ends. Ended at any point and called again, nothing
+    is missing and nothing is there twice: for Spark, and for whoever reads the files.
+
+    Example: linear-retry spark ingest --bootstrap localhost:9092 --dead-letters orders.dlq
+    --journal linear-retry.journal --lake lake
+
+    Exit codes: 0, done; 2, wrong usage; 3, no broker answers, a topic or its permission is missing,
+    the lake cannot be written or is of another topic, or there is no Java or PySpark; 130,
+    Ctrl-C; 143, SIGTERM.
+    """
+    with exit_on_error(), require_pyspark():
+        from linear_retry.cli.spark.ingest import ingest as run
+
+        run(
+            connection.keys(),
+            lake,
+            dead_letters or [],
+            journal,
+            every=_seconds(every) if continuous else None,
+            max_offsets=max_offsets,
+            master=master,
+            as_json=connection.as_json,
+        )
+
+
+@app.command()
+def outages(
+    lake: LAKE,
+    master: MASTER = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object: how many of each kind.")
+    ] = False,
+) -> None:
+    """Make the table `outages` of the journal: each time a circuit was open, and how it ended.
+
+    It is made anew of all that was ingested. docs/outages.md has its columns and kinds.
+
+    Example: linear-retry spark outages --lake lake
+
+    Exit codes: 0, done; 2, wrong usage; 3, no journal was ingested, the lake cannot be written, or
+    there is no Java or PySpark; 130, Ctrl-C; 143, SIGTERM.
+    """
+    with exit_on_error(), require_pyspark():
+        from linear_retry.cli.output.rows import write_json
+        from linear_retry.spark import Lake
+        from linear_retry.spark import outages as run
+        from linear_retry.spark.session import session
+
+        with session(master) as spark:
+            kinds = run(Lake(spark, lake.rstrip("/")))
+        if as_json:
+            write_json([kinds])
+        else:
+            parts = ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number)
+            rows = plural(sum(kinds.values()), "row")
+            typer.echo(f"outages: {rows} ({parts})" if parts else f"outages: {rows}")
+
+
+@app.command()
+@with_option_groups
+def tune(
+    lake: LAKE,
+    probe_cost: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="An attempt is as bad as waiting so long after an outage: 5, or 500ms.",
+        ),
+    ],
+    recorded: RecordedOutages,
+    target: StrategyFile,
+    cover: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", min=0, max=1, help="So many outages end before the strategy does."
+        ),
+    ] = 0.999,
+    most: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1000, help="At most so many delays.")
+    ] = 50,
+    shortest: Annotated[
+        str, typer.Option(metavar="TIME", help="No delay is shorter: 1s, or 500ms.")
+    ] = "1s",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object for each group, each on a line.")
+    ] = False,
+) -> None:
+    """Propose the delays that cost least in such outages.
+
+    Made from the first two thirds of a group's rows in the table `outages`, and compared with its
+    present delays on the others. Without --group each group is a row; --to then needs a lake of one
+    group. docs/tuning.md says what a cost is, and when not to trust it.
+
+    Example: linear-retry spark tune --lake lake --group billing --probe-cost 5 --cover 0.99
+    --to strategies/billing.json
+
+    Exit codes: 0, proposed; 1, the file of --present is not right; 2, wrong usage; 3, there is no
+    table of outages, FILE cannot be written, or there is no Java or PySpark; 5, there are too
+    few outages to propose anything, and nothing is written; 130, Ctrl-C; 143, SIGTERM.
+    """
+    cost_ms = length_ms(probe_cost, "--probe-cost")
+    shortest_ms = length_ms(shortest, "--shortest")
+    with exit_on_error(), require_pyspark():
+        from linear_retry.cli.spark.tune import tune as run
+
+        conditions = _conditions(cover, most, shortest_ms)
+        run(lake, cost_ms, conditions, recorded, target, as_json=as_json)
+
+
+@app.command()
+@with_option_groups
+def replay(
+    lake: LAKE,
+    where: Annotated[
+        str,
+        typer.Option(metavar="SQL", help="A condition on the columns of the table dead_letters."),
+    ],
+    connection: Connection,
+    sending: Sending,
+    master: MASTER = None,
+) -> None:
+    """Send open dead letters again that a SQL condition chooses, in their original order.
+
+    Spark only says which: what is sent is read from the dead-letter topic, as by `dlq replay`, to
+    the same places, each once, and is recorded there. Only says what it would do unless --yes is
+    given. A newer replay, resolve, reopen or purge of the same topic ends an older one.
+
+    Example: linear-retry spark replay --lake lake --bootstrap localhost:9092 --yes
+    --where "reason = 'exhausted' AND exception_message LIKE '%503%'"
+
+    Exit codes: 0, done, or nothing to do; 1, a dead letter cannot be sent as it is and stays open,
+    or --check-newer has found something; 2, wrong usage, or the condition is none or chooses
+    letters of several topics; 3, no broker answers, no permission, a topic is not there or
+    cannot take a letter, the lake is empty or of another topic, or there is no Java or PySpark
+    (nothing is sent then); 4, ended by a newer one; 130, Ctrl-C; 143, SIGTERM.
+    """
+    order = sending.order(as_json=connection.as_json)
+    with exit_on_error(), require_pyspark():
+        from linear_retry.cli.spark.replay import replay as run
+
+        run(lake, connection.keys(), where, order, master=master)
+
+
+@app.command()
+def report(
+    lake: LAKE,
+    to: Annotated[
+        Path, typer.Option(metavar="FILE", help="The page: a name that ends with .html.")
+    ],
+    no_keys: Annotated[
+        bool,
+        typer.Option(
+            "--no-keys",
+            help="Leave out the letters' keys, and the texts of exceptions, which may quote them.",
+        ),
+    ] = False,
+    master: MASTER = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object: the files, and how much they tell.")
+    ] = False,
+) -> None:
+    """Write one page of HTML about outages and dead letters, with charts and advice.
+
+    It needs no network to be read. Its tables lie beside it as CSV and Parquet, in report_tables/
+    where FILE is report.html. A page of that name is replaced. docs/report.md says what it shows.
+
+    Example: linear-retry spark report --lake lake --to report.html
+
+    Exit codes: 0, done; 2, wrong usage; 3, the lake has neither outages nor dead letters or cannot
+    be read, the page cannot be written, or there is no Java or PySpark; 130, Ctrl-C; 143,
+    SIGTERM.
+    """
+    with exit_on_error(), require_pyspark():
+        from linear_retry.cli.output.rows import write_json
+        from linear_retry.spark import Lake
+        from linear_retry.spark import report as run
+        from linear_retry.spark.reporting.report import check
+        from linear_retry.spark.session import session
+
+        check(to)  # before Spark is begun, which takes seconds
+        with session(master) as spark:
+            done = run(Lake(spark, lake.rstrip("/")), to, keys=not no_keys)
+        if as_json:
+            write_json([asdict(done)])
+        else:
+            typer.echo(
+                f"{done.page}: {_count(done.outages, 'outage')}, "
+                f"{_count(done.letters, 'dead letter')}, "
+                f"{done.advice} of advice; the tables are in {done.tables}"
+            )
+
+
+def _seconds(text: str) -> float:
+    ms = duration_ms(text)
+    if ms is None or ms < 1000:
+        raise typer.BadParameter(
+            f'{shown(text)} is no time of a second or more; write "30s" or "5m"',
+            param_hint="--every",
+        )
+    return ms / 1000
+
+
+def _conditions(cover: float, most: int, shortest_ms: int) -> Conditions:
+    try:
+        return Conditions(cover, most, shortest_ms)
+    except UsageError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _count(number: int | None, noun: str) -> str:
+    return f"no table of {noun}s" if number is None else plural(number, noun)

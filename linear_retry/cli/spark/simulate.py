@@ -1,0 +1,74 @@
+"""What is said of a strategy in recorded outages? `strategy simulate --lake`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from linear_retry.cli.output.exit_codes import INSUFFICIENT_DATA, fail
+from linear_retry.cli.output.printable import one_line
+from linear_retry.cli.output.rows import write_json
+from linear_retry.cli.spark import comparison
+from linear_retry.cli.spark.chart import draw
+from linear_retry.cli.spark.options import RecordedOutages
+from linear_retry.cli.spark.tune import load
+from linear_retry.cli.strategy.commands import echo_head, echo_table
+from linear_retry.spark import Lake, Simulated
+from linear_retry.spark import simulate as run
+from linear_retry.spark.session import session
+from linear_retry.strategy.strategy import Strategy
+
+_ALL = ("group", "outages", "idle after one", "attempts", "covered", "given up", "saved an outage")
+
+
+def simulate(
+    lake: str,
+    strategy: Strategy,
+    probe_cost_ms: int,
+    recorded: RecordedOutages,
+    as_json: dict[str, Any] | None,
+) -> None:
+    """Compute it, and tell it: with `as_json` in objects that have that in common."""
+    present = None if recorded.present is None else load(recorded.present)
+    with session(recorded.master) as spark:
+        found = run(
+            Lake(spark, lake.rstrip("/")),
+            strategy,
+            probe_cost_ms / 1000,
+            group=recorded.group,
+            present=present,
+            seed=recorded.seed,
+        )
+    if not found:
+        fail("of no outage anything is known", INSUFFICIENT_DATA)
+    if as_json is not None:
+        write_json(as_json | comparison.simulated_json(one) for one in found)
+        return
+    echo_head(strategy)
+    if len(found) > 1:
+        echo_table([_ALL, *map(_row, found)])
+    else:
+        _say_one(found[0], strategy)
+
+
+def _say_one(one: Simulated, strategy: Strategy) -> None:
+    typer.echo(f"{one_line(one.group)}: {one.outages} outages, {one.ended} with a known end")
+    strategies = {} if one.present_ms is None else {"present": one.present_ms}
+    draw({**strategies, "simulated": strategy.delays_ms}, one.comparison.lengths)
+    echo_table(comparison.rows(one.comparison, "simulated", one.outages))
+    for line in comparison.remarks(one.comparison, "simulated"):
+        typer.echo(line)
+
+
+def _row(one: Simulated) -> tuple[str, ...]:
+    found = one.comparison.proposed
+    return (
+        one_line(one.group),
+        str(one.outages),
+        comparison.time(found.idle_ms),
+        comparison.count(found.probes),
+        comparison.share(found.covered),
+        comparison.given_up(found.covered, one.outages),
+        comparison.saved(one.comparison),
+    )

@@ -1,0 +1,153 @@
+"""What is said of the strategies that are proposed? `spark tune`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from linear_retry.cli.output.exit_codes import INSUFFICIENT_DATA, NEGATIVE, USAGE_ERROR, fail
+from linear_retry.cli.output.printable import one_line
+from linear_retry.cli.output.rows import write_json
+from linear_retry.cli.spark import comparison
+from linear_retry.cli.spark.chart import draw
+from linear_retry.cli.spark.options import RecordedOutages, StrategyFile
+from linear_retry.cli.strategy import commands
+from linear_retry.cli.strategy.commands import echo_table
+from linear_retry.errors import StrategyError
+from linear_retry.files.small import named
+from linear_retry.spark import Lake, Tuned, groups
+from linear_retry.spark import tune as run
+from linear_retry.spark.session import session
+from linear_retry.strategy.delays import duration_text
+from linear_retry.strategy.strategy import Strategy
+from linear_retry.tuning.proposal import TooFew
+from linear_retry.tuning.solver import Conditions, Unreachable
+
+_ALL = ("group", "outages", "proposed", "waits", "in total", "covered", "saved an outage")
+
+
+def tune(
+    lake: str,
+    probe_cost_ms: int,
+    conditions: Conditions,
+    recorded: RecordedOutages,
+    target: StrategyFile,
+    *,
+    as_json: bool,
+) -> None:
+    """Propose, compare, tell, and write what is asked for."""
+    target.check()
+    present = None if recorded.present is None else load(recorded.present)
+    with session(recorded.master) as spark:
+        where = Lake(spark, lake.rstrip("/"))
+        if target.to is not None and recorded.group is None:
+            _check_one(groups(where))
+        found = run(
+            where,
+            probe_cost_ms / 1000,
+            conditions,
+            group=recorded.group,
+            present=present,
+            seed=recorded.seed,
+        )
+    if as_json:
+        write_json(map(comparison.tuned_json, found))
+    else:
+        _say(found, conditions)
+    proposed = [each for each in found if isinstance(each.proposal, tuple)]
+    if not proposed:
+        raise typer.Exit(INSUFFICIENT_DATA)
+    [*_, one] = proposed
+    _write(target, one, probe_cost_ms, conditions, as_json)
+
+
+def load(path: Path) -> Strategy:
+    """The strategy of an option; ends the command where there is none."""
+    loaded = commands.load(path)
+    if isinstance(loaded, StrategyError):
+        fail("\n".join(loaded.problems), NEGATIVE)
+    return loaded
+
+
+def _check_one(names: list[str]) -> None:
+    if len(names) > 1:
+        there = ", ".join(map(repr, names))
+        fail(f"--to is for one strategy; choose its group with --group: {there}", USAGE_ERROR)
+
+
+def _write(
+    target: StrategyFile, one: Tuned, probe_cost_ms: int, conditions: Conditions, as_json: bool
+) -> None:
+    if target.to is None:
+        return
+    assert isinstance(one.proposal, tuple)
+    price = duration_text(probe_cost_ms)
+    target.write(
+        one.proposal,
+        f"Cheapest for {one.seen} outages of {one.group}, of which it covers {conditions.cover:g}, "
+        f"where an attempt is as bad as {price} of waiting",
+    )
+    if not as_json:
+        typer.echo(f"{named(target.to)}: written")
+
+
+def _say(found: list[Tuned], conditions: Conditions) -> None:
+    if not found:
+        typer.echo("of no outage anything is known; nothing is proposed")
+    elif len(found) > 1:
+        echo_table([_ALL, *map(_row, found)])
+        for one in found:
+            for line in _why_not(one):
+                typer.echo(line)
+    else:
+        _say_one(found[0], conditions)
+
+
+def _say_one(one: Tuned, conditions: Conditions) -> None:
+    for line in _why_not(one):
+        typer.echo(line)
+    if not isinstance(one.proposal, tuple):
+        return
+    others = f"compared on the {one.outages - one.seen} after them"
+    typer.echo(f"{one_line(one.group)}: made from {one.seen} outages, {others}")
+    if one.comparison is None:
+        typer.echo("they overlap, as one outage of many members: none is left to compare on")
+        return
+    strategies = {} if one.present_ms is None else {"present": one.present_ms}
+    draw({**strategies, "proposed": one.proposal}, one.comparison.lengths)
+    echo_table(comparison.rows(one.comparison, "proposed", one.outages - one.seen))
+    for line in comparison.remarks(one.comparison, "proposed"):
+        typer.echo(line)
+    if one.comparison.proposed.covered.high < conditions.cover:
+        typer.echo(f"{conditions.cover:g} are not covered: outages were longer than those before")
+
+
+def _row(one: Tuned) -> tuple[str, ...]:
+    group, outages = one_line(one.group), str(one.outages)
+    if not isinstance(one.proposal, tuple):
+        return group, outages, "nothing", "", "", "", ""
+    total = duration_text(sum(one.proposal))
+    head = (group, outages, "yes", str(len(one.proposal)), total)
+    covered = "" if one.comparison is None else comparison.share(one.comparison.proposed.covered)
+    return *head, covered, comparison.saved(one.comparison)
+
+
+def _why_not(one: Tuned) -> Iterator[str]:
+    match one.proposal:
+        case TooFew(ended, None, _):
+            why = (
+                f"no number of outages, be it {ended}, tells how long all last; ask for less than 1"
+            )
+        case TooFew(ended, needed, cover):
+            known = (
+                f"it takes {needed} outages with a known end to learn from, and there are {ended}"
+            )
+            why = known if cover is None else f"{known}; that is enough for --cover {cover:g}"
+        case Unreachable(covered):
+            less = int(covered * 1000) / 1000
+            why = f"no more than {less:g} of the outages are known to end; ask for less than that"
+        case _:
+            return
+    yield f"{one_line(one.group)}: nothing is proposed: {why}"

@@ -1,0 +1,268 @@
+"""Which episodes does the journal tell: how long was each circuit open, and what became of it?
+
+Their columns are in docs/outages.md. An episode begins with `CircuitOpened` and ends with
+`CircuitClosed` of the same scope in the same life (instance) of a member. What is not told is not
+guessed; `kind` says so:
+
+- `closed`: both are there.
+- `close_missing`: the scope was opened again without having been closed.
+- `stopped`, `restarted`: it was open when the consumer ended, or was followed by another life of
+  its member without a word.
+- `open`: nothing has come after it.
+- `left_censored`: its beginning is not there.
+
+`missing` counts the entries that were dropped within it. Of its length only bounds are known: it
+lasted longer than `lower_ms`, the start of the last attempt that failed, and no longer than
+`upper_ms`, the start of the first that did not, both since the first failure. Where it did not end
+with `recovered`, there is no upper bound; neither where entries are missing, where the circuit
+opened for a dead letter and not for an attempt, or where a clock went back.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Observation, Window
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+
+from linear_retry.spark.lake.lake import JOURNAL, Lake
+from linear_retry.spark.tables.sql import LAST_MS, date_of
+
+OUTAGES = "outages"
+
+KINDS = ("closed", "close_missing", "stopped", "restarted", "open", "left_censored")
+
+_BEGINNING, _NOW = Window.unboundedPreceding, Window.currentRow
+_END = Window.unboundedFollowing
+
+_HASH = "of_member"
+_MEMBER = (_HASH, "group", "member")
+_LIFE = (*_MEMBER, "instance")
+_SCOPE = (*_LIFE, "scope_topic", "scope_partition")
+_EPISODE = (*_SCOPE, "number")
+_TRANSITIONS = (
+    *("CircuitOpened", "ProbeFailed", "RetriedNow"),
+    *("CircuitClosed", "DeadLetterFailed", "LimitReached"),
+)
+_WITH_ERROR = ("CircuitOpened", "ProbeFailed", "LimitReached")
+_ERROR_TYPE = "^<?([A-Za-z_][A-Za-z0-9_.]*)"
+
+
+def outages(lake: Lake) -> dict[str, int]:
+    """Make the table `outages` anew of all that is in `journal`; how many there are of each kind.
+
+    Until it is written the old one stays. Killed in the instant between the two, there is none:
+    call it again. Raises `LakeError` where no journal was ingested, or the lake cannot be written.
+    """
+    lake.classic()
+    found, counted = episodes(lake.table(JOURNAL)), Observation()
+    day = date_of("timestamp_millis(coalesce(opened_at_ms, last_at_ms))")
+    dated = found.withColumn("date", F.expr(day)).observe(
+        counted, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS)
+    )
+    # A shuffle, and no `coalesce`: that would have the few tasks that write find the episodes too,
+    # and keep the memory of all of these until their end.
+    unfinished = f"{lake.path}/_unfinished/{OUTAGES}"
+    lake.write(dated.hint("rebalance", "date"), unfinished)
+    lake.publish(unfinished, f"{lake.path}/{OUTAGES}")
+    return dict(counted.get)
+
+
+def episodes(journal: DataFrame) -> DataFrame:
+    """One row for each episode in the table `journal`.
+
+    All is of one member's entries or of a part of them, so that there is one shuffle.
+    """
+    found = _counted(_placed(_lives(_entries(journal)))).groupBy(*_EPISODE).agg(*_told())
+    return _judged(found).select(*_columns())
+
+
+def _entries(journal: DataFrame) -> DataFrame:
+    """What is needed of those that can be read, those of a member together and in their order."""
+    event = F.col("event")
+    is_letter = event == "DeadLettered"
+    retry_at_ms = F.when(F.col("retry_at_ms").between(0, LAST_MS), F.col("retry_at_ms"))
+    # Beyond that a difference of two times overflows, and Spark would end the job.
+    readable = journal.where(F.col("problems").isNull() & F.col("at_ms").between(0, LAST_MS))
+    needed = readable.select(
+        # A sort compares the first eight bytes first, and many groups' names begin alike.
+        F.xxhash64("group", "member").alias(_HASH),
+        *("group", "member", "instance", "sequence", "topic", "partition", "offset"),
+        *("event", "at_ms", "outcome", "open_s", "failures"),
+        F.when(event == "RetriedNow", F.col("at_ms")).otherwise(retry_at_ms).alias("due_ms"),
+        *(
+            F.when(is_letter, F.col(f"message_{name}"))
+            .otherwise(F.col(f"scope_{name}"))
+            .alias(f"scope_{name}")
+            for name in ("topic", "partition")
+        ),
+        F.when(
+            event == "CircuitOpened",
+            F.struct("message_topic", "message_partition", "message_offset"),
+        ).alias("message"),
+        F.when(event.isin(*_WITH_ERROR), F.col("error")).alias("error"),
+        (is_letter & (F.col("reason") == "exhausted")).alias("exhausted"),
+    )
+    in_order = (*_LIFE, "sequence", "topic", "partition", "offset")
+    return needed.repartition(*_MEMBER).sortWithinPartitions(*in_order)
+
+
+def _lives(entries: DataFrame) -> DataFrame:
+    """Each entry once, with what is known of the life that it is of.
+
+    In one window: another one, of a member or without an order, would copy all rows again.
+    """
+    life = Window.partitionBy(*_LIFE).orderBy("sequence")
+    whole, until_now = life.rowsBetween(_BEGINNING, _END), life.rowsBetween(_BEGINNING, _NOW)
+    event = F.col("event")
+    is_transition = event.isin(*_TRANSITIONS)
+    again = F.coalesce(F.lag("sequence").over(life) == F.col("sequence"), F.lit(False))
+    return entries.select(
+        "*",
+        is_transition.alias("is_transition"),
+        again.alias("again"),
+        (F.col("sequence") - F.dense_rank().over(life)).alias("lost"),
+        F.count(F.when(event.isin("Revoked", "Lost"), 1)).over(until_now).alias("moves"),
+        F.max(F.when(event == "Stopped", F.col("sequence"))).over(whole).alias("stopped"),
+        F.max("at_ms").over(whole).alias("life_ends_ms"),
+        (F.max("sequence").over(whole) == F.col("sequence")).alias("is_last"),
+        *(
+            F.max(is_transition & F.col(name).isNotNull()).over(whole).alias(f"has_{name}")
+            for name in ("scope_topic", "scope_partition")
+        ),
+    ).where("NOT again")
+
+
+def _placed(lives: DataFrame) -> DataFrame:
+    """Transitions, letters with the scope that their message falls in, and the end of each life."""
+    is_letter = F.col("event") == "DeadLettered"
+    chosen = lives.where(F.col("is_transition") | is_letter | F.col("is_last"))
+    return chosen.withColumns(
+        {
+            name: F.when(~is_letter | F.col(f"has_{name}"), F.col(name))
+            for name in ("scope_topic", "scope_partition")
+        }
+    )
+
+
+def _counted(placed: DataFrame) -> DataFrame:
+    """Each transition with the number of its episode, and with the transition before it there."""
+    scope = Window.partitionBy(*_SCOPE).orderBy("sequence")
+    event, is_transition = F.col("event"), F.col("is_transition")
+    is_opened, is_closed = event == "CircuitOpened", event == "CircuitClosed"
+    until_now, earlier = scope.rowsBetween(_BEGINNING, _NOW), scope.rowsBetween(_BEGINNING, -1)
+    # A whole row at a time: of single columns, a NULL would be passed over for an older value.
+    told = F.struct("event", "due_ms", "moves")
+    before = F.last(F.when(is_transition, told), ignorenulls=True).over(earlier)
+    # It grows with each that begins, by one or by two: what opens, or what comes after a close.
+    number = F.count(F.when(is_opened, 1)).over(until_now) + F.count(F.when(is_closed, 1)).over(
+        earlier
+    )
+    with_before = placed.select("*", before.alias("before"), number.alias("counted"))
+    is_shut = F.coalesce(F.col("before.event") == "CircuitClosed", F.lit(True))
+    is_letter = (event == "DeadLettered") & ~is_shut
+    begins = is_transition & (is_opened | is_shut)
+    return (
+        with_before.withColumn("begins", begins)
+        .withColumn("is_letter", is_letter)
+        .withColumn("number", F.when(is_transition | is_letter, F.col("counted")))
+        .withColumn("start_ms", F.when(~begins, F.least("before.due_ms", "at_ms")))
+        .where(F.col("number").isNotNull() | F.col("is_last"))
+    )
+
+
+def _told() -> list[Column]:
+    """What the entries of one episode tell together."""
+    event, before = F.col("event"), F.col("before")
+    is_closed = event == "CircuitClosed"
+    is_probe = (event == "ProbeFailed") | (
+        (event == "LimitReached")
+        & F.coalesce(before["event"].isin("ProbeFailed", "LimitReached"), F.lit(False))
+    )
+    of_letters = event.isin("DeadLetterFailed", "LimitReached") & (
+        before["event"] == "CircuitOpened"
+    )
+    probe = F.struct("sequence", F.col("start_ms").alias("due_ms"), "at_ms", "failures", "error")
+    first = F.struct("sequence", "event", "at_ms", "lost", "message", "error")
+    # The held message may have been taken away; then the next to arrive was the good probe.
+    good_ms = F.when(F.col("moves") > before["moves"], F.col("at_ms")).otherwise(F.col("start_ms"))
+    gave_up = (F.col("outcome") == "dead-lettered") & (before["event"] != "DeadLetterFailed")
+    close = F.struct(
+        *("sequence", "at_ms", "lost", "outcome", "open_s"),
+        F.when(F.col("outcome") == "recovered", good_ms).alias("good_ms"),
+        F.when(gave_up, F.col("start_ms")).alias("gave_up_ms"),
+    )
+    is_letter = F.col("is_letter")
+    return [
+        # Of these two there is one at the most in an episode.
+        F.max(F.when(F.col("begins"), first)).alias("first"),
+        F.max(F.when(is_closed, close)).alias("close"),
+        F.max_by("at_ms", F.when(F.col("is_transition"), F.col("sequence"))).alias("last_at_ms"),
+        F.max(of_letters).alias("of_letters"),
+        F.sort_array(F.collect_list(F.when(is_probe, probe))).alias("probes"),
+        F.max(F.when(is_probe, F.col("start_ms"))).alias("failed_ms"),
+        F.count(F.when(is_letter, 1)).alias("letters"),
+        F.max(is_letter & F.col("exhausted")).alias("exhausted"),
+        F.count(F.when(event == "DeadLetterFailed", 1)).alias("letters_failed"),
+        *(F.max(name).alias(name) for name in ("stopped", "lost", "life_ends_ms")),
+    ]
+
+
+def _judged(found: DataFrame) -> DataFrame:
+    """With `kind`, `missing` and the bounds; without what is there for the end of its life only."""
+    scope = Window.partitionBy(*_SCOPE).orderBy("number")
+    first, close = F.col("first"), F.col("close")
+    # The narrowest first: so there is one sort.
+    known = (
+        found.withColumn("following", F.lead("first.lost").over(scope))
+        .withColumn("life_lost", F.max("lost").over(Window.partitionBy(*_LIFE)))
+        .withColumn("member_ends_ms", F.max("life_ends_ms").over(Window.partitionBy(*_MEMBER)))
+        .where(F.col("number").isNotNull())
+    )
+    kind = (
+        F.when(first["event"] != "CircuitOpened", "left_censored")
+        .when(close.isNotNull(), "closed")
+        .when(F.col("following").isNotNull(), "close_missing")
+        .when(F.col("stopped") > first["sequence"], "stopped")
+        .when(F.col("member_ends_ms") > F.col("life_ends_ms"), "restarted")
+        .otherwise("open")
+    )
+    ends = F.coalesce(close["lost"], "following", "life_lost")
+    told = known.withColumn("kind", kind).withColumn("missing", ends - first["lost"])
+    return told.withColumn("bounds", _bounds())
+
+
+def _bounds() -> Column:
+    """`lower_ms` and `upper_ms`; NULL where nothing is known."""
+    first, close = F.col("first"), F.col("close")
+    upper_ms = close["good_ms"] - first["at_ms"]
+    gave_up_ms = F.when(F.col("exhausted"), close["gave_up_ms"])
+    failed_ms = F.greatest("failed_ms", gave_up_ms) - first["at_ms"]
+    lower_ms = F.greatest(F.coalesce(failed_ms, F.lit(0)), F.lit(0))
+    of_letters = F.coalesce("of_letters", F.lit(False))
+    is_known = (F.col("kind") != "left_censored") & (F.col("missing") == 0) & ~of_letters
+    is_straight = F.coalesce(lower_ms <= upper_ms, F.lit(True))
+    bounds = F.struct(lower_ms.alias("lower_ms"), upper_ms.alias("upper_ms"))
+    return F.when(is_known & is_straight, bounds)
+
+
+def _columns() -> list[Column]:
+    first, close = F.col("first"), F.col("close")
+    is_opened = first["event"] == "CircuitOpened"
+    error = F.when(is_opened, first["error"])
+    error_type = F.nullif(F.regexp_extract(error, _ERROR_TYPE, 1), F.lit(""))
+    return [
+        *(F.col(name) for name in _SCOPE if name != _HASH),
+        first["sequence"].alias("sequence"),
+        F.col("kind"),
+        F.when(is_opened, first["at_ms"]).alias("opened_at_ms"),
+        F.col("last_at_ms"),
+        close["at_ms"].alias("closed_at_ms"),
+        *(close[name].alias(name) for name in ("outcome", "open_s")),
+        *(
+            first["message"][name].alias(name)
+            for name in ("message_topic", "message_partition", "message_offset")
+        ),
+        error.alias("error"),
+        error_type.alias("error_type"),
+        *(F.col(name) for name in ("probes", "letters", "letters_failed", "missing")),
+        *(F.col("bounds")[name].alias(name) for name in ("lower_ms", "upper_ms")),
+    ]

@@ -1,0 +1,231 @@
+"""How do dead letters and the journal get from Kafka into the lake, each record once?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from linear_retry.errors import BrokerError, ConfigurationError, LinearRetryError
+from linear_retry.spark.errors import cause
+from linear_retry.spark.ingestion.kafka_options import java_keys
+from linear_retry.spark.ingestion.sources import Source, claim, found, wanted
+from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
+from linear_retry.spark.session import CONNECTOR, SparkMissingError
+from linear_retry.spark.tables.entries import entry_steps
+from linear_retry.spark.tables.letters import letter_steps
+from linear_retry.spark.tables.sql import Steps, table
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Told how many offsets are behind, and of how many."""
+
+MAX_OFFSETS = 1_000_000
+SETTINGS = {
+    # How many days a task writes at the same time. More than that are sorted by day first; without
+    # this setting all are, and a sort of a million letters goes by way of the disk.
+    "spark.sql.maxConcurrentOutputFileWriters": "4",
+    # All columns of a table in one method are more than HotSpot makes fast code of.
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Of the session of a batch."""
+_LOOK_S = 1
+_OPTIONS = {
+    "startingOffsets": "earliest",
+    "includeHeaders": "true",
+    # Letters of aborted transactions never were.
+    "kafka.isolation.level": "read_committed",
+    # What retention or a purge has removed would else stop it for good. It is counted (`gone`).
+    "failOnDataLoss": "false",
+    "groupIdPrefix": "linear-retry-spark",
+    # Only what is there is asked for. But behind its last record Kafka's client fetches once more,
+    # and Spark, which asks then where the partition ends, is answered when that fetch has ended.
+    "kafka.fetch.max.wait.ms": "10",
+}
+TABLES: dict[str, Callable[[], Steps]] = {DEAD_LETTERS: letter_steps, JOURNAL: entry_steps}
+"""What makes each table, of records as Spark's Kafka source gives them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What came of one topic: rows written by this call, and those of them with a problem.
+
+    `gone`: how many offsets were removed (by retention, say) before they could be read.
+    """
+
+    table: str
+    topic: str
+    rows: int
+    unreadable: int
+    gone: int
+
+
+def ingest(
+    spark: SparkSession,
+    config: Mapping[str, Any],
+    lake: str | Lake,
+    *,
+    dead_letters: Iterable[str] = (),
+    journal: str | None = None,
+    every_s: float | None = None,
+    max_offsets: int = MAX_OFFSETS,
+    progress: Progress | None = None,
+) -> tuple[Ingested, ...]:
+    """Add what is new in these topics to the tables `dead_letters` and `journal` of the lake.
+
+    `config` are librdkafka's keys, as for `linear_retry.dlq`. Everything there is, and then it
+    ends; with `every_s` never, but a batch of what has come so often. Interrupted or killed at any
+    point and called again, each record is in its table once. A batch has up to `max_offsets`
+    records, and becomes at most as many files a day as there are cores.
+
+    Raises `ConfigurationError`, `BrokerError`, `UnknownTopicError` and `LakeError`. Needs a classic
+    session, not one of Spark Connect, with the Kafka connector.
+    """
+    into = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
+    if not into.path:
+        raise ConfigurationError(f"{lake!r} is no directory for a lake; name one of its own")
+    into.classic()
+    sources = found(config, wanted(dead_letters, journal))
+    options = {**java_keys(config), "maxOffsetsPerTrigger": str(max_offsets)}
+    with ExitStack() as held:
+        checks = []
+        for source in sources:  # all of them, before the first is begun
+            into.prepare(source.table, source.topic)
+            checks.append(held.enter_context(into.alone(source.table, source.topic)))
+            claim(into, source)
+        steps = {table: TABLES[table]() for table in {source.table for source in sources}}
+        runs = [_Run(into, source, steps[source.table]) for source in sources]
+        held.callback(_stop, runs)
+        for run in runs:
+            run.begin(options, every_s)
+        while not all([run.has_ended() for run in runs]):  # noqa: C419  (each is asked)
+            for check in checks:
+                check()
+            _tell(runs, progress)
+        return tuple(run.result() for run in runs)
+
+
+def _stop(runs: Iterable[_Run]) -> None:
+    for run in runs:
+        run.stop()
+
+
+def _tell(runs: list[_Run], progress: Progress | None) -> None:
+    if progress is not None:
+        done = [run.behind() for run in runs]
+        progress(sum(done), sum(map(max, done, (run.total for run in runs))))
+
+
+class _Run:
+    """One streaming query, from one topic into one table."""
+
+    def __init__(self, lake: Lake, source: Source, steps: Steps) -> None:
+        self._lake = lake
+        self._source = source
+        self._steps = steps
+        self._rows = self._unreadable = 0
+        self._starts: dict[int, int] | None = None
+        self._query: StreamingQuery | None = None
+        self._failure: LakeError | None = None
+        self.total = sum(end - first for first, end in source.bounds.values())
+
+    def begin(self, options: Mapping[str, str], every_s: float | None) -> None:
+        reader = self._lake.spark.readStream.format("kafka").options(**_OPTIONS, **options)
+        try:
+            records = reader.option("subscribe", self._source.topic).load()
+        except AnalysisException as error:
+            raise SparkMissingError(
+                f"the session has no Kafka connector; begin it with spark.jars.packages={CONNECTOR}"
+            ) from error
+        checkpoint = self._lake.checkpoint(self._source.table, self._source.topic)
+        writer = records.writeStream.foreachBatch(self._keep).option(
+            "checkpointLocation", checkpoint
+        )
+        timed = (
+            writer.trigger(availableNow=True)
+            if every_s is None
+            else writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
+        )
+        self._query = timed.start()
+
+    def has_ended(self) -> bool:
+        """Whether there is nothing left to do; waits a moment. Raises what it failed of."""
+        if self._query is None:
+            return False
+        try:
+            return bool(self._query.awaitTermination(_LOOK_S))
+        except StreamingQueryException as error:
+            raise self._failure or _failure(self._source.topic, error) from error
+        finally:
+            self._note_starts()
+
+    def behind(self) -> int:
+        """How many offsets are done, as far as Spark has told."""
+        last = None if self._query is None else self._query.lastProgress
+        if last is None or not last.sources or self._starts is None:
+            return 0
+        ends = _offsets(last.sources[0].endOffset)
+        return sum(end - self._first(number) for number, end in ends.items())
+
+    def stop(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+
+    def result(self) -> Ingested:
+        gone = sum(
+            max(self._source.bounds[number][0] - start, 0)
+            for number, start in (self._starts or {}).items()
+            if number in self._source.bounds
+        )
+        source = self._source
+        return Ingested(source.table, source.topic, self._rows, self._unreadable, gone)
+
+    def _keep(self, records: DataFrame, batch_id: int) -> None:
+        # A batch is in a session of its query's own: nobody else's writing changes.
+        for name, value in SETTINGS.items():
+            records.sparkSession.conf.set(name, value)
+        rows, seen = table(records, self._steps), Observation()
+        counted = rows.observe(
+            seen, F.count(F.lit(1)).alias("rows"), F.count("problems").alias("unreadable")
+        )
+        try:
+            is_new = self._lake.keep(counted, self._source.table, self._source.topic, batch_id)
+        except LakeError as error:
+            self._failure = error  # else Spark would tell of it in its own way
+            raise
+        if is_new:
+            self._rows += seen.get["rows"]
+            self._unreadable += seen.get["unreadable"]
+
+    def _note_starts(self) -> None:
+        """Where the first batch of this call began; nobody but Spark's progress tells."""
+        told = [] if self._query is None or self._starts else self._query.recentProgress
+        if told and told[0].sources:
+            self._starts = _offsets(told[0].sources[0].startOffset)
+            ends = {number: end for number, (_, end) in self._source.bounds.items()}
+            self.total = sum(end - self._first(number) for number, end in ends.items())
+
+    def _first(self, number: int) -> int:
+        first = self._source.bounds.get(number, (0, 0))[0]
+        return max((self._starts or {}).get(number, first), first)
+
+
+def _offsets(told: str) -> dict[int, int]:
+    """By partition. Told as `{"topic":{"0":12}}`, of which PySpark 4.0 makes Python's text."""
+    pairs = re.findall(r"""["']([0-9]+)["']: ?([0-9]+)""", told)
+    return {int(number): int(offset) for number, offset in pairs}
+
+
+def _failure(topic: str, error: StreamingQueryException) -> LinearRetryError:
+    """The last of the causes that Spark lists, in one line."""
+    told = str(error).partition("=== Streaming Query ===")[0]
+    reason = cause(told).rpartition("terminated with exception: ")[2]
+    reason = reason.partition(" SQLSTATE:")[0]
+    kind = BrokerError if "org.apache.kafka" in reason else LakeError
+    return kind(f"{topic} cannot be ingested any further: {reason}")

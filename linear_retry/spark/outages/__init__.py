@@ -1,1 +1,0 @@
-"""Finds outages in the journal."""

@@ -1,0 +1,152 @@
+"""Which dead letters does a SQL filter choose, and how are these sent again?
+
+The lake only says which: its rows become the names of letters, and `linear_retry.dlq` reads these
+letters from their topic and sends them. The lake is no source of messages, not even of those that
+the topic has no longer: with a letter that is removed, what is recorded of it may be gone too, and
+nobody could tell whether it was sent already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+
+from linear_retry.dlq import DeadLetterTopic, Filter
+from linear_retry.dlq.spill import SpilledSet
+from linear_retry.errors import ConfigurationError
+from linear_retry.spark.errors import JavaError, cause, in_words, is_of_sql
+from linear_retry.spark.ingestion.ingest import Progress
+from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
+from linear_retry.spark.ingestion.sources import found, other_topic
+from linear_retry.spark.lake.lake import DEAD_LETTERS, Lake, LakeError
+from linear_retry.strategy.delays import shown
+
+
+@dataclass(slots=True)
+class Chosen:
+    """The letters that a filter has chosen, all of one topic; None where it has chosen none.
+
+    `gone` of the `letters` are no longer in the topic: a retention or a purge has removed them.
+    """
+
+    names: SpilledSet
+    topic: str | None = None
+    letters: int = 0
+    gone: int = 0
+
+    @property
+    def filter(self) -> Filter:
+        """What `linear_retry.dlq` calls a choice."""
+        return Filter(chosen=self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What came of a replay. `chosen` and `gone` as in `Chosen`; `left` as in a `Plan`."""
+
+    topic: str | None = None
+    chosen: int = 0
+    gone: int = 0
+    sent: int = 0
+    left: Mapping[str, int] = field(default_factory=dict)
+
+
+def replay(
+    spark: SparkSession,
+    config: Mapping[str, Any],
+    lake: str | Lake,
+    where: str,
+    *,
+    by: str,
+    why: str = "",
+    to: str | None = None,
+    rate: float | None = None,
+    keep_timestamp: bool = False,
+    for_group: str | None = None,
+    progress: Progress | None = None,
+) -> Replayed:
+    """Send the open letters again that `where` chooses from the table `dead_letters`.
+
+    `config` are librdkafka's keys; `where` is SQL, a condition on the table's columns. The rest is
+    as in `DeadLetterTopic.plan_replay` and `replay`, which do it: in the original order, each once.
+    `progress` is told of what is sent.
+
+    Raises `ConfigurationError` for a condition that is none, or that chooses letters of several
+    topics, and `LakeError`; and what those two raise. Nothing is sent then.
+    """
+    of = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
+    of.classic()
+    with chosen(of, config, where) as these:
+        if these.topic is None:
+            return Replayed()
+        with DeadLetterTopic(these.topic, librdkafka_keys(config)) as topic:
+            plan = topic.plan_replay(
+                these.filter, to=to, keep_timestamp=keep_timestamp, for_group=for_group
+            )
+            with plan:
+                sent = topic.replay(plan, by=by, why=why, rate=rate, progress=progress)
+                return Replayed(
+                    these.topic, these.letters, these.gone, sent, dict(plan.not_replayable)
+                )
+
+
+@contextmanager
+def chosen(lake: Lake, config: Mapping[str, Any], where: str) -> Iterator[Chosen]:
+    """The letters that `where` chooses. Their names lie in a temporary file, gone at the end."""
+    with SpilledSet() as names:
+        these = Chosen(names)
+        bounds: Mapping[int, tuple[int, int]] = {}
+        for topic, partition, offset, name in _rows(lake, where):
+            if these.topic is None:
+                these.topic, bounds = topic, _bounds(lake, config, topic)
+            elif topic != these.topic:
+                raise ConfigurationError(
+                    f"{shown(where)} chooses letters of {these.topic!r} and of {topic!r}, and a "
+                    f"replay is of one topic; add, for example: AND topic = '{these.topic}'"
+                )
+            these.letters += 1
+            first, end = bounds.get(partition, (0, 0))
+            if first <= offset < end:
+                names.add(name)
+            else:
+                these.gone += 1
+        yield these
+
+
+def _bounds(lake: Lake, config: Mapping[str, Any], topic: str) -> Mapping[int, tuple[int, int]]:
+    (source,) = found(config, [(DEAD_LETTERS, topic)])
+    known = lake.topic_id(DEAD_LETTERS, topic)
+    if known != source.topic_id:
+        raise other_topic(lake, source, known)
+    return source.bounds
+
+
+def _rows(lake: Lake, where: str) -> Iterator[tuple[str, int, int, str]]:
+    """Topic, partition, offset and resolution key of each letter that is chosen.
+
+    All of it in one job, for a condition may be true now and then. The driver has the rows of one
+    task at a time; shuffled, these are of a bounded size, and are made by all cores.
+    """
+    name = F.concat_ws("#", "id", "generation").alias("name")
+    try:
+        rows = lake.table(DEAD_LETTERS).where(where).select("topic", "partition", "offset", name)
+        # In their order, each name is put beside the one before it.
+        yield from rows.repartition("name").sortWithinPartitions("name").toLocalIterator()
+    except (PySparkException, JavaError) as error:
+        raise _failure(error, where) from error
+
+
+def _failure(error: Exception, where: str) -> Exception:
+    told = str(error)
+    if isinstance(error, AnalysisException) or is_of_sql(told):
+        return ConfigurationError(
+            f"{shown(where)} is no condition for letters: {in_words(told)}; docs/spark.md has the "
+            "columns"
+        )
+    return LakeError(f"the table `dead_letters` cannot be read: {cause(told)}")

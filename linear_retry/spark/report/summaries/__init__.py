@@ -1,1 +1,0 @@
-"""What do the tables of a lake come to, in few rows?"""

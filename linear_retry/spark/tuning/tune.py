@@ -1,0 +1,150 @@
+"""Which strategy do the outages in a lake call for, and what does one cost in them?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+
+from linear_retry.errors import ConfigurationError
+from linear_retry.spark.episodes import OUTAGES
+from linear_retry.spark.lake.lake import JOURNAL, Lake
+from linear_retry.spark.tuning.current_delays import recorded_delays
+from linear_retry.spark.tuning.proposals import Present, costs, proposals
+from linear_retry.strategy.strategy import Strategy
+from linear_retry.tuning.durations import Estimate
+from linear_retry.tuning.held_out import Comparison, Costs, Mean
+from linear_retry.tuning.proposal import TooFew
+from linear_retry.tuning.solver import Conditions, Unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What is proposed for a group, or why nothing is.
+
+    Of its `outages` the first `seen` shaped the proposal; `comparison` is on all later ones, and
+    None where there are none. `present_ms` is None where the journal has no delays of it.
+    """
+
+    group: str
+    outages: int
+    seen: int
+    present_ms: tuple[int, ...] | None
+    proposal: tuple[int, ...] | TooFew | Unreachable
+    comparison: Comparison | None
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What a strategy comes to in all `outages` of a group, of which `ended` have a known end."""
+
+    group: str
+    outages: int
+    ended: int
+    present_ms: tuple[int, ...] | None
+    comparison: Comparison
+
+
+def tune(
+    lake: Lake,
+    probe_cost_s: float,
+    conditions: Conditions,
+    *,
+    group: str | None = None,
+    present: Strategy | None = None,
+    seed: int = 1,
+) -> list[Tuned]:
+    """For each group in the table `outages`, or for one, the delays that would cost least.
+
+    `probe_cost_s`: so many seconds of waiting after the end of an outage are as bad as one probe.
+    Without `present` that is what the journal has recorded. Raises `LakeError` where a table is
+    missing, and `ConfigurationError` where it has no such group.
+    """
+    known = _outages(lake, group)
+    present_ms = _present(lake, known, present)
+    rows = proposals(known, present_ms, probe_cost_s * 1000, conditions, seed=seed).collect()
+    return [_tuned(row, present_ms) for row in _ordered(rows)]
+
+
+def simulate(
+    lake: Lake,
+    strategy: Strategy,
+    probe_cost_s: float = 0,
+    *,
+    group: str | None = None,
+    present: Strategy | None = None,
+    seed: int = 1,
+) -> list[Simulated]:
+    """What `strategy` would have come to in the outages of each group, or of one; as `tune`."""
+    known = _outages(lake, group)
+    present_ms = _present(lake, known, present)
+    rows = costs(known, present_ms, mean_waits_ms(strategy), probe_cost_s * 1000, seed=seed)
+    return [
+        Simulated(row.group, row.outages, row.ended, _of(present_ms, row.group), _comparison(row))
+        for row in _ordered(rows.collect())
+    ]
+
+
+def mean_waits_ms(strategy: Strategy) -> tuple[int, ...]:
+    """Its waits with the jitter that each has in the mean: half of what it may have."""
+    return tuple(round(wait_ms * (1 + strategy.jitter / 2)) for wait_ms in strategy.delays_ms)
+
+
+def groups(lake: Lake) -> list[str]:
+    """Those in the table `outages`. Raises `LakeError` where there is no such table."""
+    return sorted(row["group"] for row in lake.table(OUTAGES).select("group").distinct().collect())
+
+
+def _outages(lake: Lake, group: str | None) -> DataFrame:
+    known = lake.table(OUTAGES)
+    if group is None:
+        return known
+    chosen = known.where(known["group"] == group)
+    if chosen.isEmpty():
+        there = ", ".join(map(repr, groups(lake)))
+        raise ConfigurationError(
+            f"{lake.path}/{OUTAGES}: no outage is of group {group!r}; there are: {there}"
+        )
+    return chosen
+
+
+def _present(lake: Lake, outages: DataFrame, present: Strategy | None) -> Present:
+    if present is not None:
+        return mean_waits_ms(present)
+    return recorded_delays(lake.table(JOURNAL), outages)
+
+
+def _of(present_ms: Present, group: str) -> tuple[int, ...] | None:
+    found = present_ms if isinstance(present_ms, Sequence) else present_ms.get(group)
+    return None if found is None else tuple(found)
+
+
+def _ordered(rows: list[Row]) -> list[Any]:
+    return sorted(rows, key=lambda row: str(row["group"]))
+
+
+def _tuned(row: Any, present_ms: Present) -> Tuned:
+    proposal: tuple[int, ...] | TooFew | Unreachable
+    match row.verdict:
+        case "too few":
+            proposal = TooFew(row.seen_ended, row.needed, row.cover)
+        case "unreachable":
+            proposal = Unreachable(row.cover)
+        case _:
+            proposal = tuple(row.delays_ms)
+    comparison = None if row.proposed is None else _comparison(row)
+    known_ms = _of(present_ms, row.group)
+    return Tuned(row.group, row.outages, row.seen, known_ms, proposal, comparison)
+
+
+def _comparison(row: Any) -> Comparison:
+    lengths = Estimate.of(*row.lengths)
+    if row.present is None:
+        return Comparison(None, _costs(row.proposed), None, lengths)
+    return Comparison(_costs(row.present), _costs(row.proposed), Mean(*row.saved), lengths)
+
+
+def _costs(found: Row) -> Costs:
+    return Costs(*(Mean(*each) for each in found))

@@ -1,0 +1,195 @@
+"""Is what strategies came to in recorded outages told rightly, and no more surely than it is?"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from linear_retry.cli import app
+from linear_retry.cli.spark import chart, comparison
+from linear_retry.spark import Tuned
+from linear_retry.tuning.durations import Estimate
+from linear_retry.tuning.held_out import Comparison, Costs, Mean
+from linear_retry.tuning.proposal import TooFew
+from linear_retry.tuning.solver import Unreachable
+
+LENGTHS = Estimate.of([0, 10_000, 60_000, 600_000], [0.25, 0.5, 0.125, 0.125])
+arrays = st.lists(st.integers(1, 7 * 24 * 3_600_000), min_size=1, max_size=40)
+
+
+def _mean(mean: float, by: float = 0.0) -> Mean:
+    return Mean(mean, mean - by, mean + by)
+
+
+def _costs(idle_ms: float, attempts: float, covered: float) -> Costs:
+    total_ms = _mean(idle_ms + 5000 * attempts, 1000)
+    return Costs(_mean(idle_ms, 500), _mean(attempts, 0.25), _mean(covered, 0.001), total_ms)
+
+
+def _compared(saved: Mean | None, *, present_covers: float = 0.998) -> Comparison:
+    present = None if saved is None else _costs(40_000, 8, present_covers)
+    return Comparison(present, _costs(12_340, 4, 0.998), saved, LENGTHS)
+
+
+def test_each_strategy_has_a_column() -> None:
+    """What is counted in the mean, with its interval; shares are never rounded up to all."""
+    assert [
+        ("mean of an outage", "present", "proposed"),
+        ("idle after it", "40s (40s to 40s)", "12s (12s to 13s)"),
+        ("attempts", "8 (7.8 to 8.2)", "4 (3.8 to 4.2)"),
+        ("cost", "1m20s (1m19s to 1m21s)", "32s (31s to 33s)"),
+        ("covered", "99.8 % (99.7 to 99.9)", "99.8 % (99.7 to 99.9)"),
+        ("given up of 300", "0.6 (0.3 to 0.9)", "0.6 (0.3 to 0.9)"),
+    ] == comparison.rows(_compared(_mean(48_000)), "proposed", 300)
+
+
+@pytest.mark.parametrize(
+    ("saved", "said"),
+    [
+        (_mean(48_000, 2000), "saved: 48s (46s to 50s) an outage"),
+        (_mean(1000, 2000), "saved: 1s (-1s to 3s) an outage, which may be nothing"),
+        (_mean(-9000, 2000), "lost: 9s (7s to 11s) an outage"),
+        (_mean(7_200_000, 29_000), "saved: 2h (2h to 2h) an outage"),
+    ],
+)
+def test_a_difference_is_no_surer_than_it_is(saved: Mean, said: str) -> None:
+    """A saving whose interval holds 0 may be none, and one below 0 is a loss."""
+    assert [said] == list(comparison.remarks(_compared(saved), "proposed"))
+
+
+def test_who_gives_up_more_is_told() -> None:
+    """What is given up costs its attempts only: a strategy that ends at once would be cheapest."""
+    _, said = comparison.remarks(_compared(_mean(-9000), present_covers=0.9), "proposed")
+    assert "the present strategy gives up on more of them, which costs it nothing here" == said
+    _, said = comparison.remarks(_compared(_mean(-9000), present_covers=1), "simulated")
+    assert said.startswith("the simulated strategy gives up on more")
+
+
+def test_without_a_present_strategy_nothing_is_compared() -> None:
+    """It says how to give one."""
+    found = _compared(None)
+    assert [("mean of an outage", "proposed")] == comparison.rows(found, "proposed", 300)[:1]
+    (said,) = comparison.remarks(found, "proposed")
+    assert "the journal has no delays of the present strategy; give it with --present FILE" == said
+
+
+def test_programs_are_told_in_seconds() -> None:
+    """The same names whatever the verdict is; what there is not is null."""
+    head = ("billing", 900, 600, (1000,))
+    told = comparison.tuned_json(Tuned(*head, (45_000, 500), _compared(_mean(48_000, 2000))))
+    assert ("proposed", [45, 0.5], [1]) == (told["verdict"], told["delays_s"], told["present_s"])
+    assert {"mean": 48, "low": 46, "high": 50} == told["saved_s"]
+    assert {"mean": 12.34, "low": 11.84, "high": 12.84} == told["proposed"]["idle_s"]
+    few = comparison.tuned_json(Tuned(*head, TooFew(20, 59, 0.86), None))
+    assert ("too few", 20, 59, 0.86) == tuple(
+        few[name] for name in ("verdict", "ended", "needed", "cover")
+    )
+    unreachable = comparison.tuned_json(Tuned(*head, Unreachable(0.8), None))
+    assert ("unreachable", 0.8) == (unreachable["verdict"], unreachable["cover"])
+    assert told.keys() - {"delays_s"} == unreachable.keys() - {"cover"}
+    assert told.keys() - {"delays_s"} == few.keys() - {"cover", "ended", "needed"}
+
+
+def test_outages_and_attempts_are_drawn() -> None:
+    """On one line of time, which grows by the same factor from cell to cell."""
+    present = [1000] * 30 + [60_000] * 10
+    found = chart.lines({"present": present, "mine": [5000, 60_000, 600_000]}, LENGTHS, 76)
+    assert [
+        "outages   ▄▁▁▁▁▁▁▁▁▁▁▂▂▂▂▂▂▃▃▃▃▃▄▃▂▂▂▃▃▃▃▄▄▄▅▅▆▆▇██▄▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▂▂▂▂▂▂▂▁",
+        "present   ×······×···×··×·×·××·×××××2×2222232··········×····×··×··×·×·×××××·",
+        "mine      ················×·························×······················×",
+        "          └1s                    └10s              └1m",
+    ] == [line for line, _ in found]
+
+
+@settings(deadline=None, max_examples=30)
+@given(arrays, arrays, st.integers(76, 120))
+def test_each_attempt_is_drawn(one: list[int], other: list[int], width: int) -> None:
+    """Whatever the delays are: no more cells than there are, and no fewer attempts."""
+    found = [line for line, _ in chart.lines({"one": one, "other": other}, LENGTHS, width)]
+    assert 4 == len(found)
+    assert max(map(len, found)) <= width
+    for line, delays_ms in zip(found[1:3], (one, other), strict=True):
+        marks = line[10:].replace("·", "").replace("×", "1")
+        drawn = sum(10 if mark == "+" else int(mark) for mark in marks)
+        moments = len(list(accumulate(delays_ms)))
+        assert drawn <= moments
+        assert "+" in marks or drawn == moments
+
+
+# -- what is refused before Spark is begun --------------------------------------------------------
+
+
+def _refused(*arguments: object) -> tuple[int, str]:
+    """The exit code, and what is said on stderr in one line."""
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert "" == result.stdout
+    return result.exit_code, " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
+    """Only with --force, and never where no file can be."""
+    file = tmp_path / "mine.json"
+    file.write_text("[1]")
+    asked = ("spark", "tune", "--lake", tmp_path, "--probe-cost", "5", "--to")
+    assert (2, f"{file}: is there already; add --force to overwrite it") == _refused(*asked, file)
+    for place in (tmp_path, tmp_path / "missing" / "mine.json"):
+        said = f"{place}: no file can be there; give --to a file in a directory"
+        assert (2, said) == _refused(*asked, place, "--force")
+    assert "[1]" == file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--probe-cost", "-1"), '"-1" is no length of time'),
+        (("--probe-cost", "5", "--cover", "0"), "cover=0.0: it is a share; give more than 0"),
+        (("--probe-cost", "5", "--cover", "1.5"), "Invalid value for '--cover'"),
+        (("--probe-cost", "5", "--most", "1001"), "Invalid value for '--most'"),
+        (("--probe-cost", "5", "--shortest", "0s"), "shortest_ms=0: give 1 to 604800000"),
+        ((), "Missing option '--probe-cost'"),
+    ],
+)
+def test_wrong_usage_of_tune(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    """Which option, its value and its range."""
+    code, told = _refused("spark", "tune", "--lake", tmp_path, *arguments)
+    assert 2 == code
+    assert said in told
+
+
+def test_a_present_strategy_that_is_none(tmp_path: Path) -> None:
+    """All its problems, and the exit code of a file that is not right."""
+    file = tmp_path / "bad.json"
+    file.write_text("[-1]")
+    asked = ("spark", "tune", "--lake", tmp_path, "--probe-cost", "5", "--present", file)
+    code, told = _refused(*asked)
+    assert 1 == code
+    assert told.startswith(f"{file} [0]: -1 is not a delay")
+    code, told = _refused("strategy", "simulate", file, "--lake", tmp_path)
+    assert 1 == code
+    assert told.startswith(f"{file} [0]: -1 is not a delay")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--outage", "7m", "--group", "billing"), "are for recorded outages; give --lake DIR"),
+        (("--outage", "7m", "--probe-cost", "1"), "are for recorded outages; give --lake DIR"),
+        (("--lake", "lake", "--outage", "7m"), "are not for recorded outages; leave them out"),
+        (("--lake", "lake", "--attempt", "1s"), "are not for recorded outages; leave them out"),
+    ],
+)
+def test_given_and_recorded_outages_are_apart(
+    arguments: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    """An option that would change nothing is refused."""
+    file = tmp_path / "good.json"
+    file.write_text("[1]")
+    code, told = _refused("strategy", "simulate", file, *arguments)
+    assert 2 == code
+    assert said in told

@@ -1,0 +1,86 @@
+"""What do the journal and the table `outages` say of outages that a consumer has waited out?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
+import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
+
+from linear_retry.events import CircuitClosed, CircuitOpened, DeadLettered, Event, ProbeFailed
+from linear_retry.journal.entry import Entry
+from linear_retry.scope import Scope
+from tests.spark.episodes.expected_episodes import expected_episodes
+
+NOON_MS = 1_795_262_400_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_MS = 24 * 3_600_000
+_ERROR = "ConnectionError('refused')"
+_PLACE = Scope(), "orders", 3
+_PROBE = ("sequence", "due_ms", "at_ms", "failures", "error")
+_READ = ("group", "instance", "sequence", "opened_at_ms", "last_at_ms", "lower_ms", "upper_ms")
+_EPISODE = (
+    *("group", "member", "instance", "scope_topic", "scope_partition", "sequence", "kind"),
+    *("opened_at_ms", "last_at_ms", "closed_at_ms", "outcome", "open_s"),
+    *("message_topic", "message_partition", "message_offset", "error", "error_type"),
+    *("probes", "letters", "letters_failed", "missing", "lower_ms", "upper_ms"),
+)
+
+
+def life(group: str, lengths_ms: Iterable[float], delays_ms: Sequence[int]) -> Iterator[Entry]:
+    """One outage every week, of each length; what outlasts the delays is a dead letter."""
+    sequence = count(1)
+    for number, length_ms in enumerate(lengths_ms):
+        for at_ms, event in _outage(NOON_MS + number * 7 * _DAY_MS, number, length_ms, delays_ms):
+            yield Entry(f"{group}-life", next(sequence), at_ms, group, "pod", event)
+
+
+def _outage(
+    opened_ms: int, offset: int, length_ms: float, delays_ms: Sequence[int]
+) -> Iterator[tuple[int, Event]]:
+    at_ms = opened_ms
+    for failures, delay_ms in enumerate(delays_ms, 1):
+        kind = CircuitOpened if failures == 1 else ProbeFailed
+        retry_at = _EPOCH + timedelta(milliseconds=at_ms + delay_ms)
+        yield at_ms, kind(*_PLACE, offset, _ERROR, failures, delay_ms / 1000, retry_at)
+        at_ms += delay_ms
+        if at_ms - opened_ms >= length_ms:
+            yield at_ms, CircuitClosed(Scope(), "recovered", (at_ms - opened_ms) / 1000)
+            return
+    letter = ("dlq", f"id/{offset}", 1, "exhausted", _ERROR, len(delays_ms) + 1, ())
+    yield at_ms, DeadLettered("orders", 3, offset, *letter)
+    yield at_ms, CircuitClosed(Scope(), "dead-lettered", (at_ms - opened_ms) / 1000)
+
+
+def keep(root: Path, told: Iterable[Entry]) -> None:
+    """Have the directory hold the two tables, as Spark would have made them of the journal.
+
+    By the law in plain Python, and by Arrow: Spark would take half a minute for it.
+    """
+    entries = list(told)
+    journal = [
+        {
+            **{name: getattr(entry, name) for name in ("group", "instance", "sequence", "at_ms")},
+            "event": type(entry.event).__name__,
+            "failures": getattr(entry.event, "failures", None),
+            "delay_s": getattr(entry.event, "delay_s", None),
+        }
+        for entry in entries
+    ]
+    _write(root / "journal" / "batch=journal@00000000", journal)
+    rows = (dict(zip(_EPISODE, each, strict=True)) for each in expected_episodes(entries))
+    _write(root / "outages", [_kept(row) for row in rows])
+
+
+def _kept(row: dict[str, Any]) -> dict[str, Any]:
+    probes = [dict(zip(_PROBE, each, strict=True)) for each in row["probes"]]
+    return {name: row[name] for name in _READ} | {"probes": probes}
+
+
+def _write(place: Path, rows: list[dict[str, Any]]) -> None:
+    (place / "date=2026-11-21").mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows), place / "date=2026-11-21" / "part-0.parquet")

@@ -1,0 +1,167 @@
+"""Do the commands propose and simulate what the recorded outages call for?"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from linear_retry import Strategy
+from linear_retry.cli import app
+from linear_retry.spark import Lake, LakeError, groups
+from linear_retry.tuning.held_out import compare
+from linear_retry.tuning.proposal import propose
+from linear_retry.tuning.solver import Conditions, Solution
+from tests.cli.said import Said
+from tests.docs.markdown import ROOT, blocks, page
+from tests.spark.episodes.told_outages import keep, life
+from tests.tuning.recorded import lengths_ms, recorded
+
+PRESENT_MS = (*[10_000] * 3, *[60_000] * 4, *[600_000] * 40)
+BILLING_MS = lengths_ms(11, 120)
+COVER, MOST, SHORTEST_S, PROBE_COST_S = 0.95, 12, 2, 20
+ASKED = ("--probe-cost", str(PROBE_COST_S), "--cover", str(COVER))
+LIMITS = ("--most", str(MOST), "--shortest", f"{SHORTEST_S}s")
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """With the journal of two groups, and what became of it."""
+    root = tmp_path_factory.mktemp("tune")
+    keep(root, [*life("billing", BILLING_MS, PRESENT_MS), *life("few", [5000, 70_000], PRESENT_MS)])
+    return str(root)
+
+
+def _ran(*arguments: object) -> Said:
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    return Said(result.exit_code, result.stdout, result.stderr)
+
+
+def _told(said: Said) -> list[dict[str, Any]]:
+    assert (0, "") == (said.code, said.err)
+    return said.objects
+
+
+def test_what_is_proposed_is_a_strategy(lake: str, tmp_path: Path) -> None:
+    """The file has the delays that the first outages call for, and `strategy check` accepts it."""
+    file = tmp_path / "billing.json"
+    asked = ("spark", "tune", "--lake", lake, "--group", "billing", *ASKED, *LIMITS)
+    said = _ran(*asked, "--to", file)
+    assert (0, "") == (said.code, said.err)
+    assert said.out.startswith("billing: made from 80 outages, compared on the 40 after them\n")
+    assert said.out.endswith(f"{file}: written\n")
+    checked = _ran("strategy", "check", file)
+    assert (0, True) == (checked.code, ": ok, " in checked.out)
+    seen = recorded(BILLING_MS, PRESENT_MS).chosen(np.arange(120) < 80)
+    conditions = Conditions(COVER, MOST, SHORTEST_S * 1000)
+    expected = propose(seen, PROBE_COST_S * 1000, conditions)
+    assert isinstance(expected, Solution)
+    assert expected.delays_ms == Strategy.load(file).delays_ms
+
+
+def test_groups_are_rows(lake: str, tmp_path: Path) -> None:
+    """Each by itself, with its own present strategy; one file is for one of them."""
+    billing, few = _told(_ran("spark", "tune", "--lake", lake, *ASKED, "--json"))
+    assert ("billing", "proposed", 120, 80) == tuple(
+        billing[name] for name in ("group", "verdict", "outages", "seen")
+    )
+    # The journal knows no more of it than outages have come to.
+    known = billing["present_s"]
+    assert [delay_ms / 1000 for delay_ms in PRESENT_MS][: len(known)] == known
+    assert sum(known) * 1000 >= max(BILLING_MS)
+    assert ("few", "too few", 59) == (few["group"], few["verdict"], few["needed"])
+    file = tmp_path / "one.json"
+    said = _ran("spark", "tune", "--lake", lake, *ASKED, "--to", file)
+    which = "--to is for one strategy; choose its group with --group: 'billing', 'few'\n"
+    assert (2, "", which) == (said.code, said.out, said.err)
+    assert not file.exists()
+
+
+def test_with_too_few_outages_nothing_is_written(lake: str, tmp_path: Path) -> None:
+    """It says how many it takes, with an exit code of its own."""
+    file = tmp_path / "few.json"
+    said = _ran("spark", "tune", "--lake", lake, "--group", "few", *ASKED, "--to", file)
+    assert (5, "") == (said.code, said.err)
+    needed = "it takes 59 outages with a known end to learn from, and there are 1"
+    enough = "that is enough for --cover 0.05"
+    assert f"few: nothing is proposed: {needed}; {enough}\n" == said.out
+    assert not file.exists()
+
+
+def test_a_strategy_is_taken_through_what_was_recorded(lake: str, tmp_path: Path) -> None:
+    """What it comes to is what the library says of these outages, with the same seed."""
+    file = tmp_path / "other.json"
+    file.write_text('{"delays": [60, {"every": "5m", "times": 9}], "jitter": 0.5}')
+    asked = ("strategy", "simulate", file, "--lake", lake, "--group", "billing")
+    [told] = _told(_ran(*asked, "--probe-cost", "20", "--seed", "7", "--json"))
+    waits_ms = [75_000, *[375_000] * 9]  # with half the jitter
+    known = recorded(BILLING_MS, PRESENT_MS)
+    dice = np.random.default_rng(7)
+    expected = compare(PRESENT_MS, waits_ms, known, 20_000, dice=dice)
+    assert expected.saved is not None
+    assert told["saved_s"]["mean"] == pytest.approx(expected.saved.mean / 1000, abs=1e-3)
+    assert told["saved_s"]["low"] == pytest.approx(expected.saved.low / 1000, abs=1e-3)
+    assert told["strategy"]["attempts"]["mean"] == pytest.approx(expected.proposed.probes.mean)
+    assert (120, "other", "billing") == (told["outages"], told["name"], told["group"])
+
+
+def test_the_present_strategy_may_be_given(lake: str, tmp_path: Path) -> None:
+    """A strategy beside itself saves nothing, surely."""
+    file = tmp_path / "same.json"
+    file.write_text("[30, 60, 600]")
+    said = _ran("strategy", "simulate", file, "--lake", lake, "--present", file)
+    assert (0, "") == (said.code, said.err)
+    label, head, billing, few = said.out.splitlines()
+    assert Strategy.load(file).label == label
+    assert head.split()[:2] == ["group", "outages"]
+    assert billing.endswith("  0s (0s to 0s)")
+    assert few.endswith("  0s (0s to 0s)")
+    assert ["few", "2"] == few.split()[:2]
+
+
+def test_no_such_group(lake: str) -> None:
+    """Those that there are are named."""
+    said = _ran("spark", "tune", "--lake", lake, "--group", "biling", *ASKED)
+    assert (2, "") == (said.code, said.out)
+    there = f"{lake}/outages: no outage is of group 'biling'; there are: 'billing', 'few'\n"
+    assert there == said.err
+
+
+def test_before_there_are_outages(spark: SparkSession, tmp_path: Path) -> None:
+    """It says which command makes the table."""
+    with pytest.raises(LakeError, match="run `linear-retry spark outages` first"):
+        groups(Lake(spark, str(tmp_path)))
+
+
+def test_the_page_is_true(
+    lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands and the code of docs/tuning.md work, one after another."""
+    told = page("docs/tuning.md")
+    monkeypatch.chdir(tmp_path)
+    (commands,) = blocks(told, "sh")
+    for line in commands.splitlines():
+        _, *arguments = shlex.split(line.replace("--lake lake", f"--lake {lake}"))
+        said = _ran(*arguments)
+        assert (0, "") == (said.code, said.err)
+    capsys.readouterr()
+    (python,) = blocks(told, "python")
+    exec(compile(python.replace('"lake"', f'"{lake}"'), "tuning.md", "exec"), {})
+    billing, few, covered = capsys.readouterr().out.splitlines()
+    assert billing.startswith("billing (")
+    assert "few TooFew(ended=1, needed=59, cover=0.05)" == few
+    assert covered.startswith("Mean(mean=")
+
+
+def test_it_needs_no_jvm_of_its_own() -> None:
+    """Spark Connect has none: no module that tunes reaches behind the DataFrame API."""
+    behind = ("_jvm", "_jdf", "_jsc", "sparkContext", ".rdd", "_sc")
+    modules = list((ROOT / "linear_retry" / "spark" / "tune").glob("*.py"))
+    assert {"current_delays", "proposals", "tune"} <= {module.stem for module in modules}
+    for module in modules:
+        assert [] == [name for name in behind if name in module.read_text()]
