@@ -1,4 +1,4 @@
-"""How does a test of yours get brokers?
+"""The pytest plugin: fixtures with embedded brokers.
 
 Outside the package: pytest loads its plugins at each start, also where no test asks for a broker,
 and whatever is inside `linear_retry` would bring confluent-kafka along.

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: which benchmarks are run?"""
+"""Runs the benchmarks: `python -m benchmarks`."""
 
 from __future__ import annotations
 

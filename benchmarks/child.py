@@ -1,4 +1,4 @@
-"""How does each measurement get a process of its own?"""
+"""Gives each measurement a process of its own."""
 
 from __future__ import annotations
 

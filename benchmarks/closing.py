@@ -1,4 +1,4 @@
-"""How soon after a circuit has closed does the next message come?"""
+"""Measures how soon after a circuit has closed the next message comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long does it take from the first handled message to the last?"""
+"""Measures the time from the first handled message to the last."""
 
 from __future__ import annotations
 

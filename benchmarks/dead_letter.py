@@ -1,4 +1,4 @@
-"""How long does one dead letter hold the messages behind it?"""
+"""Measures how long one dead letter holds up the messages behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does `dlq list` cost beside a bare loop over the same letters, and how large does it get?"""
+"""Measures `dlq list` against a bare loop over the same letters, and its memory."""
 
 from __future__ import annotations
 

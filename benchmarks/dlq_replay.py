@@ -1,4 +1,4 @@
-"""How fast does `dlq replay` send letters in transactions, and how large does it get?"""
+"""Measures the rate of a transactional `dlq replay`, and its memory."""
 
 from __future__ import annotations
 

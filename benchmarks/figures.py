@@ -1,4 +1,4 @@
-"""What is a figure, and has it reached its target?"""
+"""A figure: samples, their unit, and the target that it has to reach."""
 
 from __future__ import annotations
 

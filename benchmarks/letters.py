@@ -1,4 +1,4 @@
-"""Which dead letters are there to read?"""
+"""Produces the dead letters that the benchmarks read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much later than to a bare poll does a lone message come to ours?"""
+"""Measures the latency that the consumer adds to a lone message, against a bare poll."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On what was it measured?"""
+"""Describes the machine that the benchmarks ran on."""
 
 from __future__ import annotations
 

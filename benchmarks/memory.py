@@ -1,4 +1,4 @@
-"""Does memory stay flat, however often the circuit opens?"""
+"""Measures memory over many openings of a circuit."""
 
 from __future__ import annotations
 

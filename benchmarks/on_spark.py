@@ -1,4 +1,4 @@
-"""How does a measurement get a Spark of its own, and how large did that get?"""
+"""Gives a measurement a Spark session of its own, and tells that JVM's memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are the figures told, to people and to machines?"""
+"""Prints the figures as a table, and as JSON."""
 
 from __future__ import annotations
 

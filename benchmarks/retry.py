@@ -1,4 +1,4 @@
-"""How punctual is a retry?"""
+"""Measures how punctual a retry is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much is measured?"""
+"""How much each benchmark measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do episodes cost, of one and of ten times as many events, and of events of one member?"""
+"""Measures the episodes of outages over growing numbers of events."""
 
 from __future__ import annotations
 

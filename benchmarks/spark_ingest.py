@@ -1,4 +1,4 @@
-"""How fast does `spark ingest` read dead letters, beside a job that only copies the topic?"""
+"""Measures `spark ingest` against a job that only copies the topic."""
 
 from __future__ import annotations
 

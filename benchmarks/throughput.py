@@ -1,4 +1,4 @@
-"""What does the successful path cost beside a bare loop?"""
+"""Measures the successful path against a bare loop."""
 
 from __future__ import annotations
 

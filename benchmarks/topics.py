@@ -1,4 +1,4 @@
-"""What is there to read?"""
+"""Produces the messages that the benchmarks read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does an open circuit cost?"""
+"""Measures what an open circuit costs."""
 
 from __future__ import annotations
 

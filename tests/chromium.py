@@ -1,4 +1,4 @@
-"""Where does a test get a browser from, and what does that see of a page?"""
+"""A headless Chromium for tests, and what it sees of a page."""
 
 from __future__ import annotations
 

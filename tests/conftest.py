@@ -1,4 +1,4 @@
-"""What do all tests share?"""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a test get a Debian package's programs from, on a machine that lacks them?"""
+"""Programs of Debian packages, for tests on a machine that lacks them."""
 
 from __future__ import annotations
 

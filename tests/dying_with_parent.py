@@ -1,4 +1,4 @@
-"""How does a broker end with the test process, even where that one is killed by SIGKILL?
+"""Ends a broker with the test process, even where that is killed by SIGKILL.
 
 Run as a script: `dying_with_parent.py PARENT_PID COMMAND...` becomes COMMAND. It asks the kernel
 first, which a `preexec_fn` could do too, but not beside threads. Elsewhere than on Linux there is

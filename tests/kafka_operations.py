@@ -1,4 +1,4 @@
-"""What does a test do to, and ask of, a Kafka cluster besides running the consumer?"""
+"""What tests do to a Kafka cluster besides running the consumer."""
 
 from __future__ import annotations
 

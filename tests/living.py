@@ -1,4 +1,4 @@
-"""How does a consumer live in a thread of a test's, on an embedded broker?"""
+"""A consumer in a thread of a test's, on an embedded broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a test get a real Apache Kafka broker from, and how does it end and begin again?"""
+"""A real Apache Kafka broker for tests, which can be stopped and started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a confluent_kafka `Consumer`, and with which answers?"""
+"""A confluent_kafka `Consumer` that records its calls, with given answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the errors one tree, and do they say what they are about?"""
+"""The errors are one tree, and say what they are about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does an operator read everything that happened, once, and no payload?"""
+"""Every event is one line of the log, without payloads."""
 
 from __future__ import annotations
 

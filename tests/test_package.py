@@ -1,4 +1,4 @@
-"""Do imports, doors and exceptions keep to the rooms that they belong to?"""
+"""Imports, foreign libraries and exceptions keep to their rooms."""
 
 from __future__ import annotations
 
@@ -289,10 +289,56 @@ def test_every_public_name_says_what_it_promises(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(_modules()))
 def test_every_module_begins_with_one_line(name: str) -> None:
-    """The question that this room answers, or what it is; more stands in a paragraph of its own."""
+    """The first line says what the module is or does; more stands in a paragraph of its own."""
     first, *more = (ast.get_docstring(_modules()[name]) or "").split("\n")
-    assert first.endswith(("?", "."))
+    assert first.endswith((".", "?") if _room(name) in _ASKING else ".")
     assert "" == "".join(more[:1])
+
+
+_ASKING = {
+    *("cli", "consumer", "demo", "dlq", "errors", "files", "journal", "kafka", "monitoring"),
+    *("records", "report", "retry", "scope", "spark", "tuning"),
+}
+
+
+def _documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield node
+
+
+def test_no_docstring_asks() -> None:
+    """The first line of a docstring says what the thing is or does, in the indicative."""
+    asking = [
+        f"{name}: {first}"
+        for name, tree in _modules().items()
+        if _room(name) not in _ASKING
+        for node in _documented(tree)
+        for first in (ast.get_docstring(node) or "").splitlines()[:1]
+        if first.endswith("?")
+    ]
+    assert [] == asking
+
+
+_CROWDED = {"cli/dlq": 15, "consumer": 14}
+
+
+def test_a_folder_holds_at_most_a_dozen_names() -> None:
+    """And the root twenty: a reader finds the room by its name, without reading on."""
+    folders = {path.parent for path in _ROOT.rglob("*.py")}
+    names = {
+        folder.relative_to(_ROOT).as_posix(): {
+            path.name
+            for path in folder.iterdir()
+            if path.suffix == ".py" or any(path.rglob("*.py"))
+        }
+        - {"__init__.py"}
+        for folder in folders
+    }
+    most = {".": 20, **_CROWDED}
+    assert {} == {
+        name: len(found) for name, found in names.items() if len(found) > most.get(name, 12)
+    }
 
 
 def test_every_module_can_be_imported_by_itself() -> None:

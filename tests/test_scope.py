@@ -1,4 +1,4 @@
-"""Does a scope stop what it says, and nothing else?"""
+"""A scope covers what it says, and nothing else."""
 
 from __future__ import annotations
 

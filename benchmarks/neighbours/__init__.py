@@ -1,1 +1,1 @@
-"""How fast do other libraries read the same topic?"""
+"""Measures other libraries on the same topic."""

@@ -1,4 +1,4 @@
-"""How does each neighbour get an environment of its own, and its turn?"""
+"""Runs each neighbour in a virtual environment of its own, in turns."""
 
 from __future__ import annotations
 

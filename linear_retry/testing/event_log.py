@@ -1,4 +1,4 @@
-"""What did the members of a group do, in the order of time?"""
+"""The log of a test: what the members of a group did, in the order of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When has a test seen enough?"""
+"""Ends a test once everything is done."""
 
 from __future__ import annotations
 

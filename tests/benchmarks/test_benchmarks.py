@@ -1,4 +1,4 @@
-"""Do the benchmarks still measure what they say, whatever the times are?"""
+"""The benchmarks measure what they say, whatever the times are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in a page of Markdown: blocks of code, tables, links?"""
+"""Reads a page of Markdown: blocks of code, tables, links."""
 
 from __future__ import annotations
 

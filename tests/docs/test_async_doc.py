@@ -1,4 +1,4 @@
-"""Is what docs/async.md says true?"""
+"""docs/async.md is true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what docs/dead-letters.md says true?"""
+"""docs/dead-letters.md is true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what docs/dlq.md says of reading dead letters true?"""
+"""docs/dlq.md is true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the pages say what the code says, and do their links lead somewhere?"""
+"""The pages say what the code says, and their links lead somewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does docs/journal.md have every field of every event, and the type that it is written with?"""
+"""docs/journal.md has every field of every event, with the type that it is written with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what docs/loops.md says true?"""
+"""docs/loops.md is true."""
 
 from __future__ import annotations
 

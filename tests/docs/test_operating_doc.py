@@ -1,4 +1,4 @@
-"""Is what docs/operating.md says true?"""
+"""docs/operating.md is true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what docs/operations.md says true?"""
+"""docs/operations.md is true."""
 
 from __future__ import annotations
 

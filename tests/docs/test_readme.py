@@ -1,4 +1,4 @@
-"""Is what the README says true?"""
+"""The README is true."""
 
 from __future__ import annotations
 

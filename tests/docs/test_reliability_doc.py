@@ -1,7 +1,8 @@
-"""Does docs/reliability.md name what there is?"""
+"""docs/reliability.md names what there is."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 
 from tests.docs.markdown import ROOT, code, page, table
@@ -22,9 +23,10 @@ def test_every_layer_is_in_the_table() -> None:
 
 
 def test_the_rules_are_counted() -> None:
-    """As many as are listed."""
+    """The page promises a number of rules, in hundreds, and there are more."""
     listed = sum(len(tomllib.loads(path.read_text("utf-8"))) for path in LISTS.glob("*.toml"))
-    assert f"{listed} of them are listed" in _PAGE
+    (bound,) = re.findall(r"More than (\d+) of them are listed", _PAGE)
+    assert int(bound) < listed
 
 
 def test_what_is_run_is_there() -> None:

@@ -1,4 +1,4 @@
-"""Is what docs/replay.md says of sending dead letters again true?"""
+"""docs/replay.md is true."""
 
 from __future__ import annotations
 

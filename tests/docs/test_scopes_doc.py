@@ -1,4 +1,4 @@
-"""Is what docs/scopes.md says true?"""
+"""docs/scopes.md is true."""
 
 from __future__ import annotations
 

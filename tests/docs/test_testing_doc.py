@@ -1,4 +1,4 @@
-"""Is what docs/testing.md says true?"""
+"""docs/testing.md is true."""
 
 from __future__ import annotations
 

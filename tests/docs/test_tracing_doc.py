@@ -1,4 +1,4 @@
-"""Is what docs/tracing.md says true?"""
+"""docs/tracing.md is true."""
 
 from __future__ import annotations
 

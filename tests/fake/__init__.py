@@ -1,1 +1,1 @@
-"""What would Kafka do, told in virtual time and with faults on command?"""
+"""A fake Kafka in virtual time, with faults on command."""

@@ -1,4 +1,4 @@
-"""What does the admin client answer to the three questions that the library asks?"""
+"""The fake admin client, for the three requests that the library makes."""
 
 from __future__ import annotations
 

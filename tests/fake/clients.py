@@ -1,4 +1,4 @@
-"""What do the fake's own tests begin with?"""
+"""What the fake's own tests share."""
 
 from __future__ import annotations
 

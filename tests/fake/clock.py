@@ -1,4 +1,4 @@
-"""What time is it, in a world where waiting takes no time?"""
+"""A virtual clock: waiting takes no time."""
 
 from __future__ import annotations
 

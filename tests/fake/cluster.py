@@ -1,4 +1,4 @@
-"""What do all clients of one fake cluster share: topics, groups, the clock, the faults, the log?"""
+"""The fake cluster: topics, groups, the clock, the faults, the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does this commit reach the broker, is it taken, and when is it answered?"""
+"""Commits on the fake: whether they reach the broker, are accepted, and when they are answered."""
 
 from __future__ import annotations
 

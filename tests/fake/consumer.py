@@ -1,4 +1,4 @@
-"""How does a confluent_kafka `Consumer` behave, callbacks and refusals included?"""
+"""The fake `Consumer`, callbacks and refusals included."""
 
 from __future__ import annotations
 

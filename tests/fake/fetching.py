@@ -1,4 +1,4 @@
-"""Which message does an assigned partition deliver next?"""
+"""Fetches the next message of an assigned partition."""
 
 from __future__ import annotations
 

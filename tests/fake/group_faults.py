@@ -1,4 +1,4 @@
-"""How do the group, its commits and the calls of a member go wrong?"""
+"""Faults of the group, its commits and the calls of a member."""
 
 from __future__ import annotations
 

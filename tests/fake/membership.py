@@ -1,4 +1,4 @@
-"""What does the group give to this member and take from it, and what does the member do then?"""
+"""A member's assignment and rebalances."""
 
 from __future__ import annotations
 

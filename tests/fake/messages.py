@@ -1,4 +1,4 @@
-"""What does a consumer get: a message, one with spoilt headers, or an error about a partition?"""
+"""The fake messages: sound ones, ones with spoilt headers, and errors about a partition."""
 
 from __future__ import annotations
 

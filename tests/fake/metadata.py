@@ -1,4 +1,4 @@
-"""What does `list_topics` say of topics that are there, and of those that are not?"""
+"""The metadata of topics that are there, and of those that are not."""
 
 from __future__ import annotations
 

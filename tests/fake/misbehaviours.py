@@ -1,4 +1,4 @@
-"""Which misbehaviour of librdkafka or of Kafka is which switch, and which test lives under it?"""
+"""The table of misbehaviours of librdkafka and Kafka, their switches and their tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a record on its way, what is it made of, and what does its report say?"""
+"""A record on its way to the broker, and its delivery report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens inside one `poll` or `consume`: callbacks, messages, errors, time?"""
+"""The inside of one `poll` or `consume`: callbacks, messages, errors, time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a confluent_kafka `Producer` behave, and when does the delivery report come?"""
+"""The fake `Producer`, and when its delivery reports come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do records, their reports and transactions go wrong?"""
+"""Faults of records, their delivery reports and transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does librdkafka go wrong where a partition is paused, sought and read?"""
+"""Faults of librdkafka where a partition is paused, sought and read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does each switch about members, their commits and the brokers do what it says?"""
+"""Each fault of members, their commits and the brokers does what it says."""
 
 from __future__ import annotations
 

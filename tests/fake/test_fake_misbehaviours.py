@@ -1,4 +1,4 @@
-"""Does the table of misbehaviours name every switch, and tests that are there?"""
+"""The table of misbehaviours names every switch, and tests that are there."""
 
 from __future__ import annotations
 

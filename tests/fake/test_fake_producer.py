@@ -1,4 +1,4 @@
-"""Do the fake producer, and its switches, do what they say?"""
+"""The fake producer and its faults do what they say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does each switch about pausing, seeking and reading do what it says?"""
+"""Each fault of pausing, seeking and reading does what it says."""
 
 from __future__ import annotations
 

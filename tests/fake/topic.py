@@ -1,4 +1,4 @@
-"""What does a partition hold, and at which offsets?"""
+"""The log of a fake partition, and its offsets."""
 
 from __future__ import annotations
 

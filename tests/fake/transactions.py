@@ -1,4 +1,4 @@
-"""What becomes of a transaction, in the producer that runs it and in the broker?"""
+"""Transactions on the fake, in the producer and in the broker."""
 
 from __future__ import annotations
 

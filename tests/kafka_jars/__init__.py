@@ -1,4 +1,4 @@
-"""Where are Java and the jars of the Apache Kafka broker that the tests run on?"""
+"""Finds Java and the jars of the Apache Kafka broker that the tests run on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a test get a real PostgreSQL from, and how does it go down and come back?"""
+"""A real PostgreSQL for tests, which goes down and comes back."""
 
 from __future__ import annotations
 

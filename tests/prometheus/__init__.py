@@ -1,4 +1,4 @@
-"""Where does a test get a real Prometheus from, and what does that answer?"""
+"""A real Prometheus for tests."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Is every rule of the loop needed, and does a test die where it is missing?"""
+"""Mutation tests: every rule of the loop has a test that dies without it."""

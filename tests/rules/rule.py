@@ -1,4 +1,4 @@
-"""What is a rule of the loop, and what is the library without it?"""
+"""A rule of the loop, and the library without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can every rule of the list be taken away, and does its test die then?"""
+"""Every rule of the lists can be taken away, and its test exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which test dies without a rule?"""
+"""Runs the tests of a rule without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do all scenarios share?"""
+"""Fixtures of all scenarios."""
 
 from __future__ import annotations
 

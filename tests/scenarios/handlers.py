@@ -1,4 +1,4 @@
-"""What do the handlers of the scenarios do with a message?"""
+"""The handlers of the scenarios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a member live and die in a process of its own?"""
+"""A member in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By which protocols does a group share its partitions?"""
+"""The group protocols that scenarios run with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes part in a scenario, and what did they all do?"""
+"""A scenario's members, and the log of what they all did."""
 
 from __future__ import annotations
 

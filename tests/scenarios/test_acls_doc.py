@@ -1,4 +1,4 @@
-"""Are the permissions of docs/acls.md enough?"""
+"""The permissions of docs/acls.md are enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if the broker dies, and comes back?"""
+"""The broker dies and comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does an operator's word from outside take effect on a real broker, once, in the right member?"""
+"""Commands of the control topic on a real broker."""
 
 from __future__ import annotations
 

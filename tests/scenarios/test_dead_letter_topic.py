@@ -1,4 +1,4 @@
-"""What if the dead-letter topic does not take a letter?"""
+"""The dead-letter topic refuses a letter."""
 
 from __future__ import annotations
 

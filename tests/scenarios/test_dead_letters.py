@@ -1,4 +1,4 @@
-"""Is a dead letter the message that died, and does it say why?"""
+"""A dead letter is the message that failed, and says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if two members have one `group.instance.id`?"""
+"""Two members have one `group.instance.id`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a group begin that has committed nothing?"""
+"""The first offset of a group that has committed nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if the offsets of a partition have gaps?"""
+"""Partitions whose offsets have gaps."""
 
 from __future__ import annotations
 

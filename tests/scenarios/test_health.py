@@ -1,4 +1,4 @@
-"""On a real broker: are members that stand still told apart, and is their lag the broker's own?"""
+"""Health and lag on a real broker."""
 
 from __future__ import annotations
 

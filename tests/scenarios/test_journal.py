@@ -1,4 +1,4 @@
-"""What does the journal's topic say of a member, and of one that said nothing at its end?"""
+"""The journal of a member on a real broker, and of one that was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a row of dead letters end at its limit, on a real broker?"""
+"""The limit of consecutive dead letters on a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the guarantees hold while members come and go and the dependency fails in bursts?"""
+"""Members come and go at random while the dependency fails in bursts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a consumer stay in its group while everything stands still?"""
+"""A consumer stays in its group while its circuit is open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does an operator's word take effect on a real broker?"""
+"""Operators' requests on a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a real client that is taken for blind go on as another, and lose nothing?"""
+"""A client that has lost all brokers is replaced, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a message that fails, as the user chose?"""
+"""A message that fails for good: dead-lettered, skipped, or the end."""
 
 from __future__ import annotations
 

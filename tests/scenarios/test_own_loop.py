@@ -1,4 +1,4 @@
-"""Does a loop of one's own keep the guarantees on a real broker, wherever it is left?"""
+"""A loop of one's own keeps the guarantees on a real broker, wherever it is left."""
 
 from __future__ import annotations
 

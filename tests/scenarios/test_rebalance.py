@@ -1,4 +1,4 @@
-"""What becomes of an open circuit when its partitions come and go?"""
+"""Partitions come and go while their circuit is open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if retention removes messages that a consumer has still to read?"""
+"""Retention removes messages that a consumer has still to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a consumer do with a broker that forbids?"""
+"""A broker refuses for want of rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the loop live on while the consumer waits, and does the consumer end as it is told?"""
+"""`run_async` on a real broker: the event loop runs on, and the consumer ends as it should."""
 
 from __future__ import annotations
 

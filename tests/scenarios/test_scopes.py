@@ -1,4 +1,4 @@
-"""Does a narrow circuit stop its own scope only, on a real broker, while members come and go?"""
+"""A narrow scope on a real broker, while members come and go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a member end when it is told to?"""
+"""A member ends when it is told to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if the handler takes longer than `max.poll.interval.ms`?"""
+"""A handler takes longer than `max.poll.interval.ms`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if something is missing at the start?"""
+"""Something is missing at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a member with a name of its own leave behind, and find again?"""
+"""Static members leave, and come back."""
 
 from __future__ import annotations
 

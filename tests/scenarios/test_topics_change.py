@@ -1,4 +1,4 @@
-"""What if topics grow, appear or vanish while a consumer runs?"""
+"""Topics grow, appear or vanish while a consumer runs."""
 
 from __future__ import annotations
 

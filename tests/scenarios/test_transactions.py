@@ -1,4 +1,4 @@
-"""Is a letter there exactly once for a `read_committed` reader, where its sender wakes up late?"""
+"""A transactional letter is there exactly once, though its sender wakes up late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a letter there exactly once where the broker is killed in the midst of transactions?"""
+"""Transactional letters are there exactly once, though the broker is killed meanwhile."""
 
 from __future__ import annotations
 

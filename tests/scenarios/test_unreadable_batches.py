@@ -1,4 +1,4 @@
-"""What if a batch in a real broker's log cannot be read?"""
+"""A batch of a real broker's log cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a real broker: does `linear-retry watch` tell members that stand still from one another?"""
+"""`linear-retry watch` on a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does what a process witnessed outlive it?"""
+"""A process's log, which outlives it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes part in a scenario with several source topics?"""
+"""Scenarios with several source topics."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def main(
         Path | None, typer.Option("--json", help="Write what was seen into this file.")
     ] = None,
 ) -> None:
-    """Three members, a real broker, outages and kills: do the guarantees hold, is all flat?
+    """Runs three members on a real broker with outages and kills, and asks that all is flat.
 
     Exit code 1 where not. Needs Linux, for what is measured is in /proc.
 

@@ -1,4 +1,4 @@
-"""What happens when in a soak?"""
+"""The course of a soak: what happens when."""
 
 from __future__ import annotations
 

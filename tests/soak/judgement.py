@@ -1,4 +1,4 @@
-"""What came of a soak: was a guarantee broken, is a line not flat?"""
+"""The judgement of a soak: guarantees, and lines that are not flat."""
 
 from __future__ import annotations
 

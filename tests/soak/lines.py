@@ -1,4 +1,4 @@
-"""Which lines have to be flat, and by how much may each go up, for which reason?"""
+"""The lines that have to be flat, with how much each may rise, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much state does a consumer retain?"""
+"""Counts the state that a consumer retains."""
 
 from __future__ import annotations
 

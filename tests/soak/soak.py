@@ -1,4 +1,4 @@
-"""Who takes part in a soak, and what is seen of them?"""
+"""The members of a soak, and what is measured of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a member that grows told from one that does not?"""
+"""A member that grows is told from one that does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is everything counted that a consumer retains?"""
+"""Everything that a consumer retains is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a short soak come to its end, with all that a long one tells?"""
+"""A short soak ends, with all that a long one tells."""
 
 from __future__ import annotations
 

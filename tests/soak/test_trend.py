@@ -1,4 +1,4 @@
-"""Is a line that goes up told from one that sways?"""
+"""A line that rises is told from one that sways."""
 
 from __future__ import annotations
 

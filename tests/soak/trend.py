@@ -1,4 +1,4 @@
-"""Does a line go up?"""
+"""The trend of a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is everything written down, in order, with its time?"""
+"""The event log has everything, in order, with its time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does each guarantee see what breaks it, and only that?"""
+"""Each guarantee sees what breaks it, and only that."""
 
 from __future__ import annotations
 

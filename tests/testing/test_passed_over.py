@@ -1,4 +1,4 @@
-"""Is anything passed over that a guarantee should have taken account of?"""
+"""What a guarantee passes over changes nothing in it."""
 
 from __future__ import annotations
 

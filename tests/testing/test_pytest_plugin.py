@@ -1,4 +1,4 @@
-"""Do users' tests get brokers from the plugin, and pay nothing where they do not ask?"""
+"""The pytest plugin gives users' tests brokers, and costs the others nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a set of offsets one, and do the guarantees keep no more of days than of minutes?"""
+"""A set of offsets, and the memory of guarantees over days."""
 
 from __future__ import annotations
 

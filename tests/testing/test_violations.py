@@ -1,4 +1,4 @@
-"""Does the question of a quiet stretch see what stands still?"""
+"""A quiet stretch shows what stands still."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which promises did a group break, by its log and by what the broker has?"""
+"""The guarantees that a group broke, by its log and by what the broker has."""
 
 from __future__ import annotations
 

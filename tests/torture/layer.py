@@ -1,4 +1,4 @@
-"""What is a layer of the torture, and what comes of one?"""
+"""A layer of the torture, and its result."""
 
 from __future__ import annotations
 

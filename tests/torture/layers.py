@@ -1,4 +1,4 @@
-"""Which layers are there?"""
+"""The layers of the torture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a person see who plays a layer by hand?"""
+"""What a person sees who plays a layer by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every guarantee hold in the short form of each layer?"""
+"""Every guarantee holds in the short form of each layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Was something committed that is not done?"""
+"""Commits: nothing is committed that is not done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Was a message given up too early, or too late?"""
+"""Dead letters: no message is given up too early, nor too late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages are done?"""
+"""The messages that are done, as the log says."""
 
 from __future__ import annotations
 

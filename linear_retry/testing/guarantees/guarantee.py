@@ -1,4 +1,4 @@
-"""What is a guarantee, and what does a violation of one show?"""
+"""The base of all guarantees, and the violation of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does something stand still that no open circuit stops, or that one stops for too long?"""
+"""Liveness: nothing stands still that no open circuit stops, nor for longer than that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Was something attempted while its circuit was open?"""
+"""Open circuits: nothing is attempted in their scope but the held message."""
 
 from __future__ import annotations
 

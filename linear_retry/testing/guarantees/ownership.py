@@ -1,4 +1,4 @@
-"""Was something attempted or committed that another member may own?"""
+"""Ownership: nothing is attempted or committed that another member may own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a consumer keep more and more?"""
+"""State: a consumer does not keep more and more."""
 
 from __future__ import annotations
 

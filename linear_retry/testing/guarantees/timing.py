@@ -1,4 +1,4 @@
-"""Was an attempt made before its time, or long after it?"""
+"""Timing: no attempt before its time, or long after it."""
 
 from __future__ import annotations
 

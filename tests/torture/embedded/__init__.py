@@ -1,1 +1,1 @@
-"""Do real clients keep the promises on brokers with faults?"""
+"""Real clients on embedded brokers with faults."""

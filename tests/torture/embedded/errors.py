@@ -1,4 +1,4 @@
-"""What may a broker answer instead of what it was asked for?"""
+"""The errors that a broker may answer with."""
 
 from __future__ import annotations
 

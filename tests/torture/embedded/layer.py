@@ -1,4 +1,4 @@
-"""Do the guarantees hold with real clients, whatever the brokers and the members do?"""
+"""The layer: real clients, whatever the brokers and the members do."""
 
 from __future__ import annotations
 

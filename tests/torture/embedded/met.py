@@ -1,4 +1,4 @@
-"""How many of the errors that brokers had ready has a client met?"""
+"""Counts the errors that a client has met, of those that the brokers had ready."""
 
 from __future__ import annotations
 

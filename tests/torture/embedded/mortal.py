@@ -1,4 +1,4 @@
-"""How does a member in a thread die as a killed process does?"""
+"""A member in a thread that dies as a killed process does."""
 
 from __future__ import annotations
 

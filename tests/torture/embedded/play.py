@@ -1,4 +1,4 @@
-"""What happens to a group of real clients, and to its brokers?"""
+"""A play: what happens to a group of real clients, and to its brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where do the members stand, by what the log says?"""
+"""Where the members stand, by what the log says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is an error that nobody met left out of the count?"""
+"""An error that nobody met is not counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a play over only when those who own its partitions say so?"""
+"""A play is over only when those who own its partitions say so."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Does every sequence of steps keep the promises, in small worlds?"""
+"""Every sequence of steps in small worlds."""

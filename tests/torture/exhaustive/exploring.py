@@ -1,4 +1,4 @@
-"""Which states follow from a state, and does all get done from each of them?"""
+"""Explores the states that follow from a state, and asks that all gets done from each."""
 
 from __future__ import annotations
 

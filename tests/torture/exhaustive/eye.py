@@ -1,4 +1,4 @@
-"""What is seen of a small world, where all that matters is to be seen?"""
+"""What is seen of a small world: all that matters, and nothing else."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class Eye:
         )
 
     def late(self, guarantee: NothingLate) -> Any:
-        """How long has nobody seen to each circuit, up to when the member was last at work?"""
+        """How long each circuit was unattended, up to when the member was last at work."""
         seen = []
         for member, items in guarantee._open.items():
             before_s = guarantee._before_s[member]

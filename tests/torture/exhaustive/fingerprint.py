@@ -1,4 +1,4 @@
-"""When are two states of a small world the same, whatever has led there?"""
+"""The fingerprint of a state: equal where two worlds go on alike."""
 
 from __future__ import annotations
 

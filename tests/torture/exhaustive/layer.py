@@ -1,4 +1,4 @@
-"""Does every guarantee hold after every sequence of steps, up to some number of them?"""
+"""The layer: every sequence of steps, up to some number of them."""
 
 from __future__ import annotations
 

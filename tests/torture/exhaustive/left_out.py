@@ -1,4 +1,4 @@
-"""What may differ between two states of a small world that are taken for the same, and why?"""
+"""What a fingerprint leaves out, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which small worlds are explored, and how many states of each?"""
+"""The small worlds that are explored, and how many states of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be done next in a small world, and what does each step do?"""
+"""The steps of a small world."""
 
 from __future__ import annotations
 

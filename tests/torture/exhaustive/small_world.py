@@ -1,4 +1,4 @@
-"""Which small world is explored, and what must hold after each step in it?"""
+"""A small world, and what must hold after each step in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a whole world go back to an earlier state, so that each step can be tried from there?"""
+"""Takes a whole world back to an earlier state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Would the exploration find what is wrong, and does it pass over nothing that matters?"""
+"""The exploration finds what is wrong, and passes over nothing that matters."""
 
 from __future__ import annotations
 

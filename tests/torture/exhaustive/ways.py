@@ -1,4 +1,4 @@
-"""What can happen next in a small world, and how is a sequence of it written as a number?"""
+"""A sequence of steps, written as a number."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What do strangers write: strategy texts and header bytes?"""
+"""Fuzzes what strangers write: strategy texts and header bytes."""

@@ -1,4 +1,4 @@
-"""What holds for headers, whoever has written them?"""
+"""The laws of headers, whoever has written them."""
 
 from __future__ import annotations
 

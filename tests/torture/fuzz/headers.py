@@ -1,4 +1,4 @@
-"""Do any headers at all break the reading of messages, or the letters that are made of them?"""
+"""Fuzzes the reading of messages, and the letters that are made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does anything that strangers write, strategies and headers, do more than be refused?"""
+"""The layer: strategies and headers of strangers are read or refused, and nothing else."""
 
 from __future__ import annotations
 

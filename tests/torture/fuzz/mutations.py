@@ -1,4 +1,4 @@
-"""What becomes of sound bytes in careless hands?"""
+"""Mutates sound bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which example was it?"""
+"""Notes which example failed."""
 
 from __future__ import annotations
 

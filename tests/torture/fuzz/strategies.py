@@ -1,4 +1,4 @@
-"""Does any text at all break the reading of strategies?"""
+"""Fuzzes the reading of strategies."""
 
 from __future__ import annotations
 

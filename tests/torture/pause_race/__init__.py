@@ -1,1 +1,1 @@
-"""Does what is assigned while its circuit is open stand still?"""
+"""The race between a pause and an assignment."""

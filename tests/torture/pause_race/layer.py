@@ -1,4 +1,4 @@
-"""Is nothing let through while open, and does everything read on after it, in 300,000 assignments?
+"""The layer: 300,000 assignments while a circuit is open let nothing through.
 
 librdkafka lets a paused partition through once in 60,000 assignments, or leaves it dead for good
 (librdkafka #5591): too rare for a test that assigns a few.

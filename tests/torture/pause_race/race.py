@@ -1,4 +1,4 @@
-"""What happens to one member whose partitions are assigned anew while its circuits are open?"""
+"""One member whose partitions are assigned anew while its circuits are open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who makes a group share its partitions anew, again and again?"""
+"""Makes a group rebalance, again and again."""
 
 from __future__ import annotations
 

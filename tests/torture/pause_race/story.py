@@ -1,4 +1,4 @@
-"""What happened in a race, in lines for a person?"""
+"""The story of a race, in lines for a person."""
 
 from __future__ import annotations
 

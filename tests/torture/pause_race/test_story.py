@@ -1,4 +1,4 @@
-"""Is a long log told shortly, and nothing of it lost that differs?"""
+"""A long log is told shortly, and nothing that differs is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if a replay is killed at any point of its life, and another one goes on?"""
+"""The layer: a replay is killed at any point of its life, and another one goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a test run one replay, from its plan to its end?"""
+"""Runs one replay, from its plan to its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At which points of its life is a replay struck?"""
+"""The points of its life at which a replay is struck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which letters are there, and did each arrive once, in order?"""
+"""The letters of a replay, each of which has to arrive once, in order."""
 
 from __future__ import annotations
 

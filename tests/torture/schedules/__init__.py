@@ -1,1 +1,1 @@
-"""Seeded schedules on the fake Kafka: is there one under which a guarantee breaks?"""
+"""Seeded schedules on the fake Kafka, none of which may break a guarantee."""

@@ -1,4 +1,4 @@
-"""What must be true at any time, and not only at the end?"""
+"""What must be true at any time, and not only at the end."""
 
 from __future__ import annotations
 

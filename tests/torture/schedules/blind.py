@@ -1,4 +1,4 @@
-"""How does a member whose client has forgotten all brokers come to see them again?"""
+"""A member whose client has lost all brokers, and how it finds them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the end of a program explained by its setting, or by what has befallen it?"""
+"""Explains the end of a program by its setting, or by what has befallen it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which group is played with, and what must be true of it at any time?"""
+"""The group of a play, and what must be true of it at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much happened in a play?"""
+"""Counts what happened in a play."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When does a member call its client, and when is it called back?"""
+"""The fake Kafka of a play: steps strike between a member's calls and callbacks."""
 
 from __future__ import annotations
 

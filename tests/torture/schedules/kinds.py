@@ -1,4 +1,4 @@
-"""Which kinds of steps are there, and what do they do?"""
+"""The kinds of steps, and what they do."""
 
 from __future__ import annotations
 

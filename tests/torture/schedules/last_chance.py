@@ -1,4 +1,4 @@
-"""How does a play come to the rare states that a step waits for in vain?"""
+"""Brings a play to the rare states that a step waits for in vain."""
 
 from __future__ import annotations
 

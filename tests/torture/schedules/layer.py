@@ -1,4 +1,4 @@
-"""The layer: schedules of one seed after another, and at the end, has everything struck?"""
+"""The layer: schedules of one seed after another, and at the end, everything has struck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do librdkafka and the brokers misbehave in a schedule?"""
+"""How librdkafka and the brokers misbehave in a schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the world, the group and the operators do in a schedule?"""
+"""What the world, the group and the operators do in a schedule."""
 
 from __future__ import annotations
 

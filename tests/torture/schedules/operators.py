@@ -1,4 +1,4 @@
-"""Is everything true that operators are told, and is nothing done unasked?"""
+"""The operators of a play: what they are told is true, and nothing is done unasked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every guarantee hold under any schedule, whatever misbehaves, wherever it strikes?"""
+"""A play of one schedule, and its shortest form where a guarantee breaks."""
 
 from __future__ import annotations
 

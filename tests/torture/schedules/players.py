@@ -1,4 +1,4 @@
-"""Who attempts the messages in a play: `run`, a loop of one's own, or `run_async`?"""
+"""The members of a play: `run`, a loop of one's own, or `run_async`."""
 
 from __future__ import annotations
 

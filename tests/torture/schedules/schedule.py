@@ -1,4 +1,4 @@
-"""What happens in one play, and in which order?"""
+"""A schedule: what happens in one play, in order."""
 
 from __future__ import annotations
 

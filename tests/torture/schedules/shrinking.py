@@ -1,4 +1,4 @@
-"""What is the shortest schedule that breaks the same guarantee?"""
+"""Shrinks a schedule to the shortest that breaks the same guarantee."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which step waits for a member to be inside which state, and when is it so?"""
+"""Steps that wait for a member to be inside a state."""
 
 from __future__ import annotations
 

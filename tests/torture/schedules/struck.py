@@ -1,4 +1,4 @@
-"""In which states has each kind of step struck a member, and in which must it have?"""
+"""The states in which each kind of step has struck a member, and in which it must have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is an end that nothing explains told, and is one that is explained none?"""
+"""An end that nothing explains is told, and only such a one."""
 
 from __future__ import annotations
 

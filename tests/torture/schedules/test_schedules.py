@@ -1,4 +1,4 @@
-"""Do the schedules find what is broken, tell it shortly, and say the same each time?"""
+"""The schedules find what is broken, tell it shortly, and say the same each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose letter is there though nobody is left to say so?"""
+"""Letters that are there though nobody is left to say so."""
 
 from __future__ import annotations
 

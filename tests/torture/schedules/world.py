@@ -1,4 +1,4 @@
-"""What comes of a schedule?"""
+"""The world of a schedule."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is left of a member that is struck at a point of its life?"""
+"""Members that are struck at any point of their life."""

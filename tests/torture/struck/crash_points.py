@@ -1,4 +1,4 @@
-"""What if a member is killed at any point of its life?"""
+"""The layer: a member is killed at any point of its life."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which moments has the life of a member, and how is it struck at one of them?"""
+"""The moments of a member's life, and how it is struck at one of them."""
 
 from __future__ import annotations
 

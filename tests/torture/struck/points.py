@@ -1,4 +1,4 @@
-"""At which points of its life is a member struck, and what brings it there?"""
+"""The points of its life at which a member is struck, and what brings it there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which letters are there, though who sent them did not live, or was not awake, to say so?"""
+"""Letters whose sender did not live, or was not awake, to say so."""
 
 from __future__ import annotations
 

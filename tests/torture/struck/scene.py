@@ -1,4 +1,4 @@
-"""Who is struck, who goes on, and what must be so in the end?"""
+"""Who is struck, who goes on, and what must be so in the end."""
 
 from __future__ import annotations
 

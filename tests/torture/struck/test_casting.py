@@ -1,4 +1,4 @@
-"""Is everything struck everywhere, by the seeds of the long forms, and a little by the short?"""
+"""The seeds of the long forms strike everywhere, those of the short a little."""
 
 from __future__ import annotations
 

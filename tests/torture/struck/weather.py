@@ -1,4 +1,4 @@
-"""What if it is stopped, bounced, grown, emptied, impersonated or held up at any point?"""
+"""The layer: a member is stopped, bounced, grown, emptied, impersonated or held up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may happen to a member that stands still, and what does it take to get over it?"""
+"""What may happen to a member that stands still, and what it takes to get over it."""
 
 from __future__ import annotations
 
