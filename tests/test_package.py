@@ -85,7 +85,7 @@ _MAY_IMPORT = {
     # The root is what a user imports: demos show that, so they import it too.
     "": {"consumer", "journal", "retry", "strategy"} | _EVERYONES,
     "demo": {"", "demo", "consumer", "kafka", "records", "retry", "strategy"} | _EVERYONES,
-    "dlq": {"dlq", "files", "kafka", "records"} | _EVERYONES,
+    "dlq": {"dlq", "files", "kafka", "records", "retry"} | _EVERYONES,
     "tuning": {"tuning", "strategy"} | _EVERYONES,
     "report": {"report", "tuning"},
     # What it asks of Kafka, it asks as `dlq` does; the rest is Spark's own client's.

@@ -25,6 +25,7 @@ from linear_retry.kafka.producers.acknowledged import write_all
 from linear_retry.kafka.quiet import QUIET
 from linear_retry.kafka.topics.temporary import temporary_topics
 from linear_retry.records.record import OutgoingRecord, Record
+from linear_retry.retry.clock import now_ms
 
 RunCommand = Callable[[Sequence[str]], None]
 """Runs `linear-retry` with these arguments, and shows what it says."""
@@ -107,7 +108,7 @@ def _live(
     with without_log_lines(), running(members) as stop:
         for member in members:
             member.wait()
-        week = Week(time.time_ns() // 1_000_000, plan.real_day_ms)
+        week = Week(now_ms(), plan.real_day_ms)
         for member in members:
             member.begin(week, plan.seed)
         names = " and ".join(service.group for service in real)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from linear_retry.journal.journal import Journal
 from linear_retry.kafka.producers.acknowledged import write_all
 from linear_retry.kafka.quiet import QUIET
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.retry.clock import now_ms
 
 PARTITIONS = 2
 _HANDLER_S = 0.005
@@ -68,7 +68,7 @@ class _Handler:
         self._service = service
 
     def __call__(self, message: _Message) -> None:
-        if self.calendar.during(time.time_ns() // 1_000_000) is not None:
+        if self.calendar.during(now_ms()) is not None:
             raise self._service.error
         if message.value() == _BAD:
             raise self._service.permanent_error

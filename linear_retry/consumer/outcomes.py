@@ -47,7 +47,7 @@ from linear_retry.retry.decision import (
     classify,
     decide,
 )
-from linear_retry.scope import Scope, ScopeKind
+from linear_retry.scope import Place, Scope, ScopeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +231,10 @@ class Applying:
 
     def _ended(self, held: Held, reason: str) -> ExhaustedError | PermanentError:
         topic, partition = held.partition
+        place = Place(topic, partition, held.offset)
         kind = ExhaustedError if reason == "exhausted" else PermanentError
         return kind(
-            f"{topic}[{partition}]@{held.offset}: failure {held.failures} was {what(held)}, and "
+            f"{place}: failure {held.failures} was {what(held)}, and "
             f'on_{reason}="stop"; nothing is committed past this message',
             topic=topic,
             partition=partition,

@@ -19,12 +19,12 @@ from linear_retry.consumer.monitoring.listeners import BoundListener
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import make_safe
+from linear_retry.kafka.consumer.messages import make_safe, place_of
 from linear_retry.records.exception_text import brief, describe
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Place
 
 _Returned = TypeVar("_Returned")
-_PLACE = {"topic", "partition", "offset"}
+_COORDINATES = ("topic", "partition", "offset")
 
 
 class Tracing(BoundListener):
@@ -136,7 +136,8 @@ class Tracing(BoundListener):
         return _Attempted(self, message, span, trace.set_span_in_context(span, found))
 
     def _attributes(self, message: Message) -> dict[str, Any]:
-        topic, partition, offset = _at(message)
+        place = place_of(message)
+        topic, partition, offset = place.topic, place.partition, place.offset
         failed_at, failures = self._failures.get((topic, partition), (None, 0))
         attributes = {
             "messaging.system": "kafka",
@@ -172,7 +173,7 @@ class _Attempted:
         self._tracing = tracing
         self._context = around
         self.span = span
-        self.place = _at(message)
+        self.place = place_of(message)
         self.ended_ns: int | None = None
 
     def __enter__(self) -> _Attempted:
@@ -226,17 +227,14 @@ def _carrier(message: Message) -> dict[str, str]:
     }
 
 
-def _at(message: Message) -> tuple[str, int, int]:
-    return cast(tuple[str, int, int], (message.topic(), message.partition(), message.offset()))
-
-
-def _place(event: events.Event) -> tuple[object, ...]:
-    return tuple(getattr(event, name, None) for name in ("topic", "partition", "offset"))
+def _place(event: events.Event) -> Place:
+    topic, partition, offset = (getattr(event, name, None) for name in _COORDINATES)
+    return Place(topic, partition, offset)  # type: ignore[arg-type]  # None equals no message's
 
 
 def _told(event: events.Event) -> dict[str, Any]:
     """All fields but those that the span has already."""
-    names = [one.name for one in dataclasses.fields(event) if one.name not in _PLACE]
+    names = [one.name for one in dataclasses.fields(event) if one.name not in _COORDINATES]
     return {f"linear_retry.{name}": _value(getattr(event, name)) for name in names}
 
 

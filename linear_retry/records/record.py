@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from linear_retry.records.header_text import Header
+from linear_retry.scope import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,10 @@ class Record:
     """All of them, in order, each as it may be sent."""
     escaped_headers: tuple[str, ...] = ()
     """The names, as in `headers`, of those that could not be kept as they were."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.topic, self.partition, self.offset)
 
 
 class OutgoingRecord(NamedTuple):

@@ -46,4 +46,9 @@ class SystemClock:
         return self.now_s() - time.monotonic() if _SUSPEND_AWARE else 0.0
 
     def utc_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return now_ms()
+
+
+def now_ms() -> int:
+    """The time of day, in milliseconds of UTC. Never for a wait: it may be set."""
+    return time.time_ns() // 1_000_000

@@ -8,7 +8,6 @@ from typing import TypeAlias
 import typer
 
 from linear_retry.cli.circuits import formats
-from linear_retry.cli.options.journal import now_ms
 from linear_retry.cli.output.exit_codes import NEGATIVE, fail
 from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.progress import ProgressBar
@@ -16,6 +15,7 @@ from linear_retry.cli.output.rows import Lines, is_terminal, write_json
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import OpenCircuit
 from linear_retry.journal.reader import JournalReading
+from linear_retry.retry.clock import now_ms
 
 _Row: TypeAlias = tuple[str, OpenCircuit]
 """A group, and a circuit of it."""

@@ -19,6 +19,7 @@ from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
 from linear_retry.kafka.topics.tail import Following, TopicSince
 from linear_retry.records.control import Answer, AnswerName, Command, Garbled, encode, read_control
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.retry.clock import now_ms
 from linear_retry.scope import Place
 
 _WAIT_S = 0.25
@@ -124,11 +125,6 @@ def order_of(command: Command) -> Command:
     if isinstance(read, Garbled):
         raise typer.BadParameter(read.reason)
     return command
-
-
-def now_ms() -> int:
-    """The time of day, UTC."""
-    return time.time_ns() // 1_000_000
 
 
 def _rows(told: Sequence[Told]) -> Iterator[tuple[Command, Answer | None]]:

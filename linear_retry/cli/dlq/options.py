@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +12,7 @@ import typer
 
 from linear_retry.cli.options import connection
 from linear_retry.cli.options.moments import moment_ms
+from linear_retry.retry.clock import now_ms
 from linear_retry.strategy.delays import shown
 
 if TYPE_CHECKING:
@@ -99,14 +99,14 @@ class Selection:
         """What they mean. Raises `typer.BadParameter`."""
         from linear_retry.dlq import Filter
 
-        now_ms = time.time_ns() // 1_000_000
+        at_ms = now_ms()
         return Filter(
             reasons=tuple(self.reason or ()),
             exceptions=tuple(self.exception or ()),
             origins=tuple(_origin(text, "--origin") for text in self.origin or ()),
             keys=tuple(self._keys()),
-            since_ms=None if self.since is None else moment_ms(self.since, now_ms, "--since"),
-            until_ms=None if self.until is None else moment_ms(self.until, now_ms, "--until"),
+            since_ms=None if self.since is None else moment_ms(self.since, at_ms, "--since"),
+            until_ms=None if self.until is None else moment_ms(self.until, at_ms, "--until"),
             ids=tuple(self.letter_id or ()),
             headers=tuple(_header(text) for text in self.header or ()),
             states=tuple(_state(text) for text in self.state or ()),

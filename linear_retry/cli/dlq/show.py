@@ -15,6 +15,7 @@ from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Letter, Resolution, State
 from linear_retry.dlq.letters.foreign import binary_number
+from linear_retry.scope import Place
 
 FORMS = ("auto", "text", "json", "hex")
 
@@ -68,7 +69,7 @@ def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
         "generation": str(letter.generation),
         "state": "open" if resolution is None else _resolved(resolution),
         "written": printable.moment(letter.timestamp_ms),
-        "lies at": f"{letter.topic}[{letter.partition}]@{letter.offset}",
+        "lies at": str(Place(letter.topic, letter.partition, letter.offset)),
         "written by": "nobody known: no dead letter" if letter.format == "none" else letter.format,
         "problem": letter.problem,
         "origin": origin and f"{origin} of {printable.moment(origin.timestamp_ms)}",

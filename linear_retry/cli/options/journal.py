@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 from linear_retry.cli.options.connection import Connection
 from linear_retry.cli.options.moments import moment_ms
 from linear_retry.journal.entry import DEFAULT_TOPIC
+from linear_retry.retry.clock import now_ms
 
 if TYPE_CHECKING:
     from linear_retry.journal.reader import JournalReading
@@ -40,8 +40,3 @@ class Span:
             raise typer.BadParameter("the topic's name is empty", param_hint="--journal")
         since_ms = moment_ms(self.since, now_ms(), "--since")
         return JournalReading(connection.keys(), self.journal, since_ms=max(since_ms, 0))
-
-
-def now_ms() -> int:
-    """The time, in milliseconds of UTC."""
-    return time.time_ns() // 1_000_000

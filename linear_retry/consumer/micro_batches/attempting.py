@@ -196,8 +196,7 @@ class Attempting:
                     if opening.was_closed:
                         self._emit(opened(opening))
                     # The row's partition is no stream's: in the journal it would be a member's.
-                    place = f"{record.topic}[{record.partition}]@{record.offset}"
-                    self._emit(letter_failed(opening, sender.topic, f"{place}: {error}"))
+                    self._emit(letter_failed(opening, sender.topic, f"{record.place}: {error}"))
                     self._wait(batch, opening.delay_s)
 
     def _hold(self, batch: MicroBatch, held: Held, delay_s: float) -> None:

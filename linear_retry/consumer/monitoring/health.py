@@ -11,10 +11,11 @@ from typing import Literal, TypeAlias
 from linear_retry import events
 from linear_retry.events import WaitReason
 from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import place_of
 from linear_retry.records.exception_text import brief
 from linear_retry.records.process import Process
 from linear_retry.retry.circuits import CircuitView
-from linear_retry.scope import Partition, Scope
+from linear_retry.scope import Partition, Place, Scope
 
 _WHY: Mapping[WaitReason | None, str] = {
     "letter": ", and its dead letter cannot be sent",
@@ -198,7 +199,7 @@ def _stuck(signs: Signs, polled_s: float) -> Health:
     if signs.handed_out is None:
         where = "and no handler has a message: librdkafka, or a loop of your own, does not go on"
     else:
-        where = f"a handler was given {_place(signs.handed_out)} on, and has not come back"
+        where = f"a handler was given {place_of(signs.handed_out)} on, and has not come back"
     limit = f"max.poll.interval.ms allows {signs.limit_s:.3g} s"
     return Health(
         "stuck",
@@ -233,7 +234,7 @@ def _open(signs: Signs, scope: Scope, *, ready: bool) -> Health:
 
 
 def _unreadable(signs: Signs, event: events.PartitionUnreadable, *, ready: bool) -> Health:
-    where = f"{event.topic}[{event.partition}]@{event.offset}"
+    where = Place(event.topic, event.partition, event.offset)
     others = len(signs.unreadable) - 1
     more = f", and {others} other partitions" if others else ""
     return Health(
@@ -245,10 +246,6 @@ def _unreadable(signs: Signs, event: events.PartitionUnreadable, *, ready: bool)
         error=event.error,
         polled_s=signs.polled_s,
     )
-
-
-def _place(message: Message) -> str:
-    return f"{message.topic()}[{message.partition()}]@{message.offset()}"
 
 
 def _time(utc_ms: int) -> datetime:

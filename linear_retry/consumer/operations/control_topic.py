@@ -150,8 +150,7 @@ class ControlTopicFollower:
                 case Garbled(reason):
                     self._garbled += 1
                     if self._may_say("garbled"):
-                        place = f"{self._topic}[{record.partition}]@{record.offset}"
-                        log_control_garbled(place, reason, self._garbled)
+                        log_control_garbled(str(record.place), reason, self._garbled)
 
     def _ends(self, answer: Answer) -> bool:
         """Whether nothing is left to do for us: what several carry out each answers for itself."""

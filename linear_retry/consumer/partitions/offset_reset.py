@@ -10,7 +10,7 @@ from linear_retry.consumer.state import Parts
 from linear_retry.errors import DataLossError
 from linear_retry.events import DataLost
 from linear_retry.kafka.consumer.client import BEGINNING, END
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Place
 
 _SHORTEST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 5.0
@@ -143,6 +143,6 @@ def _no_place_to_begin(partition: Partition, offset: int | None) -> str:
             "commit one, or set auto.offset.reset to earliest or latest"
         )
     return (
-        f"{topic}[{number}]@{offset}: the broker does not have this offset (any more), and "
+        f"{Place(topic, number, offset)}: the broker does not have this offset (any more), and "
         "auto.offset.reset=error; commit one that exists, or set auto.offset.reset"
     )

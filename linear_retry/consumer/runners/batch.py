@@ -8,7 +8,8 @@ from operator import length_hint
 
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import contents, is_changed
+from linear_retry.kafka.consumer.messages import contents, is_changed, place_of
+from linear_retry.scope import Place
 
 
 class Batch:
@@ -44,10 +45,9 @@ class Batch:
         return self.messages[max(self.taken - 1, 0)]
 
     @property
-    def place(self) -> str:
+    def place(self) -> Place:
         """Where that message is in Kafka."""
-        message = self.last_attempted
-        return f"{message.topic()}[{message.partition()}]@{message.offset()}"
+        return place_of(self.last_attempted)
 
     def check_unchanged(self) -> None:
         """Raises `UsageError` where the handler has changed a message: of these, the first.
@@ -59,7 +59,7 @@ class Batch:
         message = self._first
         if message is not None and self.taken and is_changed(message, self._came):
             raise UsageError(
-                f"{message.topic()}[{message.partition()}]@{message.offset()}: the handler has "
+                f"{place_of(message)}: the handler has "
                 "changed the message (set_value, set_key, set_headers), and another attempt or a "
                 "dead letter needs it as it came; keep what you make of it in a variable"
             )

@@ -12,6 +12,7 @@ from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import place_of
 from linear_retry.retry.clock import NowS
 
 _State: TypeAlias = Literal[
@@ -98,9 +99,7 @@ class Attempt:
         return self._error
 
     def __repr__(self) -> str:
-        message = self._message
-        place = f"{message.topic()}[{message.partition()}]@{message.offset()}"
-        return f"<attempt {self.number} of {place}, {self._state}>"
+        return f"<attempt {self.number} of {place_of(self._message)}, {self._state}>"
 
 
 class Attempts:

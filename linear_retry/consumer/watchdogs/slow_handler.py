@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from linear_retry.errors import HandlerTooSlowError
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Place
 
 HOPELESS_AFTER = 3
 
@@ -31,7 +31,7 @@ class SlowHandlerCount:
             return
         topic, number = partition
         raise HandlerTooSlowError(
-            f"{topic}[{number}]@{offset}: the handler took {took_s:.1f} s, and "
+            f"{Place(topic, number, offset)}: the handler took {took_s:.1f} s, and "
             f"max.poll.interval.ms allows {limit_s:g} s; that was the third time in a row, and it "
             "would go on for ever; make the handler faster or raise max.poll.interval.ms",
             topic=topic,

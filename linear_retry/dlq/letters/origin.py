@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from linear_retry.scope import Place
+
 
 # Not a frozen dataclass, for the same reason as `Letter`: there are as many.
 class Origin(NamedTuple):
@@ -16,6 +18,6 @@ class Origin(NamedTuple):
 
     def __str__(self) -> str:
         if self.partition is not None and self.offset is not None:
-            return f"{self.topic}[{self.partition}]@{self.offset}"
+            return str(Place(self.topic, self.partition, self.offset))
         partition = "" if self.partition is None else f"[{self.partition}]"
         return f"{self.topic}{partition}{'' if self.offset is None else f'@{self.offset}'}"

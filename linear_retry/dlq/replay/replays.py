@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,6 +18,7 @@ from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.retry.clock import now_ms
 
 
 def plan_replay(
@@ -75,7 +75,7 @@ def replay(
         plan,
         recorder,
         OpenLetters({number: first for number, (first, _) in bounds.items()}, resolutions),
-        lambda: Resolution(State.REPLAYED, by, _now_ms(), why, plan.replay_id),
+        lambda: Resolution(State.REPLAYED, by, now_ms(), why, plan.replay_id),
         RateLimit(rate, largest_batch),
         progress or _nobody,
     )
@@ -110,12 +110,8 @@ def _check(cluster: Cluster, plan: Plan) -> Facts:
     compressed = any(
         key.startswith("compression.") and value != "none" for key, value in cluster.config.items()
     )
-    check(plan, facts, _now_ms(), compressed=compressed)
+    check(plan, facts, now_ms(), compressed=compressed)
     return facts
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _nobody(_: int, __: int) -> None:

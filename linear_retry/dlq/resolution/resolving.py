@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.retry.clock import now_ms
 
 _BATCH = 5_000
 
@@ -23,8 +23,7 @@ def resolve(
     cluster: Cluster, topic: str, meant: Filter, by: str, why: str, progress: Progress | None
 ) -> int:
     """Record of the open letters that are meant that they are dealt with; return how many."""
-    now_ms = time.time_ns() // 1_000_000
-    resolution = Resolution(State.RESOLVED, by, now_ms, why)
+    resolution = Resolution(State.RESOLVED, by, now_ms(), why)
     return _record(cluster, topic, replace(meant, states=(State.OPEN,)), resolution, progress)
 
 

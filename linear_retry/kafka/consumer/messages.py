@@ -13,6 +13,7 @@ from linear_retry.errors import DeadLetterError
 from linear_retry.records import dead_letter
 from linear_retry.records.header_text import Header, sendable
 from linear_retry.records.record import Record
+from linear_retry.scope import Place
 
 # Where a header's name is not UTF-8, `headers()` of confluent-kafka 2.16.1 returns a list *and*
 # sets an exception. Called as `message.headers()` from a hot line, CPython (3.11 on) does not look
@@ -33,7 +34,7 @@ def read(message: Message) -> Record:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if topic is None or partition is None or offset is None:
         raise DeadLetterError("a message without topic, partition or offset is not one from Kafka")
-    place = f"{topic}[{partition}]@{offset}"
+    place = Place(topic, partition, offset)
     timestamp_type, timestamp_ms = message.timestamp()
     headers = make_safe(message)
     return Record(
@@ -46,6 +47,11 @@ def read(message: Message) -> Record:
         headers=tuple(headers),
         escaped_headers=headers.escaped,
     )
+
+
+def place_of(message: Message) -> Place:
+    """Where a consumed message is."""
+    return Place(message.topic(), message.partition(), message.offset())  # type: ignore[arg-type]  # set on a consumed one
 
 
 def read_fresh(message: Message) -> Record:
