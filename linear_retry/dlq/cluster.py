@@ -24,7 +24,7 @@ class Cluster:
     producer: Callable[..., Any] = Producer
 
     @property
-    def reading(self) -> TopicReader:
+    def reader(self) -> TopicReader:
         return TopicReader(self.config, self.patience_s)
 
     @property
@@ -38,7 +38,7 @@ class Cluster:
     def record_at(self, topic: str, partition: int, offset: int) -> Record | None:
         """The record there; None where it is gone."""
         try:
-            first, *_ = next(self.reading.read(topic, starts={partition: offset}), [None])
+            first, *_ = next(self.reader.read(topic, starts={partition: offset}), [None])
         except UnknownTopicError:
             return None
         return first if first is not None and first.offset == offset else None

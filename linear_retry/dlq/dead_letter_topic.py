@@ -12,15 +12,16 @@ from linear_retry.dlq.export import Exported, write_export
 from linear_retry.dlq.letters.filters import EVERYTHING, Filter
 from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.purge import Purge, plan_purge, purge
-from linear_retry.dlq.replay.addressees import absent_groups
+from linear_retry.dlq.replay.checks import absent_groups
 from linear_retry.dlq.replay.newer_messages import NewerMessages, newer_messages
 from linear_retry.dlq.replay.plan import Plan
-from linear_retry.dlq.replay.replays import plan_replay, replay
+from linear_retry.dlq.replay.rate_limit import RateLimit
+from linear_retry.dlq.replay.replaying import plan_replay, replay
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.dlq.resolution.resolving import reopen, resolve
 from linear_retry.dlq.spill import SpilledSet
 from linear_retry.dlq.stats import Stats, stats_of
-from linear_retry.kafka.topics.reader import Progress, TopicReader
+from linear_retry.kafka.topics.reader import Progress
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
 
 
@@ -39,7 +40,6 @@ class DeadLetterTopic:
     ) -> None:
         self.topic = topic
         self.config = dict(config)
-        self._kafka = TopicReader(self.config, patience_s)
         self._cluster = Cluster(self.config, patience_s)
         self._resolutions: Resolutions | None = None
 
@@ -57,7 +57,9 @@ class DeadLetterTopic:
         What is in the topic when this is called, and no more: it ends.
         """
         resolutions = self.resolutions(progress)
-        return reading.letters(self._kafka, self.topic, resolutions, letter_filter, progress)
+        return reading.letters(
+            self._cluster.reader, self.topic, resolutions, letter_filter, progress
+        )
 
     def get(
         self, letter_id: str, progress: Progress | None = None
@@ -105,16 +107,8 @@ class DeadLetterTopic:
         letter is of handle it, and other groups pass it over; `for_group` names another one, or,
         as "", every group. To be used in a `with`. Raises `RefusedError` where it cannot be done.
         """
-        return plan_replay(
-            self._cluster,
-            self.topic,
-            self.resolutions(),
-            letter_filter,
-            to=to,
-            keep_timestamp=keep_timestamp,
-            for_group=for_group,
-            progress=progress,
-        )
+        plan = Plan(self.topic, to, keep_timestamp, for_group)
+        return plan_replay(self._cluster, plan, self.resolutions(), letter_filter, progress)
 
     def absent_groups(self, plan: Plan) -> tuple[str, ...]:
         """The groups that letters are for, and that have no members and no committed offsets.
@@ -145,8 +139,9 @@ class DeadLetterTopic:
         Raises `FencedError` where another replay, resolve, reopen or purge has begun since.
         """
         known = self.resolutions()
+        resolution = Resolution(State.REPLAYED, by, why=why, replay_id=plan.replay_id)
         try:
-            return replay(self._cluster, plan, known, by=by, why=why, rate=rate, progress=progress)
+            return replay(self._cluster, plan, known, resolution, RateLimit(rate), progress)
         finally:
             self.forget()
 
@@ -197,9 +192,9 @@ class DeadLetterTopic:
         """What is recorded of all of them: read once, at the first need (`forget`)."""
         if self._resolutions is None:
             # First, so that an error names this topic, and not the other that goes with it.
-            self._kafka.partitions(self.topic)
+            self._cluster.reader.partitions(self.topic)
             resolutions = Resolutions()
-            reading.read_resolutions(self._kafka, self.topic, resolutions, progress)
+            reading.read_resolutions(self._cluster.reader, self.topic, resolutions, progress)
             self._resolutions = resolutions
         return self._resolutions
 

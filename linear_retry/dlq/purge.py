@@ -12,7 +12,6 @@ from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolutions
 from linear_retry.dlq.spill import SpilledSet
 from linear_retry.kafka.topics.reader import Progress
-from linear_retry.records.dead_letter import resolutions_topic
 
 _BATCH = 5_000
 _NOTHING = "purge"
@@ -22,14 +21,14 @@ _NOTHING = "purge"
 class Purge:
     """What is deleted: of each partition all before an offset. Counts are of letters.
 
-    `forgotten` are the resolutions of letters that are not there any more.
+    `resolutions_deleted` are those of letters that are not there any more.
     """
 
     before: dict[int, int] = field(default_factory=dict)
     letters: int = 0
     remaining: int = 0
-    still_open: int = 0
-    forgotten: int = 0
+    remaining_open: int = 0
+    resolutions_deleted: int = 0
 
 
 def plan_purge(
@@ -47,19 +46,19 @@ def plan_purge(
     stays: a letter may have been written twice, and what is recorded of it is for both.
     """
     # Asked before the letters are read: all that is before these ends is then seen.
-    bounds = cluster.reading.bounds(topic)
+    bounds = cluster.reader.bounds(topic)
     purge = Purge({number: end for number, (_, end) in bounds.items()})
-    for letter, state in reading.letters(cluster.reading, topic, resolutions, progress=progress):
+    for letter, state in reading.letters(cluster.reader, topic, resolutions, progress=progress):
         before = purge.before[letter.partition]
         if letter.offset < before and (everything or state is not State.OPEN):
             purge.letters += 1
             continue
         purge.before[letter.partition] = min(letter.offset, before)
         purge.remaining += 1
-        purge.still_open += state is State.OPEN
+        purge.remaining_open += state is State.OPEN
         remaining.add(letter.resolution_key)
     purge.before = {n: end for n, end in purge.before.items() if end > bounds[n][0]}
-    purge.forgotten = sum(key not in remaining for key in resolutions.resolution_keys())
+    purge.resolutions_deleted = sum(key not in remaining for key in resolutions.resolution_keys())
     return purge
 
 
@@ -68,11 +67,10 @@ def purge(cluster: Cluster, topic: str, progress: Progress | None, *, everything
 
     Ended at any point, the next one goes on. Raises `FencedError`, `BrokerError`.
     """
-    facts = cluster.topics.facts([topic, resolutions_topic(topic)])
-    recorder = Recorder(topic, cluster.config, facts, cluster.producer)
-    recorder.take_over(cluster.topics)
+    recorder = Recorder(topic, cluster)
+    recorder.fence_others()
     with Resolutions() as resolutions, SpilledSet() as remaining:
-        reading.read_resolutions(cluster.reading, topic, resolutions)
+        reading.read_resolutions(cluster.reader, topic, resolutions)
         planned = plan_purge(
             cluster, topic, resolutions, remaining, progress, everything=everything
         )
@@ -83,5 +81,5 @@ def purge(cluster: Cluster, topic: str, progress: Progress | None, *, everything
         gone = (key for key in resolutions.resolution_keys() if key not in remaining)
         while batch := list(islice(gone, _BATCH)):
             recorder.record(batch, None)
-    recorder.settle(cluster.topics)
+    recorder.wait_until_visible()
     return planned

@@ -13,29 +13,29 @@ from linear_retry.records.dead_letter import resolutions_topic
 
 
 def read_resolutions(
-    kafka: TopicReader, topic: str, resolutions: Resolutions, progress: Progress | None = None
+    reader: TopicReader, topic: str, resolutions: Resolutions, progress: Progress | None = None
 ) -> None:
     """Take in what is recorded of the letters of `topic`, from where `resolutions` was read to.
 
     Nothing is recorded where there is no topic for it.
     """
     try:
-        starts = _starts(kafka, topic, resolutions) if resolutions.read_to else None
-        for records in kafka.read(resolutions_topic(topic), progress, starts):
-            resolutions.learn(records)
+        starts = _starts(reader, topic, resolutions) if resolutions.next_offsets else None
+        for records in reader.read(resolutions_topic(topic), progress, starts):
+            resolutions.add(records)
     except UnknownTopicError:
         resolutions.clear()
 
 
-def _starts(kafka: TopicReader, topic: str, resolutions: Resolutions) -> dict[int, int]:
-    bounds = kafka.bounds(resolutions_topic(topic))
-    if any(offset > bounds.get(n, (0, 0))[1] for n, offset in resolutions.read_to.items()):
+def _starts(reader: TopicReader, topic: str, resolutions: Resolutions) -> dict[int, int]:
+    bounds = reader.bounds(resolutions_topic(topic))
+    if any(offset > bounds.get(n, (0, 0))[1] for n, offset in resolutions.next_offsets.items()):
         resolutions.clear()  # shorter than it was: another topic by now
-    return {number: resolutions.read_to.get(number, 0) for number in bounds}
+    return {number: resolutions.next_offsets.get(number, 0) for number in bounds}
 
 
 def letters(
-    kafka: TopicReader,
+    reader: TopicReader,
     topic: str,
     resolutions: Resolutions,
     letter_filter: Filter = EVERYTHING,
@@ -49,7 +49,7 @@ def letters(
     if left == 0:
         return
     matches, state_of = letter_filter.matches, resolutions.state_of
-    for records in kafka.read(topic, progress):
+    for records in reader.read(topic, progress):
         for record in records:
             letter = read_letter(record)
             state = state_of(letter)

@@ -44,12 +44,18 @@ def test_the_longest_prefix_without_an_open_letter(scene: NewScene) -> None:
         done = topic.purge()
         assert planned == done
         assert ({0: 4, 1: 2}, 6, 6, 5, 6) == (
-            *(done.before, done.letters, done.remaining, done.still_open, done.forgotten),
+            *(
+                done.before,
+                done.letters,
+                done.remaining,
+                done.remaining_open,
+                done.resolutions_deleted,
+            ),
         )
         assert [(1, 2), (1, 3), (2, 0), (2, 1), (2, 2), (2, 3)] == _offsets(given)
         assert {f"billing/{given.source}/1/3/1795000000003#1".encode()} == _live_keys(given)
         again = topic.purge()
-    assert ({}, 0, 0) == (again.before, again.letters, again.forgotten)
+    assert ({}, 0, 0) == (again.before, again.letters, again.resolutions_deleted)
     assert 5 == given.replay()
 
 
@@ -61,7 +67,7 @@ def test_what_is_recorded_of_a_letter_that_lies_there_twice_stays(scene: NewScen
     given.replay(Filter(ids=(f"billing/{given.source}/0/1/1795000000001",)))
     with given.topic as topic:
         done = topic.purge()
-    assert ({0: 1}, 0) == (done.before, done.forgotten)
+    assert ({0: 1}, 0) == (done.before, done.resolutions_deleted)
     assert 1 == given.replay()
     assert {0: [(1, 1), (2, 1)]} == given.arrived()
 
@@ -75,7 +81,7 @@ def test_all_of_it(scene: NewScene) -> None:
     with given.topic as topic:
         assert 7 == topic.plan_purge(everything=True).letters
         done = topic.purge(everything=True)
-    assert (7, 0, 2) == (done.letters, done.remaining, done.forgotten)
+    assert (7, 0, 2) == (done.letters, done.remaining, done.resolutions_deleted)
     assert [] == _offsets(given)
     assert set() == _live_keys(given)
 
@@ -100,7 +106,7 @@ def test_what_is_recorded_of_letters_that_retention_removed_goes(scene: NewScene
     given.kafka.delete_records(given.letters, 0, 2)
     with given.topic as topic:
         done = topic.purge()
-    assert (0, 1, 2) == (done.letters, done.remaining, done.forgotten)
+    assert (0, 1, 2) == (done.letters, done.remaining, done.resolutions_deleted)
     assert set() == _live_keys(given)
     assert 1 == given.replay()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.letter import State, read_letter
 from linear_retry.dlq.replay.plan import Plan, Planner
 from linear_retry.dlq.replay.rate_limit import RateLimit
@@ -18,7 +19,8 @@ class _Recorder(Recorder):
     """Keeps what is committed."""
 
     def __init__(self) -> None:
-        super().__init__("orders.dlq", {"bootstrap.servers": "127.0.0.1:9"}, {"orders.dlq": None})
+        cluster = Cluster({"bootstrap.servers": "127.0.0.1:9"})
+        super().__init__("orders.dlq", cluster, {"orders.dlq": None})
         self.committed: list[OutgoingRecord] = []
 
     def commit(self, records: Sequence[OutgoingRecord]) -> None:
@@ -41,9 +43,9 @@ def test_a_message_without_a_time_has_none_to_keep() -> None:
         Planner(plan, lambda *_: None).take([our_letter(7), connect])
         sent = send(
             *(plan, recorder, OpenLetters({}, resolutions)),
-            lambda: Resolution(State.REPLAYED, "test", 1),
+            Resolution(State.REPLAYED, "test"),
             RateLimit(None),
-            lambda *_: None,
+            None,
         )
     assert 2 == sent
     times = {each.value: each.timestamp_ms for each in recorder.committed if each.partition == 3}

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 from linear_retry.cli.dlq.options import Selection
 from linear_retry.cli.options.config_file import read
-from linear_retry.dlq.counting import TRAITS
 from linear_retry.dlq.letters.foreign import FOREIGN
+from linear_retry.dlq.stats import FIELDS
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import ErrorText
@@ -92,7 +92,7 @@ def test_the_table_has_every_option() -> None:
 def test_the_page_has_every_trait_and_every_system() -> None:
     """What `--group-by` takes, and whose letters are read."""
     (line,) = [line for line in _PAGE.splitlines() if line.startswith("- `list --group-by")]
-    assert set(TRAITS) == set(code(line)[1:])
+    assert set(FIELDS) == set(code(line)[1:])
     for form in FOREIGN:
         assert f"`{form.name}`" in _PAGE
         assert f"`{form.topic}`" in _PAGE

@@ -15,7 +15,7 @@ from linear_retry.cli.output import printable
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import Lines, is_terminal, json_line, write_json, write_table
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
-from linear_retry.dlq.counting import count
+from linear_retry.dlq.stats import count
 
 SORTED = 10_000
 _SORTED_BYTES = 16 * 1024 * 1024

@@ -17,7 +17,7 @@ def purge_letters(topic: DeadLetterTopic, *, everything: bool, yes: bool, as_jso
         purge = act(everything=everything, progress=bar)
     if as_json:
         write_json([_as_json(topic.topic, purge, yes=yes)])
-    elif not (purge.before or purge.forgotten):
+    elif not (purge.before or purge.resolutions_deleted):
         typer.echo(f"nothing to do in {topic.topic}: {_staying(purge)}", err=True)
     else:
         _say(topic.topic, purge, yes=yes)
@@ -29,8 +29,10 @@ def _say(topic: str, purge: Purge, *, yes: bool) -> None:
         write_table(("partition", "deleted before"), rows, ["deleted before"])
     done = "deleted" if yes else "would be deleted"
     typer.echo(f"{plural(purge.letters)} {done}; {_staying(purge)}")
-    if purge.forgotten:
-        typer.echo(f"{plural(purge.forgotten, 'resolution')} of letters that are gone {done}")
+    if purge.resolutions_deleted:
+        typer.echo(
+            f"{plural(purge.resolutions_deleted, 'resolution')} of letters that are gone {done}"
+        )
     if not yes:
         typer.echo("--yes does it: what is deleted is gone")
 
@@ -39,7 +41,7 @@ def _staying(purge: Purge) -> str:
     if not purge.remaining:
         return "none stays"
     stay = "stays" if purge.remaining == 1 else "stay"
-    return f"{plural(purge.remaining)} {stay}, {purge.still_open} of them open"
+    return f"{plural(purge.remaining)} {stay}, {purge.remaining_open} of them open"
 
 
 def _as_json(topic: str, purge: Purge, *, yes: bool) -> dict[str, object]:
@@ -49,6 +51,6 @@ def _as_json(topic: str, purge: Purge, *, yes: bool) -> dict[str, object]:
         "deleted": purge.letters,
         "deleted_before": {str(number): end for number, end in sorted(purge.before.items())},
         "remaining": purge.remaining,
-        "remaining_open": purge.still_open,
-        "resolutions_deleted": purge.forgotten,
+        "remaining_open": purge.remaining_open,
+        "resolutions_deleted": purge.resolutions_deleted,
     }

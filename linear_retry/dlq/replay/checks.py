@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.replay.outgoing import largest_packed, unpacked
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics.description import TopicFacts
 from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.scope import Partition
 
 Facts = Mapping[str, TopicFacts | None]
 
@@ -26,7 +28,7 @@ def check(plan: Plan, facts: Facts, now_ms: int, *, compressed: bool) -> None:
 
     `compressed`: the batches are, so that nobody knows how large they will be.
     """
-    problems = [*_resolutions(plan, facts)]
+    problems = [*_resolutions(plan.topic, facts)]
     for target in plan.targets:
         if target in (plan.topic, resolutions_topic(plan.topic)):
             problems.append(
@@ -50,16 +52,29 @@ def check(plan: Plan, facts: Facts, now_ms: int, *, compressed: bool) -> None:
 
 def check_resolutions(topic: str, facts: Facts) -> None:
     """Raises `RefusedError` where it cannot be recorded what is dealt with."""
-    problems = [*_resolutions_of(topic, facts)]
-    if problems:
+    if problems := [*_resolutions(topic, facts)]:
         raise RefusedError(problems)
 
 
-def _resolutions(plan: Plan, facts: Facts) -> Iterator[str]:
-    return _resolutions_of(plan.topic, facts)
+def absent_groups(cluster: Cluster, plan: Plan) -> tuple[str, ...]:
+    """Of the groups that the plan's letters are for, those that nobody seems to be in."""
+    wanted: dict[str, set[Partition]] = {}
+    for planned in plan.partitions:
+        for group in planned.groups - {""}:
+            wanted.setdefault(group, set()).add((planned.to_topic, planned.to_partition or 0))
+    if not wanted:
+        return ()
+    absent = []
+    for group in sorted(wanted.keys() - cluster.groups.active()):
+        has_committed = cluster.groups.has_committed(group, wanted[group])
+        if has_committed is None:
+            break  # librdkafka takes no refusal for an answer: each more would cost the time again
+        if not has_committed:
+            absent.append(group)
+    return tuple(absent)
 
 
-def _resolutions_of(dead_letters: str, facts: Facts) -> Iterator[str]:
+def _resolutions(dead_letters: str, facts: Facts) -> Iterator[str]:
     name = resolutions_topic(dead_letters)
     fact = facts[name]
     if fact is None:  # it is going to be made
@@ -73,7 +88,7 @@ def _resolutions_of(dead_letters: str, facts: Facts) -> Iterator[str]:
 
 
 def _not_there(plan: Plan, target: str) -> str:
-    letters = sum(lane.letters for lane in plan.partitions if lane.to_topic == target)
+    letters = sum(planned.letters for planned in plan.partitions if planned.to_topic == target)
     return (
         f"{target}: there is no such topic in this cluster, where {letters} dead letters are to be "
         "sent; a replay stays within one cluster: create the topic, name another one (--to), or "
@@ -83,15 +98,15 @@ def _not_there(plan: Plan, target: str) -> str:
 
 def _partitions(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
     missing = [
-        lane
-        for lane in plan.partitions
-        if lane.to_topic == target
-        and lane.to_partition is not None
-        and lane.to_partition >= fact.partitions
+        planned
+        for planned in plan.partitions
+        if planned.to_topic == target
+        and planned.to_partition is not None
+        and planned.to_partition >= fact.partitions
     ]
     if missing:
-        letters = sum(lane.letters for lane in missing)
-        highest = max(lane.to_partition or 0 for lane in missing)
+        letters = sum(planned.letters for planned in missing)
+        highest = max(planned.to_partition or 0 for planned in missing)
         yield (
             f"{target}: it has {fact.partitions} partitions, and {letters} dead letters come from "
             f"partitions up to {highest}; add partitions, name another topic (--to), or leave "
@@ -110,8 +125,8 @@ def _sizes(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
         return
     sizes = [
         size
-        for number, lane in enumerate(plan.partitions)
-        if lane.to_topic == target and lane.longest > largest_packed(limit)
+        for number, planned in enumerate(plan.partitions)
+        if planned.to_topic == target and planned.longest > largest_packed(limit)
         for content in plan.order.longer_than(largest_packed(limit), number)
         if (size := unpacked(content).size_bytes()) > limit
     ]
@@ -124,9 +139,9 @@ def _sizes(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
 
 def _times(plan: Plan, target: str, fact: TopicFacts, now_ms: int) -> Iterator[str]:
     known = [
-        lane.oldest_ms
-        for lane in plan.partitions
-        if lane.to_topic == target and lane.oldest_ms is not None
+        planned.oldest_ms
+        for planned in plan.partitions
+        if planned.to_topic == target and planned.oldest_ms is not None
     ]
     if fact.stamps_by_broker:
         yield (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Self
 
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.replay.outgoing import unpacked
@@ -37,23 +38,23 @@ def newer_messages(
     What was itself replayed counts with the offset that it had first: it is not newer than what it
     was ahead of. Letters without a key, or whose offset nobody knows, have none.
     """
-    with spilling(), closing(_Keys()) as keys:
+    with spilling(), _Keys() as keys:
         starts: dict[str, dict[int, int]] = {}
-        for number, lane in enumerate(plan.partitions):
-            topic, partition, _ = lane.source
-            if topic is not None and partition is not None and lane.first is not None:
-                starts.setdefault(topic, {})[partition] = lane.first + 1
-                keys.learn(number, plan)
+        for number, planned in enumerate(plan.partitions):
+            topic, partition, _ = planned.source
+            if topic is not None and partition is not None and planned.first is not None:
+                starts.setdefault(topic, {})[partition] = planned.first + 1
+                keys.add_letters(number, plan)
         for topic, places in starts.items():
-            lanes = {
-                lane.source.partition: number
-                for number, lane in enumerate(plan.partitions)
-                if lane.source.topic == topic and lane.first is not None
+            numbers = {
+                planned.source.partition: number
+                for number, planned in enumerate(plan.partitions)
+                if planned.source.topic == topic and planned.first is not None
             }
-            for records in cluster.reading.read(topic, progress, places):
-                keys.see((lanes[record.partition], record) for record in records)
-        for number, lane in enumerate(plan.partitions):
-            yield from keys.newer(number, lane)
+            for records in cluster.reader.read(topic, progress, places):
+                keys.count((numbers[record.partition], record) for record in records)
+        for number, planned in enumerate(plan.partitions):
+            yield from keys.newer(number, planned)
 
 
 class _Keys:
@@ -61,53 +62,56 @@ class _Keys:
 
     def __init__(self) -> None:
         self._database = temporary_database(
-            "CREATE TABLE letter (lane INTEGER, key BLOB, first INTEGER, messages INTEGER,"
-            " newest INTEGER, PRIMARY KEY (lane, key)) WITHOUT ROWID",
-            "CREATE TABLE planned (lane INTEGER, place INTEGER, PRIMARY KEY (lane, place))"
+            "CREATE TABLE letter (source INTEGER, key BLOB, first INTEGER, messages INTEGER,"
+            " newest INTEGER, PRIMARY KEY (source, key)) WITHOUT ROWID",
+            "CREATE TABLE planned (source INTEGER, place INTEGER, PRIMARY KEY (source, place))"
             " WITHOUT ROWID",
             "BEGIN",
         )
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._database.close()
 
-    def learn(self, lane: int, plan: Plan) -> None:
-        """The keys of the letters in this lane, each with its first offset."""
+    def add_letters(self, source: int, plan: Plan) -> None:
+        """The keys of the letters from this source, each with its first offset."""
         self._database.executemany(
             "INSERT OR IGNORE INTO planned VALUES (?, ?)",
-            ((lane, entry.offset) for entry in plan.order.of(lane)),
+            ((source, entry.offset) for entry in plan.order.of(source)),
         )
         self._database.executemany(
             # In their order, so that the first is the first.
             "INSERT OR IGNORE INTO letter VALUES (?, ?, ?, 0, NULL)",
             (
-                (lane, key, entry.offset)
-                for entry in plan.order.of(lane)
+                (source, key, entry.offset)
+                for entry in plan.order.of(source)
                 if (key := unpacked(entry.content).key) is not None
             ),
         )
 
-    def see(self, records: Iterable[tuple[int, Record]]) -> None:
+    def count(self, records: Iterable[tuple[int, Record]]) -> None:
         """Messages of the topic. Those that are planned are there too, and do not count."""
         self._database.executemany(
             "UPDATE letter SET messages = messages + 1, newest = ?"
-            " WHERE lane = ? AND key = ? AND first < ?"
-            " AND NOT EXISTS (SELECT 1 FROM planned WHERE lane = ? AND place = ?)",
+            " WHERE source = ? AND key = ? AND first < ?"
+            " AND NOT EXISTS (SELECT 1 FROM planned WHERE source = ? AND place = ?)",
             (
-                (record.offset, lane, record.key, place, lane, place)
-                for lane, record in records
+                (record.offset, source, record.key, place, source, place)
+                for source, record in records
                 if record.key is not None
                 for place in (_first_offset(record),)
             ),
         )
 
-    def newer(self, number: int, lane: PartitionPlan) -> Iterator[NewerMessages]:
-        """The keys in this lane that have some."""
-        topic, partition, _ = lane.source
+    def newer(self, number: int, planned: PartitionPlan) -> Iterator[NewerMessages]:
+        """The keys from this source that have some."""
+        topic, partition, _ = planned.source
         with closing(
             self._database.execute(
                 "SELECT key, first, messages, newest FROM letter"
-                " WHERE lane = ? AND messages > 0 ORDER BY first",
+                " WHERE source = ? AND messages > 0 ORDER BY first",
                 (number,),
             )
         ) as rows:
@@ -116,8 +120,8 @@ class _Keys:
 
 
 def _first_offset(record: Record) -> int:
-    said = dict(record.headers)
-    if said.get(REPLAY_ID) is None or said.get("retry-destination") != record.topic.encode():
+    headers = dict(record.headers)
+    if headers.get(REPLAY_ID) is None or headers.get("retry-destination") != record.topic.encode():
         return record.offset
-    first = whole_number(said.get("retry-original-offset") or b"")
+    first = whole_number(headers.get("retry-original-offset") or b"")
     return record.offset if first is None else first

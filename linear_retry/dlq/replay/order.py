@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from heapq import merge
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from linear_retry.dlq.spill import spilling, temporary_database
 
@@ -15,13 +15,14 @@ _CHUNK = 1_000
 
 
 class Entry(NamedTuple):
-    """One letter: its place in the order, what it is called, and what is kept of it.
+    """One letter: its place in the order, its name, and its packed message.
 
-    Within a `lane`, an origin partition, the order is that of `offset`, then `generation`. Between
-    lanes there is none. Of several with one name and place the first that was added counts.
+    Within a `source`, the number of an origin partition, the order is that of `offset`, then
+    `generation`. Between sources there is none. Of several with one name and place the first that
+    was added counts.
     """
 
-    lane: int
+    source: int
     offset: int
     generation: int
     name: str
@@ -30,32 +31,30 @@ class Entry(NamedTuple):
     """When the letter was written."""
 
 
+_COLUMNS = "source, place, generation, name, content, written_ms"
+
+
 class InOrder:
     """Takes letters as they come, and gives them in their order, each once. To be used in a `with`.
 
-    They come nearly in order, each lane by itself: so each is written behind the others, and only
-    its place is sorted in, near the end of its lane, where the index is in memory. What is beyond
+    They come nearly in order, each source by itself: so each is written behind the others, and only
+    its place is sorted in, near the end of its source, where the index is in memory. What is beyond
     some megabytes lies in a temporary file, which the system removes however the process ends.
     """
 
     def __init__(self, cache_kib: int = _CACHE_KIB) -> None:
         self._database = temporary_database(
-            "CREATE TABLE entry (lane INTEGER, place INTEGER, generation INTEGER, name TEXT,"
-            " content BLOB, written_ms INTEGER)",
-            "CREATE UNIQUE INDEX in_order ON entry (lane, place, generation, name)",
+            f"CREATE TABLE entry ({_COLUMNS})",
+            "CREATE UNIQUE INDEX in_order ON entry (source, place, generation, name)",
             "BEGIN",
             cache_kib=cache_kib,
         )
         self._waiting: list[Entry] = []
 
-    def __enter__(self) -> InOrder:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Its file is gone then."""
         self._waiting.clear()
         self._database.close()
 
@@ -66,73 +65,57 @@ class InOrder:
             self._write()
 
     def __iter__(self) -> Iterator[Entry]:
-        """One of each lane in turn, each lane in its order. Not to be added to meanwhile."""
-        waiting = deque(self.of(number) for number, *_ in list(self.lanes()))
+        """One of each source in turn, each source in its order. Not to be added to meanwhile."""
+        waiting = deque(self.of(number) for number, *_ in list(self.sources()))
         while waiting:
-            lane = waiting.popleft()
-            entry = next(lane, None)
+            source = waiting.popleft()
+            entry = next(source, None)
             if entry is not None:
                 yield entry
-                waiting.append(lane)
+                waiting.append(source)
 
-    def oldest_first(self, lanes: int) -> Iterator[Entry]:
-        """All, the earliest written first, as far as the order within each lane allows."""
+    def oldest_first(self, sources: int) -> Iterator[Entry]:
+        """All, the earliest written first, as far as the order within each source allows."""
         # The inputs are not sorted by time: `merge` takes the oldest of what is next in each.
-        return merge(*map(self.of, range(lanes)), key=lambda entry: entry.written_ms)
+        return merge(*map(self.of, range(sources)), key=lambda entry: entry.written_ms)
 
-    def of(self, lane: int) -> Iterator[Entry]:
-        """Those of one lane, in its order."""
-        self._write()
-        with (
-            spilling(),
-            closing(
-                self._database.execute(
-                    "SELECT lane, place, generation, name, content, written_ms FROM entry"
-                    " WHERE lane = ? ORDER BY lane, place, generation, name",
-                    (lane,),
-                )
-            ) as rows,
-        ):
-            yield from map(Entry._make, rows)
+    def of(self, source: int) -> Iterator[Entry]:
+        """Those of one source, in its order."""
+        return map(
+            Entry._make,
+            self._select(
+                f"SELECT {_COLUMNS} FROM entry WHERE source = ?"
+                " ORDER BY source, place, generation, name",
+                source,
+            ),
+        )
 
-    def lanes(self) -> Iterator[tuple[int, int, int, int]]:
-        """Of each lane its number, how many are in it, and their lowest and highest offset."""
+    def sources(self) -> Iterator[tuple[int, int, int, int]]:
+        """Of each source its number, how many are in it, and their lowest and highest offset."""
+        return self._select(
+            "SELECT source, count(*), min(place), max(place) FROM entry GROUP BY source"
+        )
+
+    def longer_than(self, size_bytes: int, source: int) -> Iterator[bytes]:
+        """The contents in this source that are."""
+        statement = "SELECT content FROM entry WHERE source = ? AND length(content) > ?"
+        return (content for (content,) in self._select(statement, source, size_bytes))
+
+    def _select(self, statement: str, *arguments: int) -> Iterator[Any]:
         self._write()
-        with (
-            spilling(),
-            closing(
-                self._database.execute(
-                    "SELECT lane, count(*), min(place), max(place) FROM entry GROUP BY lane"
-                )
-            ) as rows,
-        ):
+        with spilling(), closing(self._database.execute(statement, arguments)) as rows:
             yield from rows
-
-    def longer_than(self, size_bytes: int, lane: int) -> Iterator[bytes]:
-        """The contents in this lane that are."""
-        self._write()
-        with (
-            spilling(),
-            closing(
-                self._database.execute(
-                    "SELECT content FROM entry WHERE lane = ? AND length(content) > ?",
-                    (lane, size_bytes),
-                )
-            ) as rows,
-        ):
-            yield from (content for (content,) in rows)
 
     def _write(self) -> None:
         with spilling():
             self._database.executemany(
-                "INSERT OR IGNORE INTO entry (lane, place, generation, name, content, written_ms)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
+                f"INSERT OR IGNORE INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
                 self._waiting,
             )
         self._waiting.clear()
 
 
-def together(entries: Iterable[Entry], most: int, most_bytes: int) -> Iterator[list[Entry]]:
+def batches(entries: Iterable[Entry], most: int, most_bytes: int) -> Iterator[list[Entry]]:
     """The same, in the same order, in batches that are no larger, one that is too large alone."""
     batch: list[Entry] = []
     size_bytes = 0

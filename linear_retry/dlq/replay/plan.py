@@ -50,8 +50,8 @@ class PartitionPlan:
     groups: set[str] = field(default_factory=set)
     """The consumer groups that handle them; "" where every group does."""
 
-    def saw(self, message: Outgoing, packed: int) -> None:
-        """One of its letters."""
+    def add(self, message: Outgoing, packed: int) -> None:
+        """Count one of its letters in."""
         self.groups.add(message.group_in(self.to_topic))
         at_ms = message.timestamp_ms
         if packed > self.longest:
@@ -84,25 +84,21 @@ class Plan:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Forget the letters."""
-        self.order.close()
+        self.order.__exit__()
 
     @property
     def letters(self) -> int:
         """How many are to be sent."""
-        return sum(lane.letters for lane in self.partitions)
+        return sum(each.letters for each in self.partitions)
 
     @property
     def targets(self) -> tuple[str, ...]:
         """The topics that are sent to."""
-        return tuple(dict.fromkeys(lane.to_topic for lane in self.partitions))
+        return tuple(dict.fromkeys(each.to_topic for each in self.partitions))
 
 
 class _Planned(NamedTuple):
-    """A message to be sent, and its entry, whose lane is not known yet."""
+    """A message to be sent, and its entry, whose source has no number yet."""
 
     source: Source
     entry: Entry
@@ -128,11 +124,11 @@ class Planner:
         planned = self._planned(letters)
         for each in planned if limit is None else _oldest(planned, limit):
             self._add(each)
-        for number, count, first, last in self._plan.order.lanes():
-            lane = self._plan.partitions[number]
-            lane.letters = count
-            if lane.source.arrived_in is None:
-                lane.first, lane.last = first, last
+        for number, count, first, last in self._plan.order.sources():
+            partition = self._plan.partitions[number]
+            partition.letters = count
+            if partition.source.arrived_in is None:
+                partition.first, partition.last = first, last
 
     def _planned(self, letters: Iterable[Letter]) -> Iterator[_Planned]:
         for letter in letters:
@@ -157,11 +153,11 @@ class Planner:
         number = self._numbers.get(source)
         if number is None:
             number = self._numbers[source] = len(plan.partitions)
-            plan.partitions.append(self._lane(source))
-        plan.partitions[number].saw(message, len(entry.content))
-        plan.order.add(entry._replace(lane=number))
+            plan.partitions.append(self._partition_plan(source))
+        plan.partitions[number].add(message, len(entry.content))
+        plan.order.add(entry._replace(source=number))
 
-    def _lane(self, source: Source) -> PartitionPlan:
+    def _partition_plan(self, source: Source) -> PartitionPlan:
         if self._plan.to is not None:
             # All of a source into one partition, or there would be no order. Where the topic has as
             # many partitions as the origin, it is the same one.
@@ -176,10 +172,10 @@ def _oldest(planned: Iterable[_Planned], limit: int) -> Iterator[_Planned]:
     numbers: dict[Source, int] = {}
     with InOrder() as order:
         for source, entry, _ in planned:
-            order.add(entry._replace(lane=numbers.setdefault(source, len(numbers))))
+            order.add(entry._replace(source=numbers.setdefault(source, len(numbers))))
         sources = tuple(numbers)
         for entry in islice(order.oldest_first(len(sources)), limit):
-            yield _Planned(sources[entry.lane], entry, unpacked(entry.content))
+            yield _Planned(sources[entry.source], entry, unpacked(entry.content))
 
 
 def _source(letter: Letter) -> tuple[Source, int]:

@@ -30,8 +30,8 @@ class RateLimit:
         self._wait = wait
         self._next_s: float | None = None
 
-    def await_turn(self, messages: int) -> None:
-        """Return when a batch of so many may go."""
+    def acquire(self, messages: int) -> None:
+        """Wait until a batch of so many may go."""
         if self._rate is None:
             return
         now_s = self._now_s()

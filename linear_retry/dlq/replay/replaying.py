@@ -1,25 +1,86 @@
-"""Sends the letters of a plan, in their order, each once."""
+"""Plans replays, and sends the letters of a plan in their order, each once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
-from linear_retry.dlq.replay.order import Entry, together
+from linear_retry.dlq import reading
+from linear_retry.dlq.cluster import Cluster
+from linear_retry.dlq.letters.filters import Filter
+from linear_retry.dlq.letters.letter import State
+from linear_retry.dlq.replay.checks import Facts, RefusedError, check
+from linear_retry.dlq.replay.order import Entry, batches
 from linear_retry.dlq.replay.outgoing import place_of, unpacked
-from linear_retry.dlq.replay.plan import PartitionPlan, Plan
+from linear_retry.dlq.replay.plan import PartitionPlan, Plan, Planner
 from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
 from linear_retry.kafka.topics.reader import Progress
+from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.retry.clock import now_ms
 
 _BATCH_BYTES = 8 * 2**20
 
 
+def plan_replay(
+    cluster: Cluster,
+    plan: Plan,
+    resolutions: Resolutions,
+    letter_filter: Filter,
+    progress: Progress | None,
+) -> Plan:
+    """Fill `plan`, which says where to, with the open letters that the filter means.
+
+    Closes it where it cannot be carried out, and raises `RefusedError` with everything that stands
+    in the way. Changes nothing.
+    """
+    with ExitStack() as unless_planned:
+        unless_planned.enter_context(plan)
+        partitions = 1 if plan.to is None else _partitions_of(cluster, plan.to)
+        # The limit is the planner's: the first that are read are not the oldest of all partitions.
+        only_open = replace(letter_filter, states=(State.OPEN,), limit=None)
+        found = reading.letters(cluster.reader, plan.topic, resolutions, only_open, progress)
+        letters = (letter for letter, _ in found)
+        Planner(plan, cluster.record_at, partitions).take(letters, letter_filter.limit)
+        _check(cluster, plan)
+        unless_planned.pop_all()
+    return plan
+
+
+def replay(
+    cluster: Cluster,
+    plan: Plan,
+    resolutions: Resolutions,
+    resolution: Resolution,
+    rate_limit: RateLimit,
+    progress: Progress | None,
+) -> int:
+    """Send what is planned and still open, and record it; return how many were sent.
+
+    `resolutions` are those that the plan was made with: only what has been recorded since is read.
+    Whoever else records, or begins to, is fenced: the newest has its way. Raises `FencedError`,
+    `BrokerError`.
+    """
+    if not plan.partitions:
+        return 0
+    recorder = Recorder(plan.topic, cluster, _check(cluster, plan))
+    recorder.fence_others()
+    # From here on nobody else commits. The order of the next two: see `OpenLetters`.
+    bounds = cluster.reader.bounds(plan.topic)
+    reading.read_resolutions(cluster.reader, plan.topic, resolutions)
+    beginnings = {number: first for number, (first, _) in bounds.items()}
+    open_letters = OpenLetters(beginnings, resolutions)
+    sent = send(plan, recorder, open_letters, resolution, rate_limit, progress)
+    recorder.wait_until_visible()
+    return sent
+
+
 @dataclass(frozen=True, slots=True)
 class OpenLetters:
-    """How it stands once all others are fenced.
+    """Which letters are open once all others are fenced.
 
     `beginnings` are the first offsets of the dead-letter topic's partitions, asked before
     `resolutions` were read. The order matters: a purge removes letters first, and then what is
@@ -29,58 +90,76 @@ class OpenLetters:
     beginnings: Mapping[int, int]
     resolutions: Resolutions
 
+    def __contains__(self, entry: Entry) -> bool:
+        partition, offset = place_of(entry.content)
+        is_there = offset >= self.beginnings.get(partition, 0)
+        return is_there and not self.resolutions.has(entry.name)
+
 
 def send(
     plan: Plan,
     recorder: Recorder,
-    standing: OpenLetters,
-    resolution: Callable[[], Resolution],
-    pace: RateLimit,
-    progress: Progress,
+    open_letters: OpenLetters,
+    resolution: Resolution,
+    rate_limit: RateLimit,
+    progress: Progress | None,
 ) -> int:
     """Send what is still open, each batch with its records in one transaction; return how many.
 
-    `progress` is told after each: what it was told of is sent. Raises `FencedError`, `BrokerError`.
+    `progress` is called after each batch, with what is sent. Raises `FencedError`, `BrokerError`.
     """
     sent = passed = 0
     total = plan.letters
 
     def still_open() -> Iterator[Entry]:
         nonlocal passed
-        # PartitionPlan by lane, a low rate would let the last partition wait for all before it.
+        # One partition after the other, a low rate would let the last wait for all before it.
         for entry in plan.order:
-            if _is_open(entry, standing):
+            if entry in open_letters:
                 yield entry
             else:
                 passed += 1
 
-    for batch in together(still_open(), pace.largest_batch, _BATCH_BYTES):
-        pace.await_turn(len(batch))
-        value = encoded(resolution())
+    for batch in batches(still_open(), rate_limit.largest_batch, _BATCH_BYTES):
+        rate_limit.acquire(len(batch))
+        value = encoded(replace(resolution, at_ms=now_ms()))
         records: list[OutgoingRecord] = []
         for entry in batch:
-            records.append(_message(entry, plan.partitions[entry.lane], plan.keep_timestamp))
+            records.append(_message(entry, plan.partitions[entry.source], plan.keep_timestamp))
             records.append(recorder.resolution(entry.name, value))
         recorder.commit(records)
         sent += len(batch)
-        progress(sent + passed, total)
+        if progress is not None:
+            progress(sent + passed, total)
     return sent
 
 
-def _is_open(entry: Entry, standing: OpenLetters) -> bool:
-    partition, offset = place_of(entry.content)
-    is_there = offset >= standing.beginnings.get(partition, 0)
-    return is_there and not standing.resolutions.has(entry.name)
-
-
-def _message(entry: Entry, lane: PartitionPlan, keep_timestamp: bool) -> OutgoingRecord:
+def _message(entry: Entry, partition: PartitionPlan, keep_timestamp: bool) -> OutgoingRecord:
     message = unpacked(entry.content)
     keeps = keep_timestamp and message.timestamp_ms >= 0
     return OutgoingRecord(
-        lane.to_topic,
+        partition.to_topic,
         message.key,
         message.value,
         message.headers,
-        lane.to_partition,
+        partition.to_partition,
         message.timestamp_ms if keeps else None,
     )
+
+
+def _partitions_of(cluster: Cluster, target: str) -> int:
+    fact = cluster.topics.facts([target])[target]
+    if fact is None:
+        raise RefusedError(
+            [f"{target}: there is no such topic in this cluster; create it, or correct its name"]
+        )
+    return fact.partitions
+
+
+def _check(cluster: Cluster, plan: Plan) -> Facts:
+    facts = cluster.topics.facts([plan.topic, resolutions_topic(plan.topic), *plan.targets])
+    compressed = any(
+        key.startswith("compression.") and value != "none" for key, value in cluster.config.items()
+    )
+    check(plan, facts, now_ms(), compressed=compressed)
+    return facts

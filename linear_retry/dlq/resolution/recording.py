@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
+from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.replay.checks import check_resolutions
 from linear_retry.dlq.resolution.resolutions import Resolution, encoded
 from linear_retry.errors import BrokerError, FencedError, UnknownTopicError
-from linear_retry.kafka import Producer
 from linear_retry.kafka.producers.batch_transactions import BatchTransactions, batch_config
-from linear_retry.kafka.topics.description import TopicFacts, Topics
+from linear_retry.kafka.topics.description import TopicFacts
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import OutgoingRecord
 
 _ANSWER_S = 60.0
-_SETTLED_S = 3.0
+_VISIBLE_S = 3.0
 _LOOK_AGAIN_S = 0.02
 
 
@@ -29,46 +28,44 @@ def transactional_id(dead_letter_topic: str) -> str:
 class Recorder:
     """The one who records what becomes of the letters of a topic.
 
-    From `take_over` on it is the only one: all before are fenced, and what they have committed can
-    be read. So whoever decides by what is recorded reads it *after* that, never before.
+    From `fence_others` on it is the only one: all before are fenced, and what they have committed
+    can be read. So whoever decides by what is recorded reads it *after* that, never before.
     """
 
     def __init__(
-        self,
-        topic: str,
-        config: Mapping[str, Any],
-        facts: Mapping[str, TopicFacts | None],
-        producer: Callable[..., Any] = Producer,
+        self, topic: str, cluster: Cluster, facts: Mapping[str, TopicFacts | None] | None = None
     ) -> None:
         """`facts` of all topics that are written to, the dead-letter topic and its resolutions."""
-        self._topic = topic
-        self._name = resolutions_topic(topic)
-        self._facts = facts
-        limits = [fact.max_message_bytes for fact in facts.values() if fact is not None]
+        self._topic, self._resolutions = topic, resolutions_topic(topic)
+        self._cluster = cluster
+        self._facts = cluster.topics.facts([topic, self._resolutions]) if facts is None else facts
+        limits = [fact.max_message_bytes for fact in self._facts.values() if fact is not None]
         smallest = min((limit for limit in limits if limit is not None), default=None)
         self._transactions = BatchTransactions(
-            batch_config(config, transactional_id(topic), smallest), producer
+            batch_config(cluster.config, transactional_id(topic), smallest), cluster.producer
         )
 
-    def take_over(self, topics: Topics) -> None:
+    def fence_others(self) -> None:
         """Be the only one. Raises `BrokerError`, and `RefusedError` before anything is changed."""
-        check_resolutions(self._topic, self._facts)
         letters = self._facts[self._topic]
         if letters is None:
             raise UnknownTopicError(f"there is no topic {self._topic!r}; check its name")
-        if self._facts[self._name] is None:
-            topics.create_compacted(self._name, letters.partitions, letters.replication)
-        with self._only_one():
+        check_resolutions(self._topic, self._facts)
+        if self._facts[self._resolutions] is None:
+            self._cluster.topics.create_compacted(
+                self._resolutions, letters.partitions, letters.replication
+            )
+        with self._named_where_fenced():
             self._transactions.initialise(_ANSWER_S)
 
     def resolution(self, key: str, value: bytes | None) -> OutgoingRecord:
         """The record for the letter with this `resolution_key`. None opens it again."""
-        return OutgoingRecord(self._name, key.encode("utf-8", "replace"), value)
+        return OutgoingRecord(self._resolutions, key.encode("utf-8", "replace"), value)
 
     def commit(self, records: Sequence[OutgoingRecord]) -> None:
         """All of them, or none. Raises `FencedError`, `BrokerError`."""
         try:
-            with self._only_one():
+            with self._named_where_fenced():
                 self._transactions.commit(records, _ANSWER_S)
         except BrokerError as error:
             raise BrokerError(
@@ -80,17 +77,18 @@ class Recorder:
         value = None if resolution is None else encoded(resolution)
         self.commit([self.resolution(key, value) for key in keys])
 
-    def settle(self, topics: Topics) -> None:
+    def wait_until_visible(self) -> None:
         """Wait until all that was committed can be read, or for a few seconds.
 
         A commit is answered once it is certain, and seen once each partition has heard of it.
         """
         counts = {name: fact.partitions for name, fact in self._facts.items() if fact is not None}
         # It has as many, if it was made here.
-        counts.setdefault(self._name, counts.pop(self._topic))
+        counts.setdefault(self._resolutions, counts.pop(self._topic))
         left = [(name, number) for name, count in counts.items() for number in range(count)]
+        topics = self._cluster.topics  # a new one: another has not heard of a topic just made
         ends = topics.ends(left, committed=False)
-        until_s = time.monotonic() + _SETTLED_S
+        until_s = time.monotonic() + _VISIBLE_S
         while True:
             seen = topics.ends(left, committed=True)
             left = [each for each in left if seen[each] < ends[each]]
@@ -100,7 +98,7 @@ class Recorder:
             time.sleep(_LOOK_AGAIN_S)
 
     @contextmanager
-    def _only_one(self) -> Iterator[None]:
+    def _named_where_fenced(self) -> Iterator[None]:
         try:
             yield
         except FencedError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from linear_retry.dlq import reading
@@ -11,10 +10,7 @@ from linear_retry.dlq.letters.filters import Filter
 from linear_retry.dlq.letters.letter import State
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
-from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.reader import Progress
-from linear_retry.records.dead_letter import resolutions_topic
-from linear_retry.retry.clock import now_ms
 
 _BATCH = 5_000
 
@@ -23,19 +19,15 @@ def resolve(
     cluster: Cluster, topic: str, meant: Filter, by: str, why: str, progress: Progress | None
 ) -> int:
     """Record of the open letters that are meant that they are dealt with; return how many."""
-    resolution = Resolution(State.RESOLVED, by, now_ms(), why)
-    return _record(cluster, topic, replace(meant, states=(State.OPEN,)), resolution, progress)
+    only_open = replace(meant, states=(State.OPEN,))
+    return _record(cluster, topic, only_open, Resolution(State.RESOLVED, by, why=why), progress)
 
 
 def reopen(cluster: Cluster, topic: str, meant: Filter, progress: Progress | None) -> int:
-    """Of those that are dealt with and meant, take that back; return how many."""
-    return _record(cluster, topic, dealt_with(meant), None, progress)
-
-
-def dealt_with(meant: Filter) -> Filter:
-    """The same, and not open."""
+    """Take that back of those that are dealt with and meant; return how many."""
     states = tuple(state for state in meant.states or tuple(State) if state is not State.OPEN)
-    return replace(meant, states=states) if states else replace(meant, limit=0)
+    dealt_with = replace(meant, states=states) if states else replace(meant, limit=0)
+    return _record(cluster, topic, dealt_with, None, progress)
 
 
 def _record(
@@ -45,30 +37,19 @@ def _record(
     resolution: Resolution | None,
     progress: Progress | None,
 ) -> int:
-    facts = cluster.topics.facts([topic, resolutions_topic(topic)])
-    if facts[topic] is None:
-        raise UnknownTopicError(f"there is no topic {topic!r}; check its name")
-    recorder = Recorder(topic, cluster.config, facts, cluster.producer)
-    recorder.take_over(cluster.topics)
-    count = 0
+    recorder = Recorder(topic, cluster)
+    recorder.fence_others()
+    count, batch = 0, dict[str, None]()  # a letter that was written twice is one
     # Read once all others are fenced: nobody deals with these in the meantime.
     with Resolutions() as resolutions:
-        reading.read_resolutions(cluster.reading, topic, resolutions)
-        letters = reading.letters(cluster.reading, topic, resolutions, meant, progress)
-        for keys in _batches(letter.resolution_key for letter, _ in letters):
-            recorder.record(keys, resolution)
-            count += len(keys)
-    recorder.settle(cluster.topics)
-    return count
-
-
-def _batches(keys: Iterator[str]) -> Iterator[list[str]]:
-    """A letter that was written twice is one."""
-    batch: dict[str, None] = {}
-    for key in keys:
-        batch[key] = None
-        if len(batch) >= _BATCH:
-            yield list(batch)
-            batch.clear()
+        reading.read_resolutions(cluster.reader, topic, resolutions)
+        for letter, _ in reading.letters(cluster.reader, topic, resolutions, meant, progress):
+            batch[letter.resolution_key] = None
+            if len(batch) >= _BATCH:
+                recorder.record(batch, resolution)
+                count += len(batch)
+                batch.clear()
     if batch:
-        yield list(batch)
+        recorder.record(batch, resolution)
+    recorder.wait_until_visible()
+    return count + len(batch)

@@ -41,7 +41,7 @@ def found(config: Mapping[str, Any], named: list[tuple[str, str]]) -> tuple[Sour
         raise ConfigurationError(f"topic {twice!r} is named twice; name it once")
     cluster = Cluster(librdkafka_keys(config))
     # First, for its errors say most: which topic is missing, and which address does not answer.
-    bounds = {topic: cluster.reading.bounds(topic) for topic in topics}
+    bounds = {topic: cluster.reader.bounds(topic) for topic in topics}
     facts = cluster.topics.facts(topics)
     return tuple(
         Source(table, topic, _id(facts[topic], topic), bounds[topic]) for table, topic in named

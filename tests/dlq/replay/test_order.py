@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.dlq.replay.order import Entry, InOrder, together
+from linear_retry.dlq.replay.order import Entry, InOrder, batches
 from linear_retry.dlq.spill import DiskFullError
 
 _SMALL = st.integers(0, 3)
@@ -30,7 +30,7 @@ def _entry(place: tuple[int, int, int], content: bytes = b"") -> Entry:
 
 
 @given(_PLACED)
-def test_each_lane_is_in_its_order_and_each_letter_is_there_once(
+def test_each_source_is_in_its_order_and_each_letter_is_there_once(
     places: list[tuple[int, int, int]],
 ) -> None:
     """By original offset, then generation; what was written twice is one letter."""
@@ -38,30 +38,30 @@ def test_each_lane_is_in_its_order_and_each_letter_is_there_once(
         for place in places:
             order.add(_entry(place))
         found = [entry[:3] for entry in order]
-    # The sort is stable: it changes nothing within a lane.
+    # The sort is stable: it changes nothing within a source.
     assert sorted(set(places)) == sorted(found, key=lambda place: place[0])
 
 
-def test_lanes_take_turns() -> None:
+def test_sources_take_turns() -> None:
     """With a low rate the last partition got nothing until all others were through."""
     with InOrder() as order:
         for place in ((0, 1, 1), (0, 2, 1), (0, 3, 1), (1, 7, 1), (2, 4, 1), (2, 5, 1)):
             order.add(_entry(place))
-        assert [0, 1, 2, 0, 2, 0] == [entry.lane for entry in order]
+        assert [0, 1, 2, 0, 2, 0] == [entry.source for entry in order]
 
 
 @given(st.lists(st.tuples(_SMALL, _SMALL, st.integers(1, 3), st.integers(0, 9)), max_size=30))
 def test_the_oldest_first_breaks_no_order(places: list[tuple[int, int, int, int]]) -> None:
-    """Each lane in its order; of what is next in the lanes, always what was written first."""
-    written = {(lane, offset, gen): at_ms for lane, offset, gen, at_ms in reversed(places)}
+    """Each source in its order; of what is next in the sources, always what was written first."""
+    written = {(source, offset, gen): at_ms for source, offset, gen, at_ms in reversed(places)}
     with InOrder() as order:
-        for lane, offset, generation, at_ms in places:
-            order.add(_entry((lane, offset, generation))._replace(written_ms=at_ms))
-        found = [(each.lane, each.offset, each.generation) for each in order.oldest_first(4)]
+        for source, offset, generation, at_ms in places:
+            order.add(_entry((source, offset, generation))._replace(written_ms=at_ms))
+        found = [(each.source, each.offset, each.generation) for each in order.oldest_first(4)]
     assert sorted(written) == sorted(found, key=lambda place: place[0])
     for number, place in enumerate(found):
         left = found[number:]
-        heads = [min(each for each in left if each[0] == lane) for lane in {p[0] for p in left}]
+        heads = [min(each for each in left if each[0] == source) for source in {p[0] for p in left}]
         assert written[place] == min(written[head] for head in heads)
 
 
@@ -80,19 +80,19 @@ def test_of_a_letter_that_was_written_twice_the_first_counts(
 
 
 @given(_PLACED)
-def test_lanes_are_counted(places: list[tuple[int, int, int]]) -> None:
+def test_sources_are_counted(places: list[tuple[int, int, int]]) -> None:
     """Each once, with its lowest and highest offset."""
     expected = defaultdict(list)
-    for lane, offset, _ in sorted(set(places)):
-        expected[lane].append(offset)
+    for source, offset, _ in sorted(set(places)):
+        expected[source].append(offset)
     with InOrder() as order:
         for place in places:
             order.add(_entry(place))
-        assert [(lane, len(of), of[0], of[-1]) for lane, of in expected.items()] == list(
-            order.lanes()
+        assert [(source, len(of), of[0], of[-1]) for source, of in expected.items()] == list(
+            order.sources()
         )
-        for lane, offsets in expected.items():
-            assert offsets == [entry.offset for entry in order.of(lane)]
+        for source, offsets in expected.items():
+            assert offsets == [entry.offset for entry in order.of(source)]
 
 
 @given(st.lists(st.binary(max_size=30), max_size=40), st.integers(1, 9), st.integers(1, 60))
@@ -101,9 +101,9 @@ def test_batches_are_the_same_in_the_same_order(
 ) -> None:
     """None is larger than it may be, but for one that is too large alone; none is empty."""
     entries = [_entry((0, number, 1), content) for number, content in enumerate(contents)]
-    batches = list(together(entries, most, most_bytes))
-    assert entries == [entry for batch in batches for entry in batch]
-    for batch in batches:
+    found = list(batches(entries, most, most_bytes))
+    assert entries == [entry for batch in found for entry in batch]
+    for batch in found:
         assert 1 <= len(batch) <= most
         assert len(batch) == 1 or sum(len(entry.content) for entry in batch) <= most_bytes
 
@@ -117,9 +117,9 @@ def test_memory_is_bounded(displaced: int) -> None:
         before_mib = _resident_mib()
         for offset in arrival:
             order.add(_entry((offset % 3, offset, 1), content))
-        for lane in range(3):
-            offsets = [entry.offset for entry in order.of(lane)]
-            assert list(range(lane, count, 3)) == offsets
+        for source in range(3):
+            offsets = [entry.offset for entry in order.of(source)]
+            assert list(range(source, count, 3)) == offsets
         assert 40 > _resident_mib() - before_mib
 
 
@@ -140,4 +140,4 @@ def test_no_room_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with InOrder() as order:
         order.add(_entry((0, 0, 1)))
         with pytest.raises(DiskFullError, match=r"disk is full.*SQLITE_TMPDIR"):
-            list(order.lanes())
+            list(order.sources())

@@ -24,12 +24,12 @@ class _Clock:
 def test_never_more_than_the_rate(rate: float, took_s: list[float]) -> None:
     """However long each batch takes: before each, all before it have had their time."""
     clock = _Clock()
-    pace = RateLimit(rate, 7, clock, clock.wait)
+    rate_limit = RateLimit(rate, 7, clock, clock.wait)
     sent = 0
     for batch_s in took_s:
-        pace.await_turn(pace.largest_batch)
+        rate_limit.acquire(rate_limit.largest_batch)
         assert clock.now_s + 1e-6 >= sent / rate
-        sent += pace.largest_batch
+        sent += rate_limit.largest_batch
         clock.now_s += batch_s
 
 
@@ -42,20 +42,20 @@ def test_a_slow_rate_has_small_batches() -> None:
 
 def test_without_a_rate_nothing_is_waited_for() -> None:
     """As fast as it goes."""
-    pace = RateLimit(None, now_s=lambda: 0.0, wait=lambda _: None)
-    pace.await_turn(1000)
-    pace.await_turn(1000)
-    assert LARGEST_BATCH == pace.largest_batch
+    rate_limit = RateLimit(None, now_s=lambda: 0.0, wait=lambda _: None)
+    rate_limit.acquire(1000)
+    rate_limit.acquire(1000)
+    assert LARGEST_BATCH == rate_limit.largest_batch
 
 
 def test_a_stall_is_not_made_up_for() -> None:
     """After a broker had stood still for a minute, a minute's messages went out in one burst."""
     clock = _Clock()
-    pace = RateLimit(10, 5, clock, clock.wait)
-    pace.await_turn(5)
+    rate_limit = RateLimit(10, 5, clock, clock.wait)
+    rate_limit.acquire(5)
     clock.now_s += 60
     begun_s = []
     for _ in range(3):
-        pace.await_turn(5)
+        rate_limit.acquire(5)
         begun_s.append(clock.now_s)
     assert [60.0, 60.5, 61.0] == begun_s

@@ -214,7 +214,7 @@ def test_a_record_of_resolutions_that_was_made_anew_is_read_anew(scene: NewScene
         given.replay(Filter(limit=2))
         read_resolutions(TopicReader(given.config), given.letters, resolutions)
         assert 2 == len(list(resolutions.resolution_keys()))
-        resolutions.read_to[0] = 99
+        resolutions.next_offsets[0] = 99
         given.replay(Filter(limit=1))
         read_resolutions(TopicReader(given.config), given.letters, resolutions)
         assert 3 == len(list(resolutions.resolution_keys()))

@@ -55,57 +55,38 @@ def test_the_topic_lies_beside() -> None:
     assert "orders.dlq.resolved" == resolutions_topic("orders.dlq")
 
 
-def test_the_last_word_counts_and_a_tombstone_reopens() -> None:
-    """Resolved, replayed, reopened: what was recorded last is so."""
-    letter = our_letter()
-    replayed = Resolution(State.REPLAYED, "bob", 2, replay_id="r")
-    seen = []
-    with Resolutions() as resolutions:
-        for value in (None, encoded(_RESOLVED), encoded(replayed), None):
-            resolutions.learn([_record(letter.resolution_key, value)])
-            seen.append((resolutions.state_of(letter), resolutions.of(letter)))
-    open_again = (State.OPEN, None)
-    assert [
-        open_again,
-        (State.RESOLVED, _RESOLVED),
-        (State.REPLAYED, replayed),
-        open_again,
-    ] == seen
-
-
 def test_a_resolution_is_of_one_generation() -> None:
     """A message that died again after its replay is open again."""
     letter = our_letter()
     with Resolutions() as resolutions:
-        resolutions.learn([_record(f"{letter.id}#2", encoded(_RESOLVED))])
+        resolutions.add([_record(f"{letter.id}#2", encoded(_RESOLVED))])
         assert State.OPEN == resolutions.state_of(letter)
 
 
-def test_what_is_garbled_is_counted_and_reopens_nothing_else() -> None:
+def test_what_is_garbled_resolves_nothing() -> None:
     """A garbled record counts as not there."""
     letter = our_letter()
     with Resolutions() as resolutions:
-        resolutions.learn([_record(letter.resolution_key, b"?"), _record(None, b"?")])
-        assert (2, State.OPEN) == (resolutions.garbled, resolutions.state_of(letter))
+        resolutions.add([_record(letter.resolution_key, b"?"), _record(None, b"?")])
+        assert State.OPEN == resolutions.state_of(letter)
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.none() | RESOLUTIONS), max_size=40),
-    st.integers(0, 5),
     st.integers(1, 5),
 )
-def test_a_temporary_file_changes_nothing(
-    learned: list[tuple[int, Resolution | None]], in_memory: int, batch: int
+def test_the_last_record_of_a_key_counts(
+    learned: list[tuple[int, Resolution | None]], batch: int
 ) -> None:
-    """With more than may be in memory the answers are the same, and the last of a key counts."""
+    """However the records are batched."""
     letters = [our_letter(number) for number in range(10)]
     records = [
         _record(letters[number].resolution_key, None if found is None else encoded(found))
         for number, found in learned
     ]
-    with Resolutions(in_memory) as resolutions:
+    with Resolutions() as resolutions:
         for start in range(0, len(records), batch):
-            resolutions.learn(records[start : start + batch])
+            resolutions.add(records[start : start + batch])
         assert [dict(learned).get(number) for number in range(10)] == [
             resolutions.of(letter) for letter in letters
         ]
@@ -123,10 +104,10 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "connect", small)
     letters = [_record(f"letter-{number}", encoded(_RESOLVED)) for number in range(1000)]
     with (
-        Resolutions(in_memory=0) as resolutions,
+        Resolutions() as resolutions,
         pytest.raises(DiskFullError, match=r"disk is full.*; free room, or set SQLITE_TMPDIR"),
     ):
-        resolutions.learn(letters)
+        resolutions.add(letters)
 
 
 @pytest.mark.parametrize("garbage", [b"?", b'{"v": 2, "state": "replayed"}', b""])
@@ -135,5 +116,5 @@ def test_a_garbled_record_does_not_reopen_a_replayed_letter(garbage: bytes) -> N
     letter = our_letter()
     with Resolutions() as resolutions:
         for value in (encoded(_RESOLVED), garbage):
-            resolutions.learn([_record(letter.resolution_key, value)])
-        assert (1, _RESOLVED) == (resolutions.garbled, resolutions.of(letter))
+            resolutions.add([_record(letter.resolution_key, value)])
+        assert _RESOLVED == resolutions.of(letter)

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.filters import EVERYTHING, Filter
-from linear_retry.dlq.replay.replays import plan_replay, replay
-from linear_retry.dlq.resolution.resolutions import Resolutions
+from linear_retry.dlq.letters.letter import State
+from linear_retry.dlq.replay.plan import Plan
+from linear_retry.dlq.replay.rate_limit import RateLimit
+from linear_retry.dlq.replay.replaying import plan_replay, replay
+from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 
 BATCH = 7
 
@@ -21,22 +24,11 @@ def replay_all(
 ) -> int:
     """In transactions of few messages; how many were sent."""
     with Resolutions() as resolutions:
-        reading.read_resolutions(cluster.reading, topic, resolutions)
-        with plan_replay(
-            *(cluster, topic, resolutions, letter_filter),
-            to=None,
-            keep_timestamp=False,
-            for_group=None,
-            progress=None,
-        ) as plan:
+        reading.read_resolutions(cluster.reader, topic, resolutions)
+        with plan_replay(cluster, Plan(topic), resolutions, letter_filter, None) as plan:
             come("planned")
-            sent = replay(
-                *(cluster, plan, resolutions),
-                by="test",
-                why="",
-                rate=None,
-                progress=None,
-                largest_batch=BATCH,
-            )
+            resolution = Resolution(State.REPLAYED, "test", replay_id=plan.replay_id)
+            rate_limit = RateLimit(None, largest_batch=BATCH)
+            sent = replay(cluster, plan, resolutions, resolution, rate_limit, None)
             come("replayed")
     return sent

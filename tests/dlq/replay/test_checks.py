@@ -1,4 +1,4 @@
-"""Which groups are asked for, and when no more are."""
+"""The groups that a replay may not reach are found without asking for each in vain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from linear_retry.dlq.cluster import Cluster
-from linear_retry.dlq.replay.addressees import absent_groups
+from linear_retry.dlq.replay.checks import absent_groups
 from linear_retry.dlq.replay.plan import PartitionPlan, Plan, Source
 from linear_retry.kafka.topics.groups import Groups
 from linear_retry.scope import Partition

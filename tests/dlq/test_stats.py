@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.dlq.counting import TRAITS, Counts, count
 from linear_retry.dlq.letters.letter import Letter, State, read_letter
-from linear_retry.dlq.stats import SPANS_AT_MOST, TOP, stats_of
-from linear_retry.dlq.timeline import Timeline
+from linear_retry.dlq.stats import FIELDS, SPANS_AT_MOST, TOP, Counts, Timeline, count, stats_of
 from linear_retry.records.exception_text import ErrorText
 from tests.dlq.sample_letters import RECORDS, our_letter, our_records
 
@@ -20,21 +18,21 @@ _LETTERS = st.lists(
 )
 
 
-@given(_LETTERS, st.lists(st.sampled_from(sorted(TRAITS)), min_size=1, max_size=3, unique=True))
+@given(_LETTERS, st.lists(st.sampled_from(sorted(FIELDS)), min_size=1, max_size=3, unique=True))
 def test_every_letter_is_in_one_group(
-    letters: list[tuple[Letter, State]], traits: list[str]
+    letters: list[tuple[Letter, State]], fields: list[str]
 ) -> None:
-    """The counts add up, and are those of the traits, the largest first."""
+    """The counts add up, and are those of the fields, the largest first."""
     expected = Counter(
-        tuple(TRAITS[name](letter, state) for name in traits) for letter, state in letters
+        tuple(FIELDS[name](letter, state) for name in fields) for letter, state in letters
     )
-    found = count(letters, traits).most()
+    found = count(letters, fields).most()
     assert expected == dict(found)
     assert sorted((number for _, number in found), reverse=True) == [number for _, number in found]
 
 
 @pytest.mark.parametrize(
-    ("trait", "expected"),
+    ("field", "expected"),
     [
         ("exception", "billing.CardRefused"),
         ("message", "refused"),
@@ -49,10 +47,10 @@ def test_every_letter_is_in_one_group(
         ("hour", "2026-11-21 09"),
     ],
 )
-def test_what_a_trait_is(trait: str, expected: str) -> None:
+def test_what_a_field_is(field: str, expected: str) -> None:
     """Each name that `--group-by` takes."""
     letter = our_letter(error=ErrorText("billing.CardRefused", "refused", None))
-    assert expected == TRAITS[trait](letter, State.OPEN)
+    assert expected == FIELDS[field](letter, State.OPEN)
 
 
 def test_of_too_many_groups_the_rest_is_counted_together() -> None:
