@@ -15,7 +15,7 @@ from examples.fleet.real_members import RealOutcome
 from examples.fleet.simulated_members import Episode, ServiceHistory
 from linear_retry.demo.evidence import Verdict
 from linear_retry.strategy.strategy import Strategy
-from linear_retry.tuning.solver import OutageLengths, cost
+from linear_retry.tuning.solver import OutageDurations, cost
 
 Row = Mapping[str, Any]
 
@@ -96,7 +96,7 @@ def _bounds(rows: Sequence[Row], known: Mapping[tuple[str, int], Episode]) -> Ve
     bounded = [(row, each) for row, each in pairs if each and row["lower_ms"] is not None]
     ended = sum(row["upper_ms"] is not None for row, _ in bounded)
     return Verdict(
-        "its true length within the bounds found",
+        "its true duration within the bounds found",
         f"{ended} with an end, {len(bounded) - ended} of which only this long is known",
         tuple(
             f"{each.group}: {each.duration_ms} ms is not in {row['lower_ms']} to {row['upper_ms']}"
@@ -180,16 +180,16 @@ def _letters(
 def judge_tuned(service: Service, history: ServiceHistory, file: Path, goal: TuningGoal) -> Verdict:
     """What the current and the proposed delays cost in the outages as they truly were."""
     true_ms = [each.duration_ms for each in history.episodes if each.duration_ms is not None]
-    durations = OutageLengths.of(
+    durations = OutageDurations.of(
         (duration_ms, 1 / len(history.episodes)) for duration_ms in true_ms
     )
     probe_ms = goal.probe_cost_s * 1000
-    present, proposed = (
+    current, proposed = (
         cost(strategy.delays_ms, durations) for strategy in (service.strategy, Strategy.load(file))
     )
     costs = (
         f"{name} {one.total_ms(probe_ms) / 1000:.1f} s each, {one.covered:.1%} covered"
-        for name, one in (("present", present), ("proposed", proposed))
+        for name, one in (("current", current), ("proposed", proposed))
     )
     missed = proposed.covered < goal.cover - _TOLERANCE
     return Verdict(

@@ -30,10 +30,10 @@ def sections(tables: Tables) -> list[Section]:
     if "groups" not in tables or tables["groups"].empty:
         return [_MISSING]
     groups = records(tables["groups"])
-    curves, ends = records(tables["lengths"]), records(tables["length_quantiles"])
+    curves, ends = records(tables["durations"]), records(tables["duration_quantiles"])
     return [
         _over_time(groups, records(tables["outages_over_time"])),
-        _lengths(groups, curves, ends),
+        _durations(groups, curves, ends),
         _blocked(groups),
     ]
 
@@ -120,7 +120,7 @@ _COLUMNS = (
 # -- lengths --------------------------------------------------------------------------------------
 
 
-def _lengths(groups: list[Row], curves: list[Row], ends: list[Row]) -> Section:
+def _durations(groups: list[Row], curves: list[Row], ends: list[Row]) -> Section:
     title = "How long outages last"
     if not curves:
         return Section(title, "Of no outage it is known between which bounds its length lies.")
@@ -144,7 +144,7 @@ def _lengths(groups: list[Row], curves: list[Row], ends: list[Row]) -> Section:
         title,
         f"The share of outages that still go on after a time, by group.{drawn}",
         charts,
-        (Grid.of("When outages have ended", ranked, _END_COLUMNS, "length_quantiles"),),
+        (Grid.of("When outages have ended", ranked, _END_COLUMNS, "duration_quantiles"),),
         (
             "How long an outage lasted is not known: only that it ended between the last attempt "
             "that failed and the first that did not. The line is the likeliest distribution for "

@@ -1,1 +1,1 @@
-"""What recorded outages say about how to wait. Needs numpy."""
+"""From recorded outages to the strategy that would have cost least."""

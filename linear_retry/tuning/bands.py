@@ -1,4 +1,4 @@
-"""How long do outages last, and how sure is that?"""
+"""Confidence bands of the distribution of outages' durations."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy.typing as npt
 from linear_retry.tuning.durations import Estimate, estimate
 from linear_retry.tuning.outages import Numbers, Outages
 
-MOST_OUTAGES = 5000
-"""Of more than these so many are drawn: the band is then 3 per cent wide, and takes seconds."""
+MAX_OUTAGES = 5000
+"""A sample of so many is taken of more: the band is then 3 per cent wide, and takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """Values, and between which bounds each lies with a confidence of 95 per cent.
+    """Values, and the bounds between which each lies with a confidence of 95 per cent.
 
     `lasting` is the share of outages that last longer than each time; `ended_ms` the time at which
     each share of them has ended, infinity where so many are not known to end. Each has the columns
@@ -35,40 +35,40 @@ def bands(
     at_ms: Numbers,
     shares: Sequence[float],
     *,
-    dice: np.random.Generator,
+    rng: np.random.Generator,
     resamples: int,
 ) -> Bands:
     """The estimate at these times and shares, and its bounds by the percentiles of a bootstrap.
 
-    Those with the same number in `concurrent` are drawn together, for they are one. Raises
+    Those with the same number in `concurrent` are one outage, and are drawn together. Raises
     `UsageError` where there is no outage.
     """
-    if len(outages) > MOST_OUTAGES:
-        some = dice.choice(len(outages), MOST_OUTAGES, replace=False)
+    if len(outages) > MAX_OUTAGES:
+        some = rng.choice(len(outages), MAX_OUTAGES, replace=False)
         outages, concurrent = outages.chosen(some), concurrent[some]
 
-    def told(of: Outages) -> Numbers:
+    def estimated(of: Outages) -> Numbers:
         known = estimate(of)
         return np.concatenate([lasting(known, at_ms), ended_ms(known, shares)])
 
-    drawn = np.array([told(each) for each in _draws(outages, concurrent, dice, resamples)])
+    drawn = np.array([estimated(each) for each in _resampled(outages, concurrent, rng, resamples)])
     # No value between two of them is taken: beside infinity there is none.
     low, high = np.percentile(drawn, [2.5, 97.5], axis=0, method="inverted_cdf")
     # A draw may miss by so much that the estimate itself lies outside, where outages are few.
-    value = told(outages)
+    value = estimated(outages)
     found = np.column_stack([value, np.minimum(low, value), np.maximum(high, value)])
     return Bands(len(outages), found[: len(at_ms)], found[len(at_ms) :])
 
 
 def lasting(known: Estimate, at_ms: Numbers) -> Numbers:
     """The share of outages that last longer than each of these times."""
-    found: Numbers = 1 - np.interp(at_ms, known.edges_ms, _ended(known))
+    found: Numbers = 1 - np.interp(at_ms, known.edges_ms, known.ended)
     return found
 
 
 def ended_ms(known: Estimate, shares: Sequence[float]) -> Numbers:
     """The time at which each of these shares has ended; infinity where so many never do."""
-    ended = _ended(known)
+    ended = known.ended
     # The first of equal ones: in a cell without a share nothing ends.
     cell = np.searchsorted(ended, shares)
     is_known = (cell > 0) & (cell < len(ended))
@@ -80,16 +80,12 @@ def ended_ms(known: Estimate, shares: Sequence[float]) -> Numbers:
     return np.where(cell == 0, 0.0, np.where(is_known, within_ms, np.inf))
 
 
-def _ended(known: Estimate) -> Numbers:
-    return np.append(0, np.cumsum(known.shares[:-1]))
-
-
-def _draws(
-    outages: Outages, together: npt.NDArray[np.int_], dice: np.random.Generator, resamples: int
+def _resampled(
+    outages: Outages, concurrent: npt.NDArray[np.int_], rng: np.random.Generator, resamples: int
 ) -> Iterator[Outages]:
-    order = np.argsort(together, kind="stable")
-    _, first = np.unique(together[order], return_index=True)
+    order = np.argsort(concurrent, kind="stable")
+    _, first = np.unique(concurrent[order], return_index=True)
     members = np.split(order, first[1:])
     for _ in range(resamples):
-        drawn = dice.integers(0, len(members), len(members))
+        drawn = rng.integers(0, len(members), len(members))
         yield outages.chosen(np.concatenate([members[each] for each in drawn]))

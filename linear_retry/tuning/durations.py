@@ -1,4 +1,4 @@
-"""How are the lengths of outages distributed, of which only bounds are known?
+"""Estimates the distribution of outages' durations, of which only bounds are known.
 
 By maximum likelihood, with the self-consistency step of B. W. Turnbull, The Empirical Distribution
 Function with Arbitrarily Grouped, Censored and Truncated Data, J. R. Statist. Soc. B 38 (1976),
@@ -6,16 +6,11 @@ Function with Arbitrarily Grouped, Censored and Truncated Data, J. R. Statist. S
 again.
 
 His intervals lie between any two bounds that follow one another. Ours are cells of a second, or 5
-per cent of a length, and outages that end in one are spread evenly within it. For a strategy probes
-all outages at nearly the same moments: among bounds that differ by milliseconds his intervals are
-slivers around those moments, which get all the share, and whether a probe comes just before a
-sliver or just after it then decides what the strategy costs. Bounds are not rounded for it: an
-outage given up at a probe, and one that ended with it, must not overlap.
-
-lifelines has Turnbull's estimator too, and the tests compare with it: at the probes both say the
-same where strategies had no jitter; where they had, this is nearer to the true lengths. Of bounds
-of which no two are equal it takes 1.8 s of CPU for 200 outages and 10.4 s for 500, which grows as
-the square; these cells take 0.2 s (python -m tests.tuning.beside_lifelines 200 500).
+per cent of a duration, and outages that end in one are spread evenly within it. For a strategy
+probes all outages at nearly the same moments: his intervals would be slivers around those moments,
+which get all the share, and whether a probe comes just before or after a sliver would decide what
+the strategy costs. Bounds are not rounded for it: an outage given up at a probe, and one that ended
+with it, must not overlap. docs/tuning.md compares it with lifelines' estimator.
 """
 
 from __future__ import annotations
@@ -29,16 +24,15 @@ import numpy.typing as npt
 
 from linear_retry.errors import UsageError
 from linear_retry.tuning.outages import Numbers, Outages
-from linear_retry.tuning.solver import OutageLengths
+from linear_retry.tuning.solver import OutageDurations
 
 _FINEST_MS = 1000
 _GROWTH = 1.05
 _POINTS = 1500
-"""For all cells together: finer than any probe, and few enough for the solver."""
-
+"""Of all cells together: finer than any probe, and few enough for the solver."""
 _PRECISION = 1e-3
 """No distribution is likelier than the estimate by more than this factor for each outage."""
-_MOST_STEPS = 5000
+_MAX_STEPS = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +47,39 @@ class Estimate:
 
     @classmethod
     def of(cls, edges_ms: Sequence[float], shares: Sequence[float]) -> Estimate:
-        """As it was, of what a table has of it."""
+        """Restores an estimate from the columns of a table."""
         return cls(np.array(edges_ms, np.float64), np.array(shares, np.float64))
 
     def within(self, moment_ms: float) -> float:
         """The share of outages that last no longer than this, as far as that is known."""
-        return float(np.interp(moment_ms, self.edges_ms, np.append(0, np.cumsum(self.shares[:-1]))))
+        return float(np.interp(moment_ms, self.edges_ms, self.ended))
 
-    def lengths(self, *, rounded_to_ms: int = 1) -> OutageLengths:
-        """Finitely many lengths, which are as good; none is rounded down."""
+    @property
+    def ended(self) -> Numbers:
+        """The share of outages that have ended at each edge."""
+        return np.append(0, np.cumsum(self.shares[:-1]))
+
+    def durations(self, *, rounded_to_ms: int = 1) -> OutageDurations:
+        """The estimate as finitely many durations, none of which is rounded down."""
         points = max(1, _POINTS // len(self.shares))
         cells = zip(self.edges_ms, self.edges_ms[1:], self.shares, strict=False)
         spread = (_spread(*each, points) for each in cells)
-        return OutageLengths.of(chain.from_iterable(spread), rounded_to_ms=rounded_to_ms)
+        return OutageDurations.of(chain.from_iterable(spread), rounded_to_ms=rounded_to_ms)
 
 
 def estimate(outages: Outages) -> Estimate:
-    """The distribution under which the bounds of these outages are likeliest.
+    """Estimates the distribution under which the bounds of these outages are likeliest.
 
     Raises `UsageError` where there is no outage.
     """
     if len(outages) == 0:
         raise UsageError("no outage: nothing can be estimated of none")
     edges_ms = _edges_ms(outages)
-    told = _Told.of(outages, edges_ms)
+    likelihood = _Likelihood.of(outages, edges_ms)
     shares = np.append(np.diff(edges_ms), 0) / max(edges_ms[-1], 1)
     shares = (shares + 1 / len(shares)) / 2  # none is 0, or it would stay so
-    for _ in range(_MOST_STEPS):
-        gain = told.gain(shares)
+    for _ in range(_MAX_STEPS):
+        gain = likelihood.gain(shares)
         if gain.max() <= 1 + _PRECISION:
             break
         shares = shares * gain
@@ -88,8 +87,8 @@ def estimate(outages: Outages) -> Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What the outages tell of the shares of the cells, in time and room for one number of each."""
+class _Likelihood:
+    """The likelihood of the cells' shares, in time and memory for one number of each outage."""
 
     edges_ms: Numbers
     lower: _Sorted
@@ -97,7 +96,7 @@ class _Told:
     is_endless: Numbers
 
     @classmethod
-    def of(cls, outages: Outages, edges_ms: Numbers) -> _Told:
+    def of(cls, outages: Outages, edges_ms: Numbers) -> _Likelihood:
         lower_ms, upper_ms = (
             np.minimum(bounds, edges_ms[-1]) for bounds in (outages.lower_ms, outages.upper_ms)
         )
@@ -106,8 +105,10 @@ class _Told:
         return cls(edges_ms, lower, upper, is_endless)
 
     def gain(self, shares: Numbers) -> Numbers:
-        """How much likelier all outages become with more share in a cell, which is 1 at most where
-        nothing is likelier (R. Gentleman and C. J. Geyer, Biometrika 81, 1994, 618-623).
+        """How much likelier all outages become with more share in each cell.
+
+        It is 1 at most where nothing is likelier (R. Gentleman and C. J. Geyer, Biometrika 81,
+        1994, 618-623).
         """
         ended = np.append(0, np.cumsum(shares[:-1]))
         chances = np.interp(self.upper.values, self.edges_ms, ended)
@@ -134,7 +135,7 @@ class _Sorted:
         return cls(values, order, np.searchsorted(values[order], edges_ms))
 
     def minima(self, weights: Numbers, edges_ms: Numbers) -> Numbers:
-        """For each edge the sum of the weighted values, none of which counts as beyond the edge."""
+        """For each edge the sum of the weighted values, each cut off at the edge."""
         weights = weights[self.order]
         counted = np.append(0, np.cumsum(weights))
         smaller = np.append(0, np.cumsum(weights * self.values[self.order]))[self.below]
@@ -143,7 +144,7 @@ class _Sorted:
 
 
 def _edges_ms(outages: Outages) -> Numbers:
-    """Up to the last known end: nothing is known of what lasts longer but how often it does."""
+    """The cells' edges, up to the last known end."""
     last_ms = outages.upper_ms[np.isfinite(outages.upper_ms)].max(initial=0.0)
     found = [0.0]
     while found[-1] < last_ms:

@@ -1,4 +1,4 @@
-"""What would a strategy have cost in these outages, and how sure is that?"""
+"""Compares what two strategies would have cost in recorded outages, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy.typing as npt
 from linear_retry.tuning.durations import Estimate, estimate
 from linear_retry.tuning.outages import Numbers, Outages
 
-_DRAWN_AT_ONCE = 5_000_000
+_MAX_DRAWN_AT_ONCE = 5_000_000
+"""Numbers that a bootstrap holds in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean, and between which bounds it lies with a confidence of 95 per cent."""
+    """A mean, and the bounds between which it lies with a confidence of 95 per cent."""
 
     mean: float
     low: float
@@ -25,7 +26,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one outage comes to in the mean with some strategy.
+    """The mean costs of one outage with some strategy.
 
     `idle_ms` passes from its end to the first attempt after it; `covered` is the share of outages
     that end before the strategy does; `total_ms` is `idle_ms` and the price of the `probes`.
@@ -41,45 +42,41 @@ class Costs:
 class Comparison:
     """Two strategies in the same outages, and how much less the proposed one costs, in ms.
 
-    Without a present one only the other is known. `lengths` are those of the outages.
+    `current` and `saved` are None without a current strategy. `durations` are the outages'.
     """
 
-    present: Costs | None
+    current: Costs | None
     proposed: Costs
     saved: Mean | None
-    lengths: Estimate
+    durations: Estimate
 
 
 def compare(
-    present_ms: Sequence[int] | None,
+    current_ms: Sequence[int] | None,
     proposed_ms: Sequence[int],
     outages: Outages,
     probe_cost_ms: float,
     *,
-    dice: np.random.Generator,
+    rng: np.random.Generator,
     concurrent: npt.NDArray[np.int_] | None = None,
     resamples: int = 1000,
 ) -> Comparison:
-    """Two arrays of delays on the same outages, none of which may have shaped the proposed one.
+    """Compares two arrays of delays on outages none of which has shaped the proposed one.
 
     Outages are drawn anew `resamples` times; of those with the same number in `concurrent` all or
     none. Both strategies meet the same draws, so `saved` is surer than the two by themselves.
     """
     known = estimate(outages)
-    arrays = [proposed_ms] if present_ms is None else [proposed_ms, present_ms]
+    arrays = [proposed_ms] if current_ms is None else [proposed_ms, current_ms]
     each = [_with_total(outage_costs(one, outages, known), probe_cost_ms) for one in arrays]
-    if present_ms is not None:
+    if current_ms is not None:
         each.append(each[1][:, -1:] - each[0][:, -1:])
-    together = np.arange(len(outages)) if concurrent is None else concurrent
-    proposed, rest = _split(means(np.hstack(each), together, dice, resamples))
-    if present_ms is None:
-        return Comparison(None, Costs(*proposed), None, known)
-    present, [saved] = _split(rest)
-    return Comparison(Costs(*present), Costs(*proposed), saved, known)
-
-
-def _split(found: list[Mean]) -> tuple[list[Mean], list[Mean]]:
-    return found[:4], found[4:]
+    if concurrent is None:
+        concurrent = np.arange(len(outages))
+    found = means(np.hstack(each), concurrent, rng, resamples)
+    if current_ms is None:
+        return Comparison(None, Costs(*found), None, known)
+    return Comparison(Costs(*found[4:8]), Costs(*found[:4]), found[8], known)
 
 
 def _with_total(costs: Numbers, probe_cost_ms: float) -> Numbers:
@@ -87,7 +84,7 @@ def _with_total(costs: Numbers, probe_cost_ms: float) -> Numbers:
 
 
 def outage_costs(delays_ms: Sequence[int], outages: Outages, known: Estimate) -> Numbers:
-    """Of each outage the idle time in ms, the probes, and the chance that it is covered.
+    """The idle time in ms, the probes, and the chance to be covered, of each outage.
 
     All are means over where it may have ended: by what all outages say (`known`), within its own
     bounds. The mean over all outages is that of the estimate itself (Turnbull's self-consistency).
@@ -113,33 +110,32 @@ def outage_costs(delays_ms: Sequence[int], outages: Outages, known: Estimate) ->
 
 
 def means(
-    values: Numbers, together: npt.NDArray[np.int_], dice: np.random.Generator, resamples: int
+    values: Numbers, concurrent: npt.NDArray[np.int_], rng: np.random.Generator, resamples: int
 ) -> list[Mean]:
     """The mean of each column, and its interval by the percentiles of a bootstrap.
 
-    Rows with the same number in `together` are drawn together. B. Efron and R. J. Tibshirani, An
+    Rows with the same number in `concurrent` are drawn together. B. Efron and R. J. Tibshirani, An
     Introduction to the Bootstrap, 1993, chapters 8 and 13.
     """
-    _, which = np.unique(together, return_inverse=True)
+    _, which = np.unique(concurrent, return_inverse=True)
     sums = np.zeros((which.max() + 1, values.shape[1] + 1))
     np.add.at(sums, which, np.column_stack([values, np.ones(len(values))]))
     drawn = [
-        dice.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), some) @ sums
-        for some in _parts(resamples, max(1, _DRAWN_AT_ONCE // len(sums)))
+        rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), some) @ sums
+        for some in _batches(resamples, max(1, _MAX_DRAWN_AT_ONCE // len(sums)))
     ]
     totals = np.vstack(drawn)
     low, high = np.percentile(totals[:, :-1] / totals[:, -1:], [2.5, 97.5], axis=0)
     return [Mean(*map(float, of)) for of in zip(values.mean(axis=0), low, high, strict=True)]
 
 
-def _parts(resamples: int, at_once: int) -> list[int]:
-    """Not all at a time: each draws a number for every outage."""
+def _batches(resamples: int, at_once: int) -> list[int]:
     full, rest = divmod(resamples, at_once)
     return [at_once] * full + [rest] * (rest > 0)
 
 
 def _costs_at(ends_ms: Numbers, moments_ms: Numbers) -> Numbers:
-    """Idle ms, probes, and 1 where it is covered, of outages that last exactly so long."""
+    """Idle ms, probes, and 1 if covered, of outages that last exactly so long."""
     failed = np.searchsorted(moments_ms, ends_ms)
     is_covered = failed < len(moments_ms)
     idle_ms = np.zeros(len(ends_ms))

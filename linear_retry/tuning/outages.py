@@ -1,4 +1,4 @@
-"""What is known of the length of each recorded outage?"""
+"""Recorded outages as bounds of their durations, and which of them are one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linear_retry.errors import UsageError
-from linear_retry.tuning.solver import MAX_LENGTH_MS
+from linear_retry.tuning.solver import MAX_DURATION_MS
 
 Numbers = npt.NDArray[np.float64]
 
@@ -17,9 +17,9 @@ Numbers = npt.NDArray[np.float64]
 class Outages:
     """Each lasted longer than `lower_ms`, its last failed probe, and no longer than `upper_ms`.
 
-    That is its first good probe; infinity where none is known: it is open still, its end was not
-    recorded, or it was given up. Milliseconds since its first failure. What lasted more than 7
-    days has no known end either: no delay could be as long.
+    `upper_ms` is its first good probe, or infinity if none is known: it is still open, its end was
+    not recorded, or it was given up. Both are milliseconds since its first failure. What lasted
+    more than 7 days has no known end either: no delay could be as long.
     """
 
     lower_ms: Numbers
@@ -27,7 +27,7 @@ class Outages:
 
     @classmethod
     def of(cls, lower_ms: npt.ArrayLike, upper_ms: npt.ArrayLike) -> Outages:
-        """Raises `UsageError` for bounds that are none: missing, negative, or crossed.
+        """Checks the bounds; raises `UsageError` if they are missing, negative or crossed.
 
         A first good probe in the same millisecond as the last failed one counts as one after it.
         """
@@ -37,27 +37,27 @@ class Outages:
         if not (np.all(lower >= 0) and np.all(np.isfinite(lower)) and np.all(upper >= lower)):
             raise UsageError("lower_ms, upper_ms: give 0 or more, and no upper below its lower")
         upper = np.maximum(upper, lower + 1)
-        is_long = upper > MAX_LENGTH_MS
-        return cls(np.minimum(lower, MAX_LENGTH_MS), np.where(is_long, np.inf, upper))
+        is_long = upper > MAX_DURATION_MS
+        return cls(np.minimum(lower, MAX_DURATION_MS), np.where(is_long, np.inf, upper))
 
     def __len__(self) -> int:
         return len(self.lower_ms)
 
     @property
     def ended(self) -> int:
-        """How many have a known end."""
+        """The number of outages with a known end."""
         return int(np.isfinite(self.upper_ms).sum())
 
     def chosen(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.int_]) -> Outages:
-        """Those of a mask, or of indexes."""
+        """The outages that a mask or indexes select."""
         return Outages(self.lower_ms[which], self.upper_ms[which])
 
 
 def concurrent(opened_ms: npt.ArrayLike, ended_ms: npt.ArrayLike) -> npt.NDArray[np.int_]:
-    """A number for each outage, the same for those that overlap, be it by way of others.
+    """A number for each outage, the same for those that overlap, directly or by way of others.
 
     What several members saw at the same time is one outage of one dependency, not evidence of
-    several. `ended_ms` is when it was last heard of where its end is not known.
+    several. `ended_ms` is the time of its last entry if its end is not known.
     """
     opened, ended = np.asarray(opened_ms, np.float64), np.asarray(ended_ms, np.float64)
     order = np.argsort(opened, kind="stable")

@@ -1,4 +1,4 @@
-"""Which array of delays do these outages call for, and are there enough of them to say so?"""
+"""Proposes delays for recorded outages, if there are enough of them to do so."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class TooFew:
-    """`ended` outages have a known end, and `needed` would have to; None: no number suffices.
+    """Only `ended` outages have a known end, and `needed` would have to; None: no number suffices.
 
-    `cover` is what so few could be asked to cover; None where there is none.
+    `cover` is the share that so few are enough for; None if there is none.
     """
 
     ended: int
@@ -29,12 +29,12 @@ Proposal: TypeAlias = Solution | TooFew | Unreachable
 
 
 def propose(outages: Outages, probe_cost_ms: float, conditions: Conditions) -> Proposal:
-    """The cheapest delays for outages like these, or why none can be proposed."""
+    """Proposes the cheapest delays for outages like these, or says why it cannot."""
     needed = outages_needed(conditions.cover)
     if needed is None or outages.ended < needed:
         return TooFew(outages.ended, needed, cover_known(outages.ended))
-    lengths = estimate(outages).lengths(rounded_to_ms=conditions.shortest_ms)
-    return solve(lengths, probe_cost_ms, conditions)
+    durations = estimate(outages).durations(rounded_to_ms=conditions.shortest_ms)
+    return solve(durations, probe_cost_ms, conditions)
 
 
 def outages_needed(cover: float) -> int | None:

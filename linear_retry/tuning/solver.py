@@ -1,21 +1,21 @@
-"""Which array of delays costs least, for outages whose lengths are distributed like this?
+"""Finds the array of delays that costs least for a distribution of outages' durations.
 
-The probes of an outage come after its first failure, at the sums of the delays. An outage of length
-T ends with the first probe at T or later. What it costs is the time from T to that probe, in which
+The probes of an outage come after its first failure, at the sums of the delays. An outage of
+duration T ends with the first probe at T or later. It costs the time from T to that probe, in which
 the dependency is back and messages still wait, and `probe_cost` for every probe; one that outlasts
 the strategy costs its probes. Attempts take no time here, and there is no jitter.
 
 This is the inspection problem of Barlow, Hunter and Proschan, Optimum Checking Procedures, J. SIAM
-11 (1963), 1078-1095, on a distribution with finitely many lengths and with two side conditions: a
+11 (1963), 1078-1095, on a distribution with finitely many durations and with two side conditions: a
 shortest delay d, and a share of the outages that must end before the strategy does. It is solved
 exactly, in three steps.
 
 1. Few moments need to be considered. Take a best array. A probe that ends no outage is left out:
    that costs nothing, and the delay around it only grows. Any other probe is moved to the longest
-   length that it ends, or, where the delay before it would become shorter than d, to d after the
+   duration that it ends, or, where the delay before it would become shorter than d, to d after the
    probe before: it ends the same outages, earlier. So there is a best array in which each probe is
-   at a length, or d after the probe before it and in the last d before it is a length.
-   `_candidates_ms` are these moments. None lies d or more beyond the length that must be reached:
+   at a duration, or d after the probe before it and in the last d before it is a duration.
+   `_candidates_ms` are these moments. None lies d or more beyond the duration that must be reached:
    what comes later could be moved or left out too.
 2. With F the distribution and M(t) the mean of T where T <= t, else 0, a probe at q that follows
    one at p adds
@@ -43,8 +43,8 @@ from math import fsum, inf, isfinite
 from linear_retry.errors import UsageError
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 
-MAX_LENGTH_MS = MAX_DELAY_S * 1000
-"""So no delay becomes longer than a strategy may have."""
+MAX_DURATION_MS = MAX_DELAY_S * 1000
+"""No delay becomes longer than a strategy may have."""
 MAX_MOMENTS = 20_000
 
 _ROUNDING = 1e-9
@@ -52,53 +52,53 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class OutageLengths:
-    """How long outages last: `shares[i]` of them last `lengths_ms[i]`, the rest longer than all.
+class OutageDurations:
+    """A distribution: `shares[i]` of outages last `durations_ms[i]`, the rest longer than all.
 
     Lengths are whole milliseconds from 1 to 7 days, ascending; shares are above 0, and together 1
     at most. Raises `UsageError` for anything else.
     """
 
-    lengths_ms: tuple[int, ...]
+    durations_ms: tuple[int, ...]
     shares: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if len(self.lengths_ms) != len(self.shares):
+        if len(self.durations_ms) != len(self.shares):
             raise UsageError(
-                f"{len(self.lengths_ms)} lengths, {len(self.shares)} shares: pair them"
+                f"{len(self.durations_ms)} durations, {len(self.shares)} shares: pair them"
             )
-        ascending = all(a < b for a, b in pairwise((0, *self.lengths_ms, MAX_LENGTH_MS + 1)))
-        if not ascending or any(type(length) is not int for length in self.lengths_ms):
-            raise UsageError("lengths_ms: give whole milliseconds from 1 to 7 days, ascending")
+        ascending = all(a < b for a, b in pairwise((0, *self.durations_ms, MAX_DURATION_MS + 1)))
+        if not ascending or any(type(duration) is not int for duration in self.durations_ms):
+            raise UsageError("durations_ms: give whole milliseconds from 1 to 7 days, ascending")
         if not all(share > 0 for share in self.shares) or fsum(self.shares) > 1 + _ROUNDING:
             raise UsageError("shares: give numbers above 0 whose sum is 1 at most")
 
     @classmethod
-    def of(cls, weights: Iterable[tuple[int, float]], *, rounded_to_ms: int = 1) -> OutageLengths:
-        """Of pairs of length and share, each rounded up to a multiple of `rounded_to_ms`.
+    def of(cls, weights: Iterable[tuple[int, float]], *, rounded_to_ms: int = 1) -> OutageDurations:
+        """Builds it of pairs of duration and share, rounded up to a multiple of `rounded_to_ms`.
 
-        In any order, and with lengths more than once; what is beyond 7 days then is longer than
+        In any order, and with durations more than once; what is beyond 7 days then is longer than
         all. With the shortest delay for `rounded_to_ms` the solver has the fewest moments to look
-        at; a promise that holds for the rounded lengths holds for the given ones.
+        at; a promise that holds for the rounded durations holds for the given ones.
         """
         found: dict[int, list[float]] = {}
-        for length_ms, share in weights:
-            rounded_ms = -(-max(length_ms, 1) // rounded_to_ms) * rounded_to_ms
-            if share > 0 and rounded_ms <= MAX_LENGTH_MS:
+        for duration_ms, share in weights:
+            rounded_ms = -(-max(duration_ms, 1) // rounded_to_ms) * rounded_to_ms
+            if share > 0 and rounded_ms <= MAX_DURATION_MS:
                 found.setdefault(rounded_ms, []).append(share)
-        return cls(tuple(sorted(found)), tuple(fsum(found[length]) for length in sorted(found)))
+        return cls(tuple(sorted(found)), tuple(fsum(found[duration]) for duration in sorted(found)))
 
     def within(self, moment_ms: int) -> float:
         """The share of outages that last no longer than this."""
-        return fsum(self.shares[: bisect_right(self.lengths_ms, moment_ms)])
+        return fsum(self.shares[: bisect_right(self.durations_ms, moment_ms)])
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What any array of delays must keep.
+    """The conditions that an array of delays must meet.
 
     `cover` (0 to 1) of the outages end before it does; it has at most `max_delays` delays, none
-    shorter than `shortest_ms`. Raises `UsageError` for what cannot be asked.
+    shorter than `shortest_ms`. Raises `UsageError` for values out of range.
     """
 
     cover: float = 0.999
@@ -110,13 +110,13 @@ class Conditions:
             raise UsageError(f"cover={self.cover}: it is a share; give more than 0, and 1 at most")
         if not 1 <= self.max_delays <= MAX_DELAYS:
             raise UsageError(f"max_delays={self.max_delays}: give 1 to {MAX_DELAYS}")
-        if not 1 <= self.shortest_ms <= MAX_LENGTH_MS:
-            raise UsageError(f"shortest_ms={self.shortest_ms}: give 1 to {MAX_LENGTH_MS}")
+        if not 1 <= self.shortest_ms <= MAX_DURATION_MS:
+            raise UsageError(f"shortest_ms={self.shortest_ms}: give 1 to {MAX_DURATION_MS}")
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one outage costs in the mean, and the share of outages that end before the array."""
+    """The mean cost of an outage, and the share of outages that end before the array does."""
 
     idle_ms: float
     probes: float
@@ -128,7 +128,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """No array of delays that keeps the conditions costs less than `delays_ms`."""
+    """The delays that meet the conditions at the least cost."""
 
     delays_ms: tuple[int, ...]
     cost: Cost
@@ -136,90 +136,90 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """No array keeps the conditions: a smaller share is known to end at all."""
+    """No array meets the conditions: only the share `covered` is known to end at all."""
 
     covered: float
 
 
-def cost(delays_ms: Sequence[int], lengths: OutageLengths) -> Cost:
-    """What these delays cost for these outages."""
+def cost(delays_ms: Sequence[int], durations: OutageDurations) -> Cost:
+    """The cost of these delays for these outages."""
     moments_ms = list(accumulate(delays_ms))
     idle_ms, probes, covered = [0.0], [0.0], [0.0]
-    for length_ms, share in zip(lengths.lengths_ms, lengths.shares, strict=True):
-        index = bisect_left(moments_ms, length_ms)
+    for duration_ms, share in zip(durations.durations_ms, durations.shares, strict=True):
+        index = bisect_left(moments_ms, duration_ms)
         probes.append(share * min(index + 1, len(moments_ms)))
         if index < len(moments_ms):
-            idle_ms.append(share * (moments_ms[index] - length_ms))
+            idle_ms.append(share * (moments_ms[index] - duration_ms))
             covered.append(share)
-    beyond = max(0.0, 1 - fsum(lengths.shares))
+    beyond = max(0.0, 1 - fsum(durations.shares))
     return Cost(fsum(idle_ms), fsum([*probes, beyond * len(moments_ms)]), fsum(covered))
 
 
 def solve(
-    lengths: OutageLengths, probe_cost_ms: float, conditions: Conditions
+    durations: OutageDurations, probe_cost_ms: float, conditions: Conditions
 ) -> Solution | Unreachable:
-    """The array of delays that costs least of all that keep the conditions.
+    """Finds the array of delays that costs least of all that meet the conditions.
 
     `probe_cost_ms`, 0 or more: so many milliseconds of waiting after the end of an outage are as
     bad as one probe. Raises `UsageError` where there are more than 20,000 moments to consider.
     """
     if not (isfinite(probe_cost_ms) and probe_cost_ms >= 0):
         raise UsageError(f"probe_cost_ms={probe_cost_ms}: give a finite number, 0 or more")
-    up_to = list(accumulate(lengths.shares, initial=0.0))
+    up_to = list(accumulate(durations.shares, initial=0.0))
     wanted = bisect_left(up_to, conditions.cover - _ROUNDING, lo=1)
     if wanted == len(up_to):
         return Unreachable(up_to[-1])
-    reach_ms = lengths.lengths_ms[wanted - 1]
-    moments_ms = _candidates_ms(lengths.lengths_ms, conditions.shortest_ms, reach_ms)
-    steps = _Steps(lengths, moments_ms, probe_cost_ms, conditions.shortest_ms)
+    reach_ms = durations.durations_ms[wanted - 1]
+    moments_ms = _candidates_ms(durations.durations_ms, conditions.shortest_ms, reach_ms)
+    steps = _Steps(durations, moments_ms, probe_cost_ms, conditions.shortest_ms)
     path = _cheapest(steps, bisect_left(moments_ms, reach_ms), conditions.max_delays)
     delays_ms = tuple(b - a for a, b in pairwise(moments_ms[index] for index in path))
-    return Solution(delays_ms, cost(delays_ms, lengths))
+    return Solution(delays_ms, cost(delays_ms, durations))
 
 
-def _candidates_ms(lengths_ms: Sequence[int], shortest_ms: int, reach_ms: int) -> list[int]:
-    """0, and every moment at which a probe of a best array may be, ascending."""
+def _candidates_ms(durations_ms: Sequence[int], shortest_ms: int, reach_ms: int) -> list[int]:
+    """0 and every moment at which a best array may probe, ascending."""
     found: set[int] = set()
-    for start_ms in (0, *(length for length in lengths_ms if length >= shortest_ms)):
+    for start_ms in (0, *(duration for duration in durations_ms if duration >= shortest_ms)):
         moment_ms, ends_one = start_ms, True
         while ends_one and moment_ms < reach_ms + shortest_ms and moment_ms not in found:
             found.add(moment_ms)
-            ended = bisect_right(lengths_ms, moment_ms)
+            ended = bisect_right(durations_ms, moment_ms)
             moment_ms += shortest_ms
-            ends_one = bisect_right(lengths_ms, moment_ms) > ended
+            ends_one = bisect_right(durations_ms, moment_ms) > ended
         if len(found) > MAX_MOMENTS:
             raise UsageError(
-                f"more than {MAX_MOMENTS} moments to consider: round the lengths to the shortest "
-                "delay first, by OutageLengths.of(..., rounded_to_ms=...)"
+                f"more than {MAX_MOMENTS} moments to consider: round the durations to the shortest "
+                "delay first, by OutageDurations.of(..., rounded_to_ms=...)"
             )
     return sorted(found)
 
 
 class _Steps:
-    """What it costs to probe at one moment after another; both are indexes."""
+    """The costs of a probe at one moment after a probe at another; moments are indexes."""
 
     def __init__(
         self,
-        lengths: OutageLengths,
+        durations: OutageDurations,
         moments_ms: Sequence[int],
         probe_cost_ms: float,
         shortest_ms: int,
     ) -> None:
-        up_to = list(accumulate(lengths.shares, initial=0.0))
-        parts = zip(lengths.lengths_ms, lengths.shares, strict=True)
-        mean_up_to = list(accumulate((length * share for length, share in parts), initial=0.0))
-        ended = [bisect_right(lengths.lengths_ms, moment_ms) for moment_ms in moments_ms]
+        up_to = list(accumulate(durations.shares, initial=0.0))
+        parts = zip(durations.durations_ms, durations.shares, strict=True)
+        mean_up_to = list(accumulate((duration * share for duration, share in parts), initial=0.0))
+        ended = [bisect_right(durations.durations_ms, moment_ms) for moment_ms in moments_ms]
         self.moments_ms = moments_ms
         self.share = [up_to[index] for index in ended]
         self.mean = [mean_up_to[index] for index in ended]
         self.probe_ms = [probe_cost_ms * max(0.0, 1 - share) for share in self.share]
         self.nearest = [bisect_right(moments_ms, at - shortest_ms) - 1 for at in moments_ms]
-        """The last moment that a probe may follow; -1: none."""
+        """The last moment that a probe at each moment may follow; -1: none."""
 
     def best_before(
         self, before: Sequence[float], moment: int, first: int, last: int
     ) -> tuple[float, int]:
-        """The least that a probe at `moment` comes to, and after which of `first` to `last`."""
+        """The least cost of a path to `moment`, and which of `first` to `last` it comes from."""
         at_ms, share, mean = self.moments_ms[moment], self.share, self.mean
         least, best = inf, first
         for index in range(first, min(last, self.nearest[moment]) + 1):
@@ -249,7 +249,7 @@ def _cheapest(steps: _Steps, reach: int, max_delays: int) -> list[int]:
 
 
 def _one_more(steps: _Steps, before: Sequence[float]) -> tuple[list[float], list[int]]:
-    """What one probe more comes to, at each moment, and after which moment it is."""
+    """The cost of paths with one probe more, to each moment, and which moment they come from."""
     size = len(steps.moments_ms)
     costs, chosen = [inf] * size, [0] * size
     # No path of so many probes leads to the moments before the first that has one.

@@ -19,12 +19,12 @@ GROUPS = ("billing", "payments-of-the-whole-company-and-of-all-its-daughters", H
 
 def week(seed: int = 1) -> Tables:
     """All tables, with enough rows for each chart."""
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     return {
-        "groups": pd.DataFrame(_group(name, dice) for name in GROUPS),
-        "outages_over_time": pd.DataFrame(_stretches(dice)),
-        "lengths": pd.DataFrame(row for name in GROUPS for row in _curve(name, dice)),
-        "length_quantiles": pd.DataFrame(row for name in GROUPS for row in _ends(name)),
+        "groups": pd.DataFrame(_group(name, rng) for name in GROUPS),
+        "outages_over_time": pd.DataFrame(_stretches(rng)),
+        "durations": pd.DataFrame(row for name in GROUPS for row in _curve(name, rng)),
+        "duration_quantiles": pd.DataFrame(row for name in GROUPS for row in _ends(name)),
         "letters": pd.DataFrame(_letters()),
         "letters_over_time": pd.DataFrame(
             _stretch(hour, reason="exhausted" if hour % 3 else "permanent", letters=1 + hour % 7)
@@ -36,8 +36,8 @@ def week(seed: int = 1) -> Tables:
     }
 
 
-def _group(name: str, dice: np.random.Generator) -> dict[str, Any]:
-    down_s, unsure_s, other_s = map(float, dice.uniform(600, 40_000, 3))
+def _group(name: str, rng: np.random.Generator) -> dict[str, Any]:
+    down_s, unsure_s, other_s = map(float, rng.uniform(600, 40_000, 3))
     return {
         "group": name,
         "outages": 120,
@@ -63,18 +63,18 @@ def _stretch(hour: int, **more: Any) -> dict[str, Any]:
     return {"from_ms": from_ms, "until_ms": from_ms + 3 * HOUR_MS, **more}
 
 
-def _stretches(dice: np.random.Generator) -> list[dict[str, Any]]:
+def _stretches(rng: np.random.Generator) -> list[dict[str, Any]]:
     return [
-        _stretch(hour, group=name, outages=int(dice.integers(1, 9)), blocked_s=float(seconds))
+        _stretch(hour, group=name, outages=int(rng.integers(1, 9)), blocked_s=float(seconds))
         for name in GROUPS
         for hour in range(0, 168, 3)
-        for seconds in [dice.exponential(2000)]
-        if dice.random() < 0.5
+        for seconds in [rng.exponential(2000)]
+        if rng.random() < 0.5
     ]
 
 
-def _curve(name: str, dice: np.random.Generator) -> list[dict[str, Any]]:
-    median_s = dice.uniform(20, 400)
+def _curve(name: str, rng: np.random.Generator) -> list[dict[str, Any]]:
+    median_s = rng.uniform(20, 400)
     after_s = np.geomspace(1, 90_000, 80)
     lasting = 1 / (1 + (after_s / median_s) ** 1.5)
     return [

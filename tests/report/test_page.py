@@ -100,5 +100,5 @@ def test_what_is_not_there_is_said() -> None:
     empty = _rendered({name: table.iloc[:0] for name, table in tables.items()})
     assert "This lake has no outages yet" in empty
     assert "No rule of this report applies" in empty
-    unknown = {**tables, "lengths": tables["lengths"].iloc[:0]}
+    unknown = {**tables, "durations": tables["durations"].iloc[:0]}
     assert "Of no outage it is known between which bounds" in _rendered(unknown)

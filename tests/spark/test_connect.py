@@ -14,7 +14,7 @@ from linear_retry.spark import Lake, report
 from tests.docs.markdown import ROOT
 from tests.spark.connected import tuned
 from tests.spark.episodes import told_outages
-from tests.tuning.recorded import lengths_ms
+from tests.tuning.recorded import durations_ms
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
@@ -27,7 +27,7 @@ def test_a_lake_reads_the_same_over_spark_connect(reported_lake: Lake, tmp_path:
     and a table that is not there is missed as by any session."""
     lakes = reported_lake, Lake(reported_lake.spark, str(tmp_path / "tuned"))
     told_outages.keep(
-        Path(lakes[1].path), told_outages.life("billing", lengths_ms(11, 60), _DELAYS_MS)
+        Path(lakes[1].path), told_outages.life("billing", durations_ms(11, 60), _DELAYS_MS)
     )
     pages = [tmp_path / way / "report.html" for way in ("classic", "connect")]
     for page in pages:

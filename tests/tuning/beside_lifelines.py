@@ -16,7 +16,7 @@ from lifelines.fitters.npmle import npmle  # type: ignore[import-untyped]
 
 from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.outages import Numbers, Outages
-from tests.tuning.recorded import lengths_ms, recorded
+from tests.tuning.recorded import durations_ms, recorded
 
 DELAYS_MS = (1000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 3_600_000)
 
@@ -40,7 +40,7 @@ def main(counts: list[int]) -> None:
     """A line for each count."""
     moments_ms = np.cumsum(DELAYS_MS).astype(np.float64)
     for count in counts:
-        outages = recorded(lengths_ms(1, count), DELAYS_MS, jitter=0.5)
+        outages = recorded(durations_ms(1, count), DELAYS_MS, jitter=0.5)
         begun_s = time.process_time()
         known = estimate(outages)
         ours_s = time.process_time() - begun_s

@@ -1,14 +1,14 @@
-"""Are the lengths of outages told with bounds that hold?"""
+"""Are the durations of outages told with bounds that hold?"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from linear_retry.tuning.bands import MOST_OUTAGES, bands, ended_ms, lasting
+from linear_retry.tuning.bands import MAX_OUTAGES, bands, ended_ms, lasting
 from linear_retry.tuning.durations import Estimate
 from linear_retry.tuning.outages import Outages
-from tests.tuning.recorded import lengths_ms, recorded
+from tests.tuning.recorded import durations_ms, recorded
 
 DELAYS_MS = (*[5000] * 60, *[60_000] * 60)
 KNOWN = Estimate(np.array([0.0, 1000.0, 2000.0, 4000.0]), np.array([0.5, 0.0, 0.25, 0.25]))
@@ -37,9 +37,9 @@ def test_the_bounds_hold_the_truth() -> None:
     """Of many recordings of one distribution, nearly all have its median within their bounds."""
     held = 0
     for seed in range(8):
-        known = recorded(lengths_ms(seed, 60), DELAYS_MS)
+        known = recorded(durations_ms(seed, 60), DELAYS_MS)
         each = np.arange(len(known))
-        found = bands(known, each, np.array([60_000.0]), [0.5], dice=_dice(), resamples=30)
+        found = bands(known, each, np.array([60_000.0]), [0.5], rng=_dice(), resamples=30)
         (value, low, high), (middle_ms, low_ms, high_ms) = found.lasting[0], found.ended_ms[0]
         assert low <= value <= high
         assert low_ms <= middle_ms <= high_ms
@@ -49,17 +49,17 @@ def test_the_bounds_hold_the_truth() -> None:
 
 def test_outages_of_several_members_are_no_more_evidence() -> None:
     """The same outages, each seen by four members: the bounds are as wide as before."""
-    known = recorded(lengths_ms(1, 80), DELAYS_MS)
+    known = recorded(durations_ms(1, 80), DELAYS_MS)
     each = np.arange(80)
-    once = bands(known, each, np.array([60_000.0]), [], dice=_dice(), resamples=30)
+    once = bands(known, each, np.array([60_000.0]), [], rng=_dice(), resamples=30)
     four = np.tile(each, 4)
-    seen = bands(known.chosen(four), four, np.array([60_000.0]), [], dice=_dice(), resamples=30)
+    seen = bands(known.chosen(four), four, np.array([60_000.0]), [], rng=_dice(), resamples=30)
     assert once.lasting == pytest.approx(seen.lasting, abs=1e-3)
 
 
 def test_of_many_outages_some_are_drawn() -> None:
     """A million outages take no longer than some thousands."""
-    count = MOST_OUTAGES + 1
+    count = MAX_OUTAGES + 1
     known = Outages.of(np.zeros(count), np.full(count, 1000.0))
-    found = bands(known, np.arange(count), np.array([1000.0]), [], dice=_dice(), resamples=1)
-    assert MOST_OUTAGES == found.outages
+    found = bands(known, np.arange(count), np.array([1000.0]), [], rng=_dice(), resamples=1)
+    assert MAX_OUTAGES == found.outages

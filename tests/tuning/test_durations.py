@@ -16,7 +16,7 @@ from linear_retry.errors import UsageError
 from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.outages import Numbers, Outages
 from tests.tuning.beside_lifelines import DELAYS_MS, of_lifelines
-from tests.tuning.recorded import lengths_ms, recorded
+from tests.tuning.recorded import durations_ms, recorded
 
 OTHER_MS = (20_000,) * 20
 bounds = st.lists(
@@ -37,7 +37,7 @@ def _outages(found: list[tuple[int, float]]) -> Outages:
 def test_no_distribution_is_likelier(found: list[tuple[int, float]]) -> None:
     """Lifelines' estimate makes the recorded bounds no likelier, but for the precision of both."""
     outages = _outages(found)
-    within = estimate(outages).lengths().within
+    within = estimate(outages).durations().within
     upper = [1 if np.isinf(high) else within(int(high)) for high in outages.upper_ms]
     ours = np.array(upper) - [within(int(low)) for low in outages.lower_ms]
     with np.errstate(divide="ignore", invalid="ignore"):  # its issue 1151: one interval only
@@ -54,9 +54,9 @@ def test_no_distribution_is_likelier(found: list[tuple[int, float]]) -> None:
     assert np.log(ours).mean() >= np.log(theirs / shares.sum()).mean() - 2e-3
 
 
-def _half_each(lengths: Numbers, *strategies: Sequence[int], jitter: float = 0) -> Outages:
+def _half_each(durations: Numbers, *strategies: Sequence[int], jitter: float = 0) -> Outages:
     """As two members with strategies of their own would have recorded them."""
-    halves = np.array_split(lengths, len(strategies))
+    halves = np.array_split(durations, len(strategies))
     each = [recorded(*pair, jitter) for pair in zip(halves, strategies, strict=True)]
     bounds = np.hstack([[one.lower_ms, one.upper_ms] for one in each])
     return Outages.of(*bounds)
@@ -69,7 +69,7 @@ def _half_each(lengths: Numbers, *strategies: Sequence[int], jitter: float = 0) 
         ([DELAYS_MS[:4]], 0.003),
         ([OTHER_MS[:5]], 0.003),
         ([DELAYS_MS[:4], OTHER_MS], 0.003),
-        # At 346 and 360 s there are bounds in one cell, 5 per cent of a length.
+        # At 346 and 360 s there are bounds in one cell, 5 per cent of a duration.
         ([DELAYS_MS, OTHER_MS], 0.02),
     ],
     ids=["one", "gives up", "few probes", "one of two gives up", "two"],
@@ -79,7 +79,7 @@ def test_where_bounds_are_equal_it_is_lifelines(
     strategies: Sequence[Sequence[int]], by: float, seed: int
 ) -> None:
     """At all probes, up to the last known end, the same share of 120 outages has ended."""
-    outages = _half_each(lengths_ms(seed, 120), *strategies)
+    outages = _half_each(durations_ms(seed, 120), *strategies)
     moments_ms = np.unique(np.concatenate([np.cumsum(each) for each in strategies]))
     moments_ms = moments_ms[moments_ms <= outages.upper_ms[np.isfinite(outages.upper_ms)].max()]
     assert len(moments_ms) >= 4
@@ -93,11 +93,11 @@ def test_where_no_bounds_are_equal_it_is_nearer_to_the_truth() -> None:
     """With jitter, of 9 times 60 outages: in the mean of five quantiles, nearly each time.
 
     There the likeliest distribution has all its share in slivers between bounds that differ by
-    little, and no other would be the same: what counts is the distance from the true lengths.
+    little, and no other would be the same: what counts is the distance from the true durations.
     """
     better, ours, theirs = 0, 0.0, 0.0
     for seed, jitter in product(range(3), (0.001, 0.1, 0.5)):
-        true_ms = lengths_ms(seed, 60)
+        true_ms = durations_ms(seed, 60)
         outages = recorded(true_ms, DELAYS_MS, jitter, seed)
         at_ms = np.quantile(true_ms, (0.1, 0.25, 0.5, 0.75, 0.9))
         true = np.array([np.mean(true_ms <= each) for each in at_ms])
@@ -113,7 +113,7 @@ def test_where_no_bounds_are_equal_it_is_nearer_to_the_truth() -> None:
 def test_without_overlap_it_is_kaplan_and_meiers() -> None:
     """Ends within one second, and outages given up: the product-limit estimate, by hand."""
     outages = Outages.of([0, 1000, 1000, 2000, 3000, 3000], [1000, 2000, inf, 3000, 4000, inf])
-    within = estimate(outages).lengths(rounded_to_ms=1000).within
+    within = estimate(outages).durations(rounded_to_ms=1000).within
     expected = [1 - 5 / 6, 1 - 5 / 6 * 3 / 4, 1 - 5 / 6 * 3 / 4 * 2 / 3]
     assert expected == pytest.approx([within(1000), within(2000), within(3000)], abs=2e-3)
 
@@ -124,23 +124,23 @@ def test_it_is_near_the_true_distribution(jitter: float) -> None:
 
     Also where its probes are at nearly the same moments each time.
     """
-    true_ms = lengths_ms(1, 3000)
-    lengths = estimate(recorded(true_ms, DELAYS_MS, jitter)).lengths()
+    true_ms = durations_ms(1, 3000)
+    durations = estimate(recorded(true_ms, DELAYS_MS, jitter)).durations()
     for at_ms in np.cumsum(DELAYS_MS):
-        assert lengths.within(int(at_ms)) == pytest.approx(np.mean(true_ms <= at_ms), abs=0.04)
+        assert durations.within(int(at_ms)) == pytest.approx(np.mean(true_ms <= at_ms), abs=0.04)
 
 
 def test_one_outage_is_spread_evenly() -> None:
     """Nothing says where between its bounds it ended."""
-    lengths = estimate(Outages.of([2000], [5000])).lengths(rounded_to_ms=1000)
-    assert (3000, 4000, 5000) == lengths.lengths_ms[-3:]
-    assert lengths.shares[-3:] == pytest.approx((1 / 3,) * 3, abs=0.01)
+    durations = estimate(Outages.of([2000], [5000])).durations(rounded_to_ms=1000)
+    assert (3000, 4000, 5000) == durations.durations_ms[-3:]
+    assert durations.shares[-3:] == pytest.approx((1 / 3,) * 3, abs=0.01)
 
 
 def test_outages_without_an_end_have_no_length() -> None:
     """Where none has ended, no share is known to end at all."""
-    lengths = estimate(Outages.of([2000, 5000], [inf, inf])).lengths()
-    assert ((), ()) == (lengths.lengths_ms, lengths.shares)
+    durations = estimate(Outages.of([2000, 5000], [inf, inf])).durations()
+    assert ((), ()) == (durations.durations_ms, durations.shares)
 
 
 def test_of_no_outage_nothing_is_estimated() -> None:

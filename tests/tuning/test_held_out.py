@@ -13,7 +13,7 @@ from linear_retry.tuning.held_out import compare, means, outage_costs
 from linear_retry.tuning.outages import Outages
 from linear_retry.tuning.proposal import propose
 from linear_retry.tuning.solver import Conditions, Solution, cost
-from tests.tuning.recorded import lengths_ms, recorded
+from tests.tuning.recorded import durations_ms, recorded
 
 PRESENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)
 PROBE_COST_MS = 20_000
@@ -26,21 +26,21 @@ def _dice() -> np.random.Generator:
 def _true_costs(
     delays_ms: tuple[int, ...], true_ms: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> float:
-    """By hand, of lengths that only the test knows."""
+    """By hand, of durations that only the test knows."""
     moments = list(accumulate(delays_ms))
     total = 0.0
-    for length_ms in true_ms.tolist():
-        failed = sum(at_ms < length_ms for at_ms in moments)
+    for duration_ms in true_ms.tolist():
+        failed = sum(at_ms < duration_ms for at_ms in moments)
         ends = failed < len(moments)
-        total += (moments[failed] - length_ms if ends else 0) + PROBE_COST_MS * (failed + ends)
+        total += (moments[failed] - duration_ms if ends else 0) + PROBE_COST_MS * (failed + ends)
     return total / len(true_ms)
 
 
 def test_the_mean_is_that_of_the_estimate() -> None:
     """What outages cost in the mean is what the estimated distribution costs."""
-    outages = recorded(lengths_ms(5, 800), PRESENT_MS, jitter=0.3)
+    outages = recorded(durations_ms(5, 800), PRESENT_MS, jitter=0.3)
     known = estimate(outages)
-    expected = cost(PRESENT_MS, known.lengths())
+    expected = cost(PRESENT_MS, known.durations())
     idle_ms, probes, covered = outage_costs(PRESENT_MS, outages, known).mean(axis=0)
     assert idle_ms == pytest.approx(expected.idle_ms, rel=5e-3)
     assert probes == pytest.approx(expected.probes, rel=5e-3)
@@ -48,8 +48,8 @@ def test_the_mean_is_that_of_the_estimate() -> None:
 
 
 def test_the_cost_is_near_the_true_one() -> None:
-    """Although only bounds of the lengths were recorded, and by another strategy's probes."""
-    true_ms = lengths_ms(6, 2000)
+    """Although only bounds of the durations were recorded, and by another strategy's probes."""
+    true_ms = durations_ms(6, 2000)
     outages = recorded(true_ms, PRESENT_MS, jitter=0.3)
     other = (5000, 20_000, *[120_000] * 20, *[7_200_000] * 5)
     idle_ms, probes, _ = outage_costs(other, outages, estimate(outages)).mean(axis=0)
@@ -58,16 +58,16 @@ def test_the_cost_is_near_the_true_one() -> None:
 
 def test_what_is_proposed_is_cheaper_on_outages_that_it_did_not_see() -> None:
     """Learned on some, compared on others: the saving is there, and surely above nothing."""
-    true_ms = lengths_ms(8, 1500)
+    true_ms = durations_ms(8, 1500)
     outages = recorded(true_ms, PRESENT_MS, jitter=0.3)
     seen = np.arange(len(outages)) < 1000
     found = propose(outages.chosen(seen), PROBE_COST_MS, Conditions(cover=0.99))
     assert isinstance(found, Solution)
-    said = compare(PRESENT_MS, found.delays_ms, outages.chosen(~seen), PROBE_COST_MS, dice=_dice())
+    said = compare(PRESENT_MS, found.delays_ms, outages.chosen(~seen), PROBE_COST_MS, rng=_dice())
     unseen_ms = true_ms[~seen]
-    assert said.present is not None
+    assert said.current is not None
     assert said.saved is not None
-    before, after = said.present.total_ms, said.proposed.total_ms
+    before, after = said.current.total_ms, said.proposed.total_ms
     assert before.low <= _true_costs(PRESENT_MS, unseen_ms) <= before.high
     assert after.low <= _true_costs(found.delays_ms, unseen_ms) <= after.high
     assert said.saved.low > 0
@@ -75,13 +75,13 @@ def test_what_is_proposed_is_cheaper_on_outages_that_it_did_not_see() -> None:
     assert said.proposed.covered.mean >= 0.98
 
 
-def test_without_a_present_strategy_the_other_costs_the_same() -> None:
+def test_without_a_current_strategy_the_other_costs_the_same() -> None:
     """What is not known is not compared, and changes nothing of what is."""
-    outages = recorded(lengths_ms(8, 100), PRESENT_MS)
+    outages = recorded(durations_ms(8, 100), PRESENT_MS)
     other = (60_000,) * 60
-    alone = compare(None, other, outages, 1000, dice=_dice())
-    assert (None, None) == (alone.present, alone.saved)
-    assert compare(PRESENT_MS, other, outages, 1000, dice=_dice()).proposed == alone.proposed
+    alone = compare(None, other, outages, 1000, rng=_dice())
+    assert (None, None) == (alone.current, alone.saved)
+    assert compare(PRESENT_MS, other, outages, 1000, rng=_dice()).proposed == alone.proposed
 
 
 def test_an_outage_given_up_costs_its_probes() -> None:
@@ -94,12 +94,12 @@ def test_an_outage_given_up_costs_its_probes() -> None:
 
 def test_outages_at_the_same_time_are_one() -> None:
     """To have seen each by four members makes nothing surer."""
-    outages = recorded(lengths_ms(9, 200), PRESENT_MS)
+    outages = recorded(durations_ms(9, 200), PRESENT_MS)
     other = (60_000,) * 60
     rows = np.repeat(np.arange(200), 4)
-    once = compare(PRESENT_MS, other, outages, 1000, dice=_dice())
-    four = compare(PRESENT_MS, other, outages.chosen(rows), 1000, dice=_dice(), concurrent=rows)
-    wrong = compare(PRESENT_MS, other, outages.chosen(rows), 1000, dice=_dice())
+    once = compare(PRESENT_MS, other, outages, 1000, rng=_dice())
+    four = compare(PRESENT_MS, other, outages.chosen(rows), 1000, rng=_dice(), concurrent=rows)
+    wrong = compare(PRESENT_MS, other, outages.chosen(rows), 1000, rng=_dice())
     saved = [said.saved for said in (once, four, wrong) if said.saved is not None]
     bounds = [(each.low, each.high) for each in saved]
     widths = [high - low for low, high in bounds]
@@ -109,10 +109,10 @@ def test_outages_at_the_same_time_are_one() -> None:
 
 def test_an_interval_is_wrong_in_one_case_of_twenty() -> None:
     """Of 200 samples of 100 values, about 95 per cent of the intervals hold the true mean."""
-    dice = _dice()
+    rng = _dice()
     held = 0
     for _ in range(200):
-        values = dice.exponential(1, (100, 1))
-        [found] = means(values, np.arange(100), dice, 250)
+        values = rng.exponential(1, (100, 1))
+        [found] = means(values, np.arange(100), rng, 250)
         held += found.low <= 1 <= found.high
     assert 0.88 <= held / 200 <= 0.98

@@ -41,7 +41,7 @@ def test_what_are_no_bounds_is_refused(lower_ms: object, upper_ms: object) -> No
 @given(spans)
 def test_outages_that_overlap_are_one(found: list[tuple[int, int]]) -> None:
     """Two have the same number if and only if a chain of overlaps leads from one to the other."""
-    opened, ended = [at for at, _ in found], [at + length for at, length in found]
+    opened, ended = [at for at, _ in found], [at + duration for at, duration in found]
     numbers = concurrent(opened, ended)
     linked = [{i} for i in range(len(found))]
     for i in range(len(found)):

@@ -10,7 +10,7 @@ from linear_retry.tuning.held_out import outage_costs
 from linear_retry.tuning.outages import Numbers, Outages
 from linear_retry.tuning.proposal import TooFew, cover_known, outages_needed, propose
 from linear_retry.tuning.solver import Conditions, Solution, Unreachable
-from tests.tuning.recorded import lengths_ms, recorded
+from tests.tuning.recorded import durations_ms, recorded
 
 LONG_MS = (1000, *[5000] * 10, *[60_000] * 60, *[3_600_000] * 24)
 
@@ -24,13 +24,13 @@ def test_how_many_outages_are_needed(cover: float, needed: int) -> None:
 
 def test_no_number_of_outages_is_enough_for_all() -> None:
     """However many have ended, the next may last longer."""
-    outages = recorded(lengths_ms(2, 40), LONG_MS)
+    outages = recorded(durations_ms(2, 40), LONG_MS)
     assert TooFew(40, None, 0.927) == propose(outages, 1000, Conditions(cover=1))
 
 
 def test_with_too_few_nothing_is_proposed() -> None:
     """It says how many there are, how many it takes, and what could be asked of these."""
-    outages = recorded(lengths_ms(2, 298), LONG_MS)
+    outages = recorded(durations_ms(2, 298), LONG_MS)
     assert TooFew(298, 299, 0.989) == propose(outages, 1000, Conditions(cover=0.99))
     assert TooFew(0, 299, None) == propose(Outages.of([], []), 1000, Conditions(cover=0.99))
 
@@ -46,8 +46,8 @@ def test_the_cover_that_is_offered_can_be_had(ended: int) -> None:
 
 
 def test_what_is_proposed_covers_what_was_asked() -> None:
-    """Of the true lengths, unknown to it, 0.99 end before the proposed delays do, or nearly."""
-    true_ms = lengths_ms(3, 1000)
+    """Of the true durations, unknown to it, 0.99 end before the proposed delays do, or nearly."""
+    true_ms = durations_ms(3, 1000)
     found = propose(recorded(true_ms, LONG_MS, jitter=0.2), 5000, Conditions(cover=0.99))
     assert isinstance(found, Solution)
     assert found.cost.covered >= 0.99 - 1e-9
@@ -56,7 +56,7 @@ def test_what_is_proposed_covers_what_was_asked() -> None:
 
 def test_outages_that_were_given_up_are_not_covered() -> None:
     """Where a strategy ran out in a tenth of them, no delays are known that cover 0.95."""
-    true_ms = lengths_ms(4, 1000)
+    true_ms = durations_ms(4, 1000)
     at_ms = np.quantile(true_ms, 0.9)
     found = propose(recorded(true_ms, [int(at_ms / 10)] * 10), 5000, Conditions(cover=0.95))
     assert isinstance(found, Unreachable)
@@ -95,7 +95,7 @@ def test_none_of_ten_thousand_random_strategies_is_better(
     seed: int, probe_cost_ms: float, limits: Conditions
 ) -> None:
     """On the outages that it was made from, of those that cover as much with as many delays."""
-    outages = recorded(lengths_ms(seed, 400), LONG_MS, jitter=0.3, seed=seed)
+    outages = recorded(durations_ms(seed, 400), LONG_MS, jitter=0.3, seed=seed)
     found = propose(outages, probe_cost_ms, limits)
     assert isinstance(found, Solution)
     known = estimate(outages)
@@ -114,14 +114,14 @@ def _random_costs(
     seed: int, total_ms: int, known: Estimate, probe_cost_ms: float, limits: Conditions
 ) -> list[float]:
     """Of 10,000: any number of delays, any growth, and as long as the proposed one, or longer."""
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     most = min(limits.max_delays, total_ms // limits.shortest_ms)
     costs: list[float] = []
     while len(costs) < 10_000:
-        count = int(dice.integers(1, most + 1))
-        growth = dice.uniform(-0.2, 0.6, size=(200, 1))
-        steps = np.exp(growth * np.arange(count) + dice.normal(0, 0.3, size=(200, count)))
-        spare_ms = total_ms * dice.uniform(1, 1.2, size=(200, 1)) - count * limits.shortest_ms
+        count = int(rng.integers(1, most + 1))
+        growth = rng.uniform(-0.2, 0.6, size=(200, 1))
+        steps = np.exp(growth * np.arange(count) + rng.normal(0, 0.3, size=(200, count)))
+        spare_ms = total_ms * rng.uniform(1, 1.2, size=(200, 1)) - count * limits.shortest_ms
         steps *= np.maximum(spare_ms, 0) / steps.sum(axis=1, keepdims=True)
         moments_ms = np.cumsum(steps + limits.shortest_ms, axis=1)
         costs += _costs_of_many(moments_ms, known, probe_cost_ms).tolist()

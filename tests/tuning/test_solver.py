@@ -16,17 +16,24 @@ from linear_retry import Strategy
 from linear_retry.errors import UsageError
 from linear_retry.retry.decision import Policy
 from linear_retry.strategy.simulation import Recovered, Simulator
-from linear_retry.tuning.solver import Conditions, OutageLengths, Solution, Unreachable, cost, solve
+from linear_retry.tuning.solver import (
+    Conditions,
+    OutageDurations,
+    Solution,
+    Unreachable,
+    cost,
+    solve,
+)
 
 DAY_MS = 24 * 3_600_000
 
 
 @st.composite
-def distributions(draw: st.DrawFn, longest_ms: int, most: int = 8) -> OutageLengths:
-    lengths = sorted(draw(st.sets(st.integers(1, longest_ms), min_size=1, max_size=most)))
-    weights = [draw(st.integers(1, 20)) for _ in lengths]
+def distributions(draw: st.DrawFn, longest_ms: int, most: int = 8) -> OutageDurations:
+    durations = sorted(draw(st.sets(st.integers(1, longest_ms), min_size=1, max_size=most)))
+    weights = [draw(st.integers(1, 20)) for _ in durations]
     whole = sum(weights) + draw(st.sampled_from([0, 0, 1, 30]))
-    return OutageLengths(tuple(lengths), tuple(weight / whole for weight in weights))
+    return OutageDurations(tuple(durations), tuple(weight / whole for weight in weights))
 
 
 conditions = st.builds(
@@ -39,7 +46,7 @@ probe_costs_ms = st.sampled_from([0.0, 0.1, 1.0, 3.0, 50.0]) | st.floats(0, 20)
 
 
 def _every_array(limits: Conditions, until_ms: int) -> list[tuple[int, ...]]:
-    """Every one that ends no later than `until_ms`, whatever the lengths are."""
+    """Every one that ends no later than `until_ms`, whatever the durations are."""
     found = []
     for count in range(1, limits.max_delays + 1):
         for moments in combinations(range(1, until_ms + 1), count):
@@ -60,16 +67,16 @@ def _solved(found: Solution | Unreachable) -> Solution:
 @settings(max_examples=60, deadline=None)
 @given(distributions(longest_ms=9, most=6), probe_costs_ms, conditions)
 def test_no_array_at_all_is_cheaper(
-    lengths: OutageLengths, probe_cost_ms: float, limits: Conditions
+    durations: OutageDurations, probe_cost_ms: float, limits: Conditions
 ) -> None:
     """Of all arrays of whole milliseconds that keep the conditions, none costs less."""
     arrays = _every_array(limits, until_ms=13)
-    costs = [cost(delays, lengths) for delays in arrays]
+    costs = [cost(delays, durations) for delays in arrays]
     kept = [c.total_ms(probe_cost_ms) for c in costs if c.covered >= limits.cover - 1e-9]
-    found = solve(lengths, probe_cost_ms, limits)
+    found = solve(durations, probe_cost_ms, limits)
     if isinstance(found, Unreachable):
         assert [] == kept
-        assert lengths.within(9) == pytest.approx(found.covered)
+        assert durations.within(9) == pytest.approx(found.covered)
     else:
         assert min(kept) == pytest.approx(found.cost.total_ms(probe_cost_ms))
         assert found.delays_ms in arrays
@@ -80,16 +87,16 @@ def test_no_array_at_all_is_cheaper(
 
 
 def _costs_of_many(
-    moments_ms: npt.NDArray[np.int64], lengths: OutageLengths, probe_cost_ms: float
+    moments_ms: npt.NDArray[np.int64], durations: OutageDurations, probe_cost_ms: float
 ) -> npt.NDArray[np.float64]:
     """What each row of moments costs, computed in another way than the solver's."""
     total: npt.NDArray[np.float64] = np.zeros(len(moments_ms))
-    beyond = 1 - fsum(lengths.shares)
-    for length_ms, share in zip(lengths.lengths_ms, lengths.shares, strict=True):
-        failed = (moments_ms < length_ms).sum(axis=1)
+    beyond = 1 - fsum(durations.shares)
+    for duration_ms, share in zip(durations.durations_ms, durations.shares, strict=True):
+        failed = (moments_ms < duration_ms).sum(axis=1)
         ends = failed < moments_ms.shape[1]
-        at_ms = np.where(ends, moments_ms[np.arange(len(moments_ms)), failed * ends], length_ms)
-        total += share * (at_ms - length_ms + probe_cost_ms * (failed + ends))
+        at_ms = np.where(ends, moments_ms[np.arange(len(moments_ms)), failed * ends], duration_ms)
+        total += share * (at_ms - duration_ms + probe_cost_ms * (failed + ends))
     total += beyond * probe_cost_ms * moments_ms.shape[1]
     return total
 
@@ -97,22 +104,22 @@ def _costs_of_many(
 @pytest.mark.parametrize("seed", range(4))
 def test_none_of_ten_thousand_random_arrays_is_cheaper(seed: int) -> None:
     """Of random arrays that cover as much, of any number of delays and any growth, none is."""
-    dice = np.random.default_rng(seed)
-    outages_ms = np.ceil(1000 * np.exp(dice.normal(4, 1.5, 1500))).astype(int)
-    weights = [(int(length), 1 / 1500) for length in outages_ms if length <= DAY_MS]
-    lengths = OutageLengths.of(weights, rounded_to_ms=1000)
+    rng = np.random.default_rng(seed)
+    outages_ms = np.ceil(1000 * np.exp(rng.normal(4, 1.5, 1500))).astype(int)
+    weights = [(int(duration), 1 / 1500) for duration in outages_ms if duration <= DAY_MS]
+    durations = OutageDurations.of(weights, rounded_to_ms=1000)
     limits = Conditions(cover=0.99, max_delays=25, shortest_ms=1000)
-    probe_cost_ms = float(dice.choice([100, 2000, 30_000]))
-    found = _solved(solve(lengths, probe_cost_ms, limits))
+    probe_cost_ms = float(rng.choice([100, 2000, 30_000]))
+    found = _solved(solve(durations, probe_cost_ms, limits))
     assert found.cost.covered >= 0.99 - 1e-9
     reach_ms = sum(found.delays_ms)
     best, tried = inf, 0
     for count in range(1, 26):
-        growth = dice.uniform(-0.2, 0.6, size=(400, 1))
-        steps = np.exp(growth * np.arange(count) + dice.normal(0, 0.3, size=(400, count)))
-        steps *= reach_ms * dice.uniform(1, 1.2, size=(400, 1)) / steps.sum(axis=1, keepdims=True)
+        growth = rng.uniform(-0.2, 0.6, size=(400, 1))
+        steps = np.exp(growth * np.arange(count) + rng.normal(0, 0.3, size=(400, count)))
+        steps *= reach_ms * rng.uniform(1, 1.2, size=(400, 1)) / steps.sum(axis=1, keepdims=True)
         moments_ms = np.cumsum(np.maximum(np.ceil(steps), 1000), axis=1).astype(np.int64)
-        best = min(best, _costs_of_many(moments_ms, lengths, probe_cost_ms).min())
+        best = min(best, _costs_of_many(moments_ms, durations, probe_cost_ms).min())
         tried += len(moments_ms)
     assert tried == 10_000
     assert found.cost.total_ms(probe_cost_ms) <= best
@@ -124,10 +131,10 @@ def test_none_of_ten_thousand_random_arrays_is_cheaper(seed: int) -> None:
 @settings(deadline=None)
 @given(distributions(longest_ms=400, most=30), st.floats(0, 50), st.floats(0, 50), conditions)
 def test_dearer_probes_are_not_more_probes(
-    lengths: OutageLengths, one_ms: float, other_ms: float, limits: Conditions
+    durations: OutageDurations, one_ms: float, other_ms: float, limits: Conditions
 ) -> None:
     """The dearer a probe, the fewer there are in the mean, and the longer is waited."""
-    low, high = (solve(lengths, ms, limits) for ms in sorted((one_ms, other_ms)))
+    low, high = (solve(durations, ms, limits) for ms in sorted((one_ms, other_ms)))
     if isinstance(low, Unreachable) or isinstance(high, Unreachable):
         assert low == high
         return
@@ -139,86 +146,86 @@ def test_dearer_probes_are_not_more_probes(
 @settings(deadline=None)
 @given(distributions(longest_ms=400, most=30), probe_costs_ms, conditions)
 def test_what_is_proposed_is_a_strategy(
-    lengths: OutageLengths, probe_cost_ms: float, limits: Conditions
+    durations: OutageDurations, probe_cost_ms: float, limits: Conditions
 ) -> None:
     """It has as many delays as allowed at most, none too short, and does what the cost says."""
-    found = solve(lengths, probe_cost_ms, limits)
+    found = solve(durations, probe_cost_ms, limits)
     if isinstance(found, Unreachable):
         return
     strategy = Strategy([f"{delay_ms}ms" for delay_ms in found.delays_ms])
     assert found.delays_ms == strategy.delays_ms
     assert len(strategy) <= limits.max_delays
     assert min(found.delays_ms) >= limits.shortest_ms
-    assert _simulated(strategy, lengths) == pytest.approx(found.cost.idle_ms)
+    assert _simulated(strategy, durations) == pytest.approx(found.cost.idle_ms)
 
 
-def _simulated(strategy: Strategy, lengths: OutageLengths) -> float:
+def _simulated(strategy: Strategy, durations: OutageDurations) -> float:
     simulator = Simulator(Policy(strategy, "dead-letter"))
-    endings = [simulator.through(length_ms).ending for length_ms in lengths.lengths_ms]
+    endings = [simulator.through(duration_ms).ending for duration_ms in durations.durations_ms]
     return sum(
         share * ending.idle_ms
-        for share, ending in zip(lengths.shares, endings, strict=True)
+        for share, ending in zip(durations.shares, endings, strict=True)
         if isinstance(ending, Recovered)
     )
 
 
 def test_free_probes_wait_for_nothing() -> None:
-    """With a probe cost of 0 and delays enough, each length has its probe."""
-    lengths = OutageLengths((10, 25, 70), (0.5, 0.3, 0.2))
-    found = _solved(solve(lengths, 0, Conditions(cover=1, shortest_ms=1)))
+    """With a probe cost of 0 and delays enough, each duration has its probe."""
+    durations = OutageDurations((10, 25, 70), (0.5, 0.3, 0.2))
+    found = _solved(solve(durations, 0, Conditions(cover=1, shortest_ms=1)))
     assert (10, 15, 45) == found.delays_ms
     assert (0.0, 1.0) == (found.cost.idle_ms, found.cost.covered)
     assert found.cost.probes == pytest.approx(1.7)
 
 
 def test_dear_probes_are_one() -> None:
-    """With a probe cost above all lengths there is one probe, at the length to be covered."""
-    lengths = OutageLengths((10, 25, 70, 9000), (0.5, 0.3, 0.1991, 0.0009))
-    assert (70,) == _solved(solve(lengths, 1e6, Conditions(shortest_ms=1))).delays_ms
+    """With a probe cost above all durations there is one probe, at the duration to be covered."""
+    durations = OutageDurations((10, 25, 70, 9000), (0.5, 0.3, 0.1991, 0.0009))
+    assert (70,) == _solved(solve(durations, 1e6, Conditions(shortest_ms=1))).delays_ms
 
 
 def test_lengths_below_the_shortest_delay_have_the_first_probe() -> None:
     """No probe comes before the shortest delay, however short the outages."""
-    found = _solved(solve(OutageLengths((1, 2), (0.5, 0.5)), 0, Conditions(shortest_ms=1000)))
+    found = _solved(solve(OutageDurations((1, 2), (0.5, 0.5)), 0, Conditions(shortest_ms=1000)))
     assert (1000,) == found.delays_ms
 
 
 def test_a_wish_that_no_array_can_keep() -> None:
     """Where more outages have no known end than may, the share that can be covered is told."""
-    lengths = OutageLengths((1000,), (0.75,))
-    assert Unreachable(0.75) == solve(lengths, 0, Conditions(cover=0.9))
-    assert Unreachable(0.0) == solve(OutageLengths((), ()), 0, Conditions(cover=1e-12))
+    durations = OutageDurations((1000,), (0.75,))
+    assert Unreachable(0.75) == solve(durations, 0, Conditions(cover=0.9))
+    assert Unreachable(0.0) == solve(OutageDurations((), ()), 0, Conditions(cover=1e-12))
 
 
 def test_no_delay_of_a_large_solution_can_be_moved() -> None:
-    """For two thousand lengths too: no probe a second earlier or later makes it cheaper."""
-    dice = random.Random(5)
-    weights = [(round(1000 * dice.lognormvariate(5, 2)), 1 / 2000) for _ in range(2000)]
-    lengths = OutageLengths.of(weights, rounded_to_ms=1000)
-    found = _solved(solve(lengths, 20_000, Conditions(cover=0.98, max_delays=12)))
+    """For two thousand durations too: no probe a second earlier or later makes it cheaper."""
+    rng = random.Random(5)
+    weights = [(round(1000 * rng.lognormvariate(5, 2)), 1 / 2000) for _ in range(2000)]
+    durations = OutageDurations.of(weights, rounded_to_ms=1000)
+    found = _solved(solve(durations, 20_000, Conditions(cover=0.98, max_delays=12)))
     for index, by_ms in product(range(len(found.delays_ms)), (-1000, 1000)):
         moved = list(found.delays_ms)
         moved[index] += by_ms
         moved[index + 1 : index + 2] = [step - by_ms for step in moved[index + 1 : index + 2]]
-        known = cost(moved, lengths)
+        known = cost(moved, durations)
         keeps = min(moved) >= 1000 and known.covered >= 0.98 - 1e-9
         assert not keeps or known.total_ms(20_000) >= found.cost.total_ms(20_000) - 1e-6
 
 
-# -- what lengths are -----------------------------------------------------------------------------
+# -- durations ------------------------------------------------------------------------------------
 
 
 def test_lengths_are_rounded_up_and_added_up() -> None:
-    """A promise for the rounded lengths holds for the given ones; what is too long is the rest."""
-    lengths = OutageLengths.of([(1, 0.2), (1000, 0.1), (1001, 0.3), (8 * DAY_MS, 0.4)])
-    assert ((1, 1000, 1001), (0.2, 0.1, 0.3)) == (lengths.lengths_ms, lengths.shares)
-    rounded = OutageLengths.of([(1001, 0.3), (1, 0.25), (1000, 0.25)], rounded_to_ms=1000)
-    assert OutageLengths((1000, 2000), (0.5, 0.3)) == rounded
+    """A promise for the rounded durations holds for the given ones too."""
+    durations = OutageDurations.of([(1, 0.2), (1000, 0.1), (1001, 0.3), (8 * DAY_MS, 0.4)])
+    assert ((1, 1000, 1001), (0.2, 0.1, 0.3)) == (durations.durations_ms, durations.shares)
+    rounded = OutageDurations.of([(1001, 0.3), (1, 0.25), (1000, 0.25)], rounded_to_ms=1000)
+    assert OutageDurations((1000, 2000), (0.5, 0.3)) == rounded
     assert 0.5 == rounded.within(1999)
 
 
 @pytest.mark.parametrize(
-    ("lengths_ms", "shares"),
+    ("durations_ms", "shares"),
     [
         ((1,), ()),
         ((0,), (0.5,)),
@@ -231,11 +238,11 @@ def test_lengths_are_rounded_up_and_added_up() -> None:
     ],
 )
 def test_what_is_no_distribution_is_refused(
-    lengths_ms: tuple[int, ...], shares: tuple[float, ...]
+    durations_ms: tuple[int, ...], shares: tuple[float, ...]
 ) -> None:
     """Lengths ascend within 1 ms and 7 days, and shares are above 0 and no more than all."""
     with pytest.raises(UsageError):
-        OutageLengths(lengths_ms, shares)
+        OutageDurations(durations_ms, shares)
 
 
 @pytest.mark.parametrize("key", ["cover", "max_delays", "shortest_ms"])
@@ -250,14 +257,14 @@ def test_what_cannot_be_asked_is_refused(key: str, value: float) -> None:
 def test_a_probe_costs_a_number(probe_cost_ms: float) -> None:
     """A negative cost would be a reward for probes, and an endless one compares with nothing."""
     with pytest.raises(UsageError, match="probe_cost_ms="):
-        solve(OutageLengths((1,), (1.0,)), probe_cost_ms, Conditions())
+        solve(OutageDurations((1,), (1.0,)), probe_cost_ms, Conditions())
 
 
 def test_too_many_moments_are_refused() -> None:
-    """With the remedy, after which there are no more of them than lengths."""
-    weights = [(length_ms, 1e-5) for length_ms in range(1, 30_001)]
+    """With the remedy, after which there are no more of them than durations."""
+    weights = [(duration_ms, 1e-5) for duration_ms in range(1, 30_001)]
     with pytest.raises(UsageError, match="rounded_to_ms"):
-        solve(OutageLengths.of(weights), 1, Conditions(cover=0.25, shortest_ms=1))
-    rounded = OutageLengths.of(weights, rounded_to_ms=1000)
+        solve(OutageDurations.of(weights), 1, Conditions(cover=0.25, shortest_ms=1))
+    rounded = OutageDurations.of(weights, rounded_to_ms=1000)
     found = _solved(solve(rounded, 1, Conditions(cover=0.25, shortest_ms=1000)))
     assert (1000,) * 25 == found.delays_ms

@@ -26,7 +26,7 @@ _TICKS_MS = (
 )
 
 
-def draw(strategies: Mapping[str, Sequence[int]], lengths: Estimate) -> None:
+def draw(strategies: Mapping[str, Sequence[int]], durations: Estimate) -> None:
     """On a terminal that is wide enough: how often outages last so long, and each attempt."""
     if not sys.stdout.isatty():
         return
@@ -35,12 +35,12 @@ def draw(strategies: Mapping[str, Sequence[int]], lengths: Estimate) -> None:
 
     console = Console(highlight=False)
     if console.width >= _NARROWEST and not console.options.ascii_only:
-        for line, style in lines(strategies, lengths, min(console.width, _WIDEST)):
+        for line, style in lines(strategies, durations, min(console.width, _WIDEST)):
             console.print(Text(line, style, no_wrap=True))
 
 
 def lines(
-    strategies: Mapping[str, Sequence[int]], lengths: Estimate, width: int
+    strategies: Mapping[str, Sequence[int]], durations: Estimate, width: int
 ) -> Iterator[tuple[str, str]]:
     """Each line with its style: how many outages end when, the attempts, and the time.
 
@@ -49,7 +49,7 @@ def lines(
     moments = {name: list(accumulate(delays_ms)) for name, delays_ms in strategies.items()}
     known = [at for each in moments.values() for at in (*each[:1], *each[-1:]) if at > 0]
     scale = _Scale(min(known, default=1000), max(known, default=1000), width - _NAME)
-    yield _line("outages", _heights(lengths, scale)), "red"
+    yield _line("outages", _heights(durations, scale)), "red"
     for name, each in moments.items():
         yield _line(name, _attempts(each, scale)), "bold"
     yield _line("", _ticks(scale)), "dim"
@@ -77,8 +77,8 @@ def _line(name: str, cells: str) -> str:
     return f"{name[: _NAME - 1]:<{_NAME}}{cells}".rstrip()
 
 
-def _heights(lengths: Estimate, scale: _Scale) -> str:
-    ended = [lengths.within(edge_ms) for edge_ms in scale.edges_ms()]
+def _heights(durations: Estimate, scale: _Scale) -> str:
+    ended = [durations.within(edge_ms) for edge_ms in scale.edges_ms()]
     shares = [after - before for before, after in pairwise(ended)]
     # The first holds all that is shorter, and would dwarf the others.
     most = max(shares[1:]) or 1

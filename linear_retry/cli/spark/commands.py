@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli.dlq.replay_options import Sending
-from linear_retry.cli.dlq.resolve import plural
 from linear_retry.cli.options.connection import Connection, with_option_groups
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.spark.options import (
@@ -104,6 +103,7 @@ def outages(
     there is no Java or PySpark; 130, Ctrl-C; 143, SIGTERM.
     """
     with exit_on_error(), require_pyspark():
+        from linear_retry.cli.dlq.resolve import plural
         from linear_retry.cli.output.rows import write_json
         from linear_retry.spark import Lake
         from linear_retry.spark import outages as run
@@ -151,13 +151,13 @@ def tune(
     """Propose the delays that cost least in such outages.
 
     Made from the first two thirds of a group's rows in the table `outages`, and compared with its
-    present delays on the others. Without --group each group is a row; --to then needs a lake of one
+    current delays on the others. Without --group each group is a row; --to then needs a lake of one
     group. docs/tuning.md says what a cost is, and when not to trust it.
 
     Example: linear-retry spark tune --lake lake --group billing --probe-cost 5 --cover 0.99
     --to strategies/billing.json
 
-    Exit codes: 0, proposed; 1, the file of --present is not right; 2, wrong usage; 3, there is no
+    Exit codes: 0, proposed; 1, the file of --current is not right; 2, wrong usage; 3, there is no
     table of outages, FILE cannot be written, or there is no Java or PySpark; 5, there are too
     few outages to propose anything, and nothing is written; 130, Ctrl-C; 143, SIGTERM.
     """
@@ -271,4 +271,6 @@ def _conditions(cover: float, most: int, shortest_ms: int) -> Conditions:
 
 
 def _count(number: int | None, noun: str) -> str:
+    from linear_retry.cli.dlq.resolve import plural
+
     return f"no table of {noun}s" if number is None else plural(number, noun)

@@ -22,8 +22,8 @@ def rows(found: Comparison, name: str, outages: int) -> list[tuple[str, ...]]:
 
     `outages`: so many they are, of which some outlast it.
     """
-    both = [found.proposed] if found.present is None else [found.present, found.proposed]
-    names = [name] if found.present is None else ["present", name]
+    both = [found.proposed] if found.current is None else [found.current, found.proposed]
+    names = [name] if found.current is None else ["current", name]
     return [
         ("mean of an outage", *names),
         ("idle after it", *(time(each.idle_ms) for each in both)),
@@ -36,9 +36,9 @@ def rows(found: Comparison, name: str, outages: int) -> list[tuple[str, ...]]:
 
 def remarks(found: Comparison, name: str) -> Iterator[str]:
     """What the difference comes to, and what must not be read into it."""
-    saved, present = found.saved, found.present
-    if saved is None or present is None:
-        yield "the journal has no delays of the present strategy; give it with --present FILE"
+    saved, current = found.saved, found.current
+    if saved is None or current is None:
+        yield "the journal has no delays of the current strategy; give it with --current FILE"
         return
     if saved.low > 0:
         yield f"saved: {time(saved)} an outage"
@@ -46,9 +46,9 @@ def remarks(found: Comparison, name: str) -> Iterator[str]:
         yield f"lost: {time(Mean(-saved.mean, -saved.high, -saved.low))} an outage"
     else:
         yield f"saved: {time(saved)} an outage, which may be nothing"
-    more = found.proposed.covered.mean - present.covered.mean
+    more = found.proposed.covered.mean - current.covered.mean
     if abs(more) > _EQUAL:
-        which = "present" if more > 0 else name
+        which = "current" if more > 0 else name
         yield f"the {which} strategy gives up on more of them, which costs it nothing here"
 
 
@@ -97,21 +97,21 @@ def tuned_json(one: Tuned) -> dict[str, Any]:
         found |= {"verdict": "too few", **asdict(proposal)}
     else:
         found |= {"verdict": "unreachable", "cover": proposal.covered}
-    return found | {"present_s": _seconds(one.present_ms)} | _compared(one.comparison, "proposed")
+    return found | {"current_s": _seconds(one.current_ms)} | _compared(one.comparison, "proposed")
 
 
 def simulated_json(one: Simulated) -> dict[str, Any]:
     """As `tuned_json`."""
     found = {"group": one.group, "outages": one.outages, "ended": one.ended}
-    return found | {"present_s": _seconds(one.present_ms)} | _compared(one.comparison, "strategy")
+    return found | {"current_s": _seconds(one.current_ms)} | _compared(one.comparison, "strategy")
 
 
 def _compared(found: Comparison | None, name: str) -> dict[str, Any]:
     if found is None:
-        return {"present": None, name: None, "saved_s": None}
+        return {"current": None, name: None, "saved_s": None}
     saved_s = None if found.saved is None else _in_seconds(found.saved)
-    present = None if found.present is None else _costs(found.present)
-    return {"present": present, name: _costs(found.proposed), "saved_s": saved_s}
+    current = None if found.current is None else _costs(found.current)
+    return {"current": current, name: _costs(found.proposed), "saved_s": saved_s}
 
 
 def _costs(of: Costs) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class RecordedOutages:
     group: Annotated[
         str | None, typer.Option(metavar="GROUP", help="Outages of this consumer group only.")
     ] = None
-    present: Annotated[
+    current: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="The strategy that is used now; else what the journal has of it."

@@ -30,14 +30,14 @@ def simulate(
     as_json: dict[str, Any] | None,
 ) -> None:
     """Compute it, and tell it: with `as_json` in objects that have that in common."""
-    present = None if recorded.present is None else load(recorded.present)
+    current = None if recorded.current is None else load(recorded.current)
     with session(recorded.master) as spark:
         found = run(
             Lake(spark, lake.rstrip("/")),
             strategy,
             probe_cost_ms / 1000,
             group=recorded.group,
-            present=present,
+            current=current,
             seed=recorded.seed,
         )
     if not found:
@@ -54,8 +54,8 @@ def simulate(
 
 def _say_one(one: Simulated, strategy: Strategy) -> None:
     typer.echo(f"{one_line(one.group)}: {one.outages} outages, {one.ended} with a known end")
-    strategies = {} if one.present_ms is None else {"present": one.present_ms}
-    draw({**strategies, "simulated": strategy.delays_ms}, one.comparison.lengths)
+    strategies = {} if one.current_ms is None else {"current": one.current_ms}
+    draw({**strategies, "simulated": strategy.delays_ms}, one.comparison.durations)
     echo_table(comparison.rows(one.comparison, "simulated", one.outages))
     for line in comparison.remarks(one.comparison, "simulated"):
         typer.echo(line)

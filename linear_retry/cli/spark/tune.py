@@ -39,7 +39,7 @@ def tune(
 ) -> None:
     """Propose, compare, tell, and write what is asked for."""
     target.check()
-    present = None if recorded.present is None else load(recorded.present)
+    current = None if recorded.current is None else load(recorded.current)
     with session(recorded.master) as spark:
         where = Lake(spark, lake.rstrip("/"))
         if target.to is not None and recorded.group is None:
@@ -49,7 +49,7 @@ def tune(
             probe_cost_ms / 1000,
             conditions,
             group=recorded.group,
-            present=present,
+            current=current,
             seed=recorded.seed,
         )
     if as_json:
@@ -115,8 +115,8 @@ def _say_one(one: Tuned, conditions: Conditions) -> None:
     if one.comparison is None:
         typer.echo("they overlap, as one outage of many members: none is left to compare on")
         return
-    strategies = {} if one.present_ms is None else {"present": one.present_ms}
-    draw({**strategies, "proposed": one.proposal}, one.comparison.lengths)
+    strategies = {} if one.current_ms is None else {"current": one.current_ms}
+    draw({**strategies, "proposed": one.proposal}, one.comparison.durations)
     echo_table(comparison.rows(one.comparison, "proposed", one.outages - one.seen))
     for line in comparison.remarks(one.comparison, "proposed"):
         typer.echo(line)

@@ -105,7 +105,7 @@ def simulate(
         _in_recorded(file, lake, length_ms(probe_cost, "--probe-cost"), recorded, as_json)
 
 
-_WITH_LAKE = "--group, --present, --seed, --master and --probe-cost"
+_WITH_LAKE = "--group, --current, --seed, --master and --probe-cost"
 _WITHOUT_LAKE = "--outage, --outages, --on-exhausted and --attempt"
 
 

@@ -51,8 +51,8 @@ def _estimating(resamples: int, seed: int) -> Callable[[pd.DataFrame], pd.DataFr
         known = Outages.of(rows["lower_ms"], rows["upper_ms"].astype(float).fillna(np.inf))
         together = concurrent(rows["began_ms"], rows["last_at_ms"])
         at_ms = _times_ms(known)
-        dice = np.random.default_rng(seed)
-        found = bands(known, together, at_ms, SHARES, dice=dice, resamples=resamples)
+        rng = np.random.default_rng(seed)
+        found = bands(known, together, at_ms, SHARES, rng=rng, resamples=resamples)
         told = {
             "group": rows["group"].iloc[0],
             "outages": len(known),

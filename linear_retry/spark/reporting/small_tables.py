@@ -10,7 +10,7 @@ from linear_retry.files.whole import whole_file
 from linear_retry.report.section import Tables
 
 NAMES = (
-    *("groups", "outages_over_time", "lengths", "length_quantiles"),
+    *("groups", "outages_over_time", "durations", "duration_quantiles"),
     *("letters", "letters_over_time", "keys", "errors", "events"),
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

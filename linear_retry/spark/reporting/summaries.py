@@ -108,8 +108,8 @@ def _of_outages(
     return {
         "groups": _small(outages.by_group(rows)),
         "outages_over_time": _small(outages.over_time(rows, stretch_ms)),
-        "lengths": _small(durations.curves(found)),
-        "length_quantiles": _small(durations.ends(found)),
+        "durations": _small(durations.curves(found)),
+        "duration_quantiles": _small(durations.ends(found)),
     }
 
 

@@ -16,7 +16,7 @@ def recorded_delays(journal: DataFrame, outages: DataFrame) -> dict[str, tuple[i
 
     Of each, the median of the last 100 in the table `journal`: so a strategy that was changed is
     the new one as soon as it has been seen often enough, and a wait has its usual jitter. Only of
-    those in `outages` of whose length something is known: else it may have been a wait for Kafka.
+    those in `outages` of whose duration something is known: else it may have been a wait for Kafka.
     """
     failed = F.transform("probes", lambda probe: probe["sequence"])
     entries = outages.where("lower_ms IS NOT NULL").select(

@@ -16,15 +16,15 @@ from linear_retry.tuning.outages import Outages, concurrent
 from linear_retry.tuning.proposal import TooFew, propose
 from linear_retry.tuning.solver import Conditions, Solution, Unreachable
 
-Present: TypeAlias = Sequence[int] | Mapping[str, Sequence[int]]
+CurrentDelays: TypeAlias = Sequence[int] | Mapping[str, Sequence[int]]
 """The delays in ms that are used now: of every group, or of each by its name, where known."""
 
 _SEEN = 2 / 3
 _MEAN = "struct<mean: double, low: double, high: double>"
 _COSTS = f"struct<idle_ms: {_MEAN}, probes: {_MEAN}, covered: {_MEAN}, total_ms: {_MEAN}>"
 _COUNTS = {"group": "string", "outages": "bigint", "ended": "bigint"}
-_LENGTHS = "struct<edges_ms: array<double>, shares: array<double>>"
-_COMPARED = {"present": _COSTS, "proposed": _COSTS, "saved": _MEAN, "lengths": _LENGTHS}
+_DURATIONS = "struct<edges_ms: array<double>, shares: array<double>>"
+_COMPARED = {"current": _COSTS, "proposed": _COSTS, "saved": _MEAN, "durations": _DURATIONS}
 _PROPOSED = {
     **_COUNTS,
     "seen": "bigint",
@@ -40,7 +40,7 @@ _Judged: TypeAlias = Callable[[pd.DataFrame], pd.DataFrame]
 
 def proposals(
     outages: DataFrame,
-    present_ms: Present,
+    current_ms: CurrentDelays,
     probe_cost_ms: float,
     conditions: Conditions,
     *,
@@ -49,7 +49,7 @@ def proposals(
     """One row for each group of whose outages something is known.
 
     What is proposed comes from the first two thirds of them, in the order of time; what it costs,
-    beside the delays `present_ms`, in milliseconds and with intervals, from the others. `verdict`:
+    beside the delays `current_ms`, in milliseconds and with intervals, from the others. `verdict`:
 
     - `proposed`: `delays_ms`, and all that follows; no costs where no outage was left for them.
     - `too few`: only `seen_ended` of those seen have a known end, `needed` would have to, and
@@ -74,8 +74,8 @@ def proposals(
                 told |= {"verdict": "proposed", "delays_ms": list(delays_ms)}
                 if len(others):  # else all of them overlap
                     said = compare(
-                        *(_of(present_ms, group), delays_ms, others, probe_cost_ms),
-                        dice=np.random.default_rng(seed),
+                        *(_of(current_ms, group), delays_ms, others, probe_cost_ms),
+                        rng=np.random.default_rng(seed),
                         concurrent=together[~is_seen],
                     )
                     told |= asdict(said)
@@ -86,13 +86,13 @@ def proposals(
 
 def costs(
     outages: DataFrame,
-    present_ms: Present,
+    current_ms: CurrentDelays,
     delays_ms: Sequence[int],
     probe_cost_ms: float,
     *,
     seed: int = 1,
 ) -> DataFrame:
-    """What `delays_ms` come to in all outages of each group, beside the present ones.
+    """What `delays_ms` come to in all outages of each group, beside the current ones.
 
     As in `proposals`, but nothing is held out: delays that were made from these outages look
     better here than they are.
@@ -100,9 +100,9 @@ def costs(
 
     def judged(rows: pd.DataFrame) -> pd.DataFrame:
         group, known, together = _told(rows)
-        dice = np.random.default_rng(seed)
-        present = _of(present_ms, group)
-        said = compare(present, delays_ms, known, probe_cost_ms, dice=dice, concurrent=together)
+        rng = np.random.default_rng(seed)
+        current = _of(current_ms, group)
+        said = compare(current, delays_ms, known, probe_cost_ms, rng=rng, concurrent=together)
         return _row(_COUNTS | _COMPARED, group, known, asdict(said))
 
     return _by_group(outages, judged, _COUNTS | _COMPARED)
@@ -127,8 +127,8 @@ def _told(rows: pd.DataFrame) -> tuple[str, Outages, npt.NDArray[np.int_]]:
     return str(rows["group"].iloc[0]), known, together
 
 
-def _of(present_ms: Present, group: str) -> Sequence[int] | None:
-    return present_ms.get(group) if isinstance(present_ms, Mapping) else present_ms
+def _of(current_ms: CurrentDelays, group: str) -> Sequence[int] | None:
+    return current_ms.get(group) if isinstance(current_ms, Mapping) else current_ms
 
 
 def _row(

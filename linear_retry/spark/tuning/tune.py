@@ -12,7 +12,7 @@ from linear_retry.errors import ConfigurationError
 from linear_retry.spark.episodes import OUTAGES
 from linear_retry.spark.lake.lake import JOURNAL, Lake
 from linear_retry.spark.tuning.current_delays import recorded_delays
-from linear_retry.spark.tuning.proposals import Present, costs, proposals
+from linear_retry.spark.tuning.proposals import CurrentDelays, costs, proposals
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.durations import Estimate
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
@@ -25,13 +25,13 @@ class Tuned:
     """What is proposed for a group, or why nothing is.
 
     Of its `outages` the first `seen` shaped the proposal; `comparison` is on all later ones, and
-    None where there are none. `present_ms` is None where the journal has no delays of it.
+    None where there are none. `current_ms` is None where the journal has no delays of it.
     """
 
     group: str
     outages: int
     seen: int
-    present_ms: tuple[int, ...] | None
+    current_ms: tuple[int, ...] | None
     proposal: tuple[int, ...] | TooFew | Unreachable
     comparison: Comparison | None
 
@@ -43,7 +43,7 @@ class Simulated:
     group: str
     outages: int
     ended: int
-    present_ms: tuple[int, ...] | None
+    current_ms: tuple[int, ...] | None
     comparison: Comparison
 
 
@@ -53,19 +53,19 @@ def tune(
     conditions: Conditions,
     *,
     group: str | None = None,
-    present: Strategy | None = None,
+    current: Strategy | None = None,
     seed: int = 1,
 ) -> list[Tuned]:
     """For each group in the table `outages`, or for one, the delays that would cost least.
 
     `probe_cost_s`: so many seconds of waiting after the end of an outage are as bad as one probe.
-    Without `present` that is what the journal has recorded. Raises `LakeError` where a table is
+    Without `current` that is what the journal has recorded. Raises `LakeError` where a table is
     missing, and `ConfigurationError` where it has no such group.
     """
     known = _outages(lake, group)
-    present_ms = _present(lake, known, present)
-    rows = proposals(known, present_ms, probe_cost_s * 1000, conditions, seed=seed).collect()
-    return [_tuned(row, present_ms) for row in _ordered(rows)]
+    current_ms = _current(lake, known, current)
+    rows = proposals(known, current_ms, probe_cost_s * 1000, conditions, seed=seed).collect()
+    return [_tuned(row, current_ms) for row in _ordered(rows)]
 
 
 def simulate(
@@ -74,15 +74,15 @@ def simulate(
     probe_cost_s: float = 0,
     *,
     group: str | None = None,
-    present: Strategy | None = None,
+    current: Strategy | None = None,
     seed: int = 1,
 ) -> list[Simulated]:
     """What `strategy` would have come to in the outages of each group, or of one; as `tune`."""
     known = _outages(lake, group)
-    present_ms = _present(lake, known, present)
-    rows = costs(known, present_ms, mean_waits_ms(strategy), probe_cost_s * 1000, seed=seed)
+    current_ms = _current(lake, known, current)
+    rows = costs(known, current_ms, mean_waits_ms(strategy), probe_cost_s * 1000, seed=seed)
     return [
-        Simulated(row.group, row.outages, row.ended, _of(present_ms, row.group), _comparison(row))
+        Simulated(row.group, row.outages, row.ended, _of(current_ms, row.group), _comparison(row))
         for row in _ordered(rows.collect())
     ]
 
@@ -110,14 +110,14 @@ def _outages(lake: Lake, group: str | None) -> DataFrame:
     return chosen
 
 
-def _present(lake: Lake, outages: DataFrame, present: Strategy | None) -> Present:
-    if present is not None:
-        return mean_waits_ms(present)
+def _current(lake: Lake, outages: DataFrame, current: Strategy | None) -> CurrentDelays:
+    if current is not None:
+        return mean_waits_ms(current)
     return recorded_delays(lake.table(JOURNAL), outages)
 
 
-def _of(present_ms: Present, group: str) -> tuple[int, ...] | None:
-    found = present_ms if isinstance(present_ms, Sequence) else present_ms.get(group)
+def _of(current_ms: CurrentDelays, group: str) -> tuple[int, ...] | None:
+    found = current_ms if isinstance(current_ms, Sequence) else current_ms.get(group)
     return None if found is None else tuple(found)
 
 
@@ -125,7 +125,7 @@ def _ordered(rows: list[Row]) -> list[Any]:
     return sorted(rows, key=lambda row: str(row["group"]))
 
 
-def _tuned(row: Any, present_ms: Present) -> Tuned:
+def _tuned(row: Any, current_ms: CurrentDelays) -> Tuned:
     proposal: tuple[int, ...] | TooFew | Unreachable
     match row.verdict:
         case "too few":
@@ -135,15 +135,15 @@ def _tuned(row: Any, present_ms: Present) -> Tuned:
         case _:
             proposal = tuple(row.delays_ms)
     comparison = None if row.proposed is None else _comparison(row)
-    known_ms = _of(present_ms, row.group)
+    known_ms = _of(current_ms, row.group)
     return Tuned(row.group, row.outages, row.seen, known_ms, proposal, comparison)
 
 
 def _comparison(row: Any) -> Comparison:
-    lengths = Estimate.of(*row.lengths)
-    if row.present is None:
-        return Comparison(None, _costs(row.proposed), None, lengths)
-    return Comparison(_costs(row.present), _costs(row.proposed), Mean(*row.saved), lengths)
+    durations = Estimate.of(*row.durations)
+    if row.current is None:
+        return Comparison(None, _costs(row.proposed), None, durations)
+    return Comparison(_costs(row.current), _costs(row.proposed), Mean(*row.saved), durations)
 
 
 def _costs(found: Row) -> Costs:

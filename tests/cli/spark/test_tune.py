@@ -18,7 +18,7 @@ from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Unreachable
 
-LENGTHS = Estimate.of([0, 10_000, 60_000, 600_000], [0.25, 0.5, 0.125, 0.125])
+DURATIONS = Estimate.of([0, 10_000, 60_000, 600_000], [0.25, 0.5, 0.125, 0.125])
 arrays = st.lists(st.integers(1, 7 * 24 * 3_600_000), min_size=1, max_size=40)
 
 
@@ -31,15 +31,15 @@ def _costs(idle_ms: float, attempts: float, covered: float) -> Costs:
     return Costs(_mean(idle_ms, 500), _mean(attempts, 0.25), _mean(covered, 0.001), total_ms)
 
 
-def _compared(saved: Mean | None, *, present_covers: float = 0.998) -> Comparison:
-    present = None if saved is None else _costs(40_000, 8, present_covers)
-    return Comparison(present, _costs(12_340, 4, 0.998), saved, LENGTHS)
+def _compared(saved: Mean | None, *, current_covers: float = 0.998) -> Comparison:
+    current = None if saved is None else _costs(40_000, 8, current_covers)
+    return Comparison(current, _costs(12_340, 4, 0.998), saved, DURATIONS)
 
 
 def test_each_strategy_has_a_column() -> None:
     """What is counted in the mean, with its interval; shares are never rounded up to all."""
     assert [
-        ("mean of an outage", "present", "proposed"),
+        ("mean of an outage", "current", "proposed"),
         ("idle after it", "40s (40s to 40s)", "12s (12s to 13s)"),
         ("attempts", "8 (7.8 to 8.2)", "4 (3.8 to 4.2)"),
         ("cost", "1m20s (1m19s to 1m21s)", "32s (31s to 33s)"),
@@ -64,25 +64,25 @@ def test_a_difference_is_no_surer_than_it_is(saved: Mean, said: str) -> None:
 
 def test_who_gives_up_more_is_told() -> None:
     """What is given up costs its attempts only: a strategy that ends at once would be cheapest."""
-    _, said = comparison.remarks(_compared(_mean(-9000), present_covers=0.9), "proposed")
-    assert "the present strategy gives up on more of them, which costs it nothing here" == said
-    _, said = comparison.remarks(_compared(_mean(-9000), present_covers=1), "simulated")
+    _, said = comparison.remarks(_compared(_mean(-9000), current_covers=0.9), "proposed")
+    assert "the current strategy gives up on more of them, which costs it nothing here" == said
+    _, said = comparison.remarks(_compared(_mean(-9000), current_covers=1), "simulated")
     assert said.startswith("the simulated strategy gives up on more")
 
 
-def test_without_a_present_strategy_nothing_is_compared() -> None:
+def test_without_a_current_strategy_nothing_is_compared() -> None:
     """It says how to give one."""
     found = _compared(None)
     assert [("mean of an outage", "proposed")] == comparison.rows(found, "proposed", 300)[:1]
     (said,) = comparison.remarks(found, "proposed")
-    assert "the journal has no delays of the present strategy; give it with --present FILE" == said
+    assert "the journal has no delays of the current strategy; give it with --current FILE" == said
 
 
 def test_programs_are_told_in_seconds() -> None:
     """The same names whatever the verdict is; what there is not is null."""
     head = ("billing", 900, 600, (1000,))
     told = comparison.tuned_json(Tuned(*head, (45_000, 500), _compared(_mean(48_000, 2000))))
-    assert ("proposed", [45, 0.5], [1]) == (told["verdict"], told["delays_s"], told["present_s"])
+    assert ("proposed", [45, 0.5], [1]) == (told["verdict"], told["delays_s"], told["current_s"])
     assert {"mean": 48, "low": 46, "high": 50} == told["saved_s"]
     assert {"mean": 12.34, "low": 11.84, "high": 12.84} == told["proposed"]["idle_s"]
     few = comparison.tuned_json(Tuned(*head, TooFew(20, 59, 0.86), None))
@@ -97,11 +97,11 @@ def test_programs_are_told_in_seconds() -> None:
 
 def test_outages_and_attempts_are_drawn() -> None:
     """On one line of time, which grows by the same factor from cell to cell."""
-    present = [1000] * 30 + [60_000] * 10
-    found = chart.lines({"present": present, "mine": [5000, 60_000, 600_000]}, LENGTHS, 76)
+    current = [1000] * 30 + [60_000] * 10
+    found = chart.lines({"current": current, "mine": [5000, 60_000, 600_000]}, DURATIONS, 76)
     assert [
         "outages   ▄▁▁▁▁▁▁▁▁▁▁▂▂▂▂▂▂▃▃▃▃▃▄▃▂▂▂▃▃▃▃▄▄▄▅▅▆▆▇██▄▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▂▂▂▂▂▂▂▁",
-        "present   ×······×···×··×·×·××·×××××2×2222232··········×····×··×··×·×·×××××·",
+        "current   ×······×···×··×·×·××·×××××2×2222232··········×····×··×··×·×·×××××·",
         "mine      ················×·························×······················×",
         "          └1s                    └10s              └1m",
     ] == [line for line, _ in found]
@@ -111,7 +111,7 @@ def test_outages_and_attempts_are_drawn() -> None:
 @given(arrays, arrays, st.integers(76, 120))
 def test_each_attempt_is_drawn(one: list[int], other: list[int], width: int) -> None:
     """Whatever the delays are: no more cells than there are, and no fewer attempts."""
-    found = [line for line, _ in chart.lines({"one": one, "other": other}, LENGTHS, width)]
+    found = [line for line, _ in chart.lines({"one": one, "other": other}, DURATIONS, width)]
     assert 4 == len(found)
     assert max(map(len, found)) <= width
     for line, delays_ms in zip(found[1:3], (one, other), strict=True):
@@ -162,11 +162,11 @@ def test_wrong_usage_of_tune(arguments: tuple[str, ...], said: str, tmp_path: Pa
     assert said in told
 
 
-def test_a_present_strategy_that_is_none(tmp_path: Path) -> None:
+def test_a_current_strategy_that_is_none(tmp_path: Path) -> None:
     """All its problems, and the exit code of a file that is not right."""
     file = tmp_path / "bad.json"
     file.write_text("[-1]")
-    asked = ("spark", "tune", "--lake", tmp_path, "--probe-cost", "5", "--present", file)
+    asked = ("spark", "tune", "--lake", tmp_path, "--probe-cost", "5", "--current", file)
     code, told = _refused(*asked)
     assert 1 == code
     assert told.startswith(f"{file} [0]: -1 is not a delay")

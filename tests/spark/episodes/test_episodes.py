@@ -94,23 +94,23 @@ def _cases() -> Iterator[Entry]:
     yield from _life("letters only", (0, _letter()), (1, stopped))
 
 
-def _random_life(dice: random.Random, member: str, instance: str, at_ms: int) -> Iterator[Entry]:
+def _random_life(rng: random.Random, member: str, instance: str, at_ms: int) -> Iterator[Entry]:
     """Anything that a consumer would say and more, with entries lost, and the clock set back."""
-    kind = dice.choice(["consumer", "consumer", "topic", "partition"])
-    for number in range(1, dice.randint(1, 25)):
-        at_ms += dice.choice([0, 1, 40, 1000, 60_000, -500])
-        event = _random_event(dice, kind, number, at_ms)
-        if dice.random() > 0.06:
+    kind = rng.choice(["consumer", "consumer", "topic", "partition"])
+    for number in range(1, rng.randint(1, 25)):
+        at_ms += rng.choice([0, 1, 40, 1000, 60_000, -500])
+        event = _random_event(rng, kind, number, at_ms)
+        if rng.random() > 0.06:
             yield Entry(instance, number, at_ms, "random", member, event)
 
 
-def _random_event(dice: random.Random, kind: Any, number: int, at_ms: int) -> Event:
-    place = dice.choice(["orders", "refunds"]), dice.randint(0, 1)
+def _random_event(rng: random.Random, kind: Any, number: int, at_ms: int) -> Event:
+    place = rng.choice(["orders", "refunds"]), rng.randint(0, 1)
     scope = Scope.of(kind, place)
     held = scope, *place, number
-    retry_at = _at(at_ms - NOON_MS + dice.choice([0, 1000, 30_000]))
-    outcome: CloseOutcome = dice.choice(["recovered", "dead-lettered", "dropped"])
-    reason = dice.choice(["exhausted", "given-up"])
+    retry_at = _at(at_ms - NOON_MS + rng.choice([0, 1000, 30_000]))
+    outcome: CloseOutcome = rng.choice(["recovered", "dead-lettered", "dropped"])
+    reason = rng.choice(["exhausted", "given-up"])
     choices: dict[Event, float] = {
         CircuitOpened(*held, REFUSED, number, 1.0, retry_at): 5,
         ProbeFailed(*held, REFUSED, number, 1.0, retry_at): 5,
@@ -123,18 +123,18 @@ def _random_event(dice: random.Random, kind: Any, number: int, at_ms: int) -> Ev
         events.Lost((place,), "fenced"): 0.5,
         events.Stopped(True): 0.3,
     }
-    return dice.choices([*choices], [*choices.values()])[0]
+    return rng.choices([*choices], [*choices.values()])[0]
 
 
 def _disorder() -> list[Entry]:
     """Of 400 lives of 300 members, from partitions that are read in any order, some twice."""
-    dice = random.Random(1)
+    rng = random.Random(1)
     told: list[Entry] = []
     for number in range(400):
-        member, at_ms = f"pod-{dice.randint(1, 300)}", NOON_MS + dice.randint(0, 10**6)
-        told += _random_life(dice, member, f"life-{number}", at_ms)
-    told += dice.choices(told, k=100)
-    dice.shuffle(told)
+        member, at_ms = f"pod-{rng.randint(1, 300)}", NOON_MS + rng.randint(0, 10**6)
+        told += _random_life(rng, member, f"life-{number}", at_ms)
+    told += rng.choices(told, k=100)
+    rng.shuffle(told)
     return told
 
 

@@ -67,14 +67,14 @@ def test_groups(page: Path) -> None:
     assert billing["down_s"] <= sum(LENGTHS_MS) / 1000 <= billing["down_s"] + billing["unsure_s"]
 
 
-def test_lengths(page: Path) -> None:
+def test_durations(page: Path) -> None:
     """Shares fall with time, within their bounds; a share that never ended has no time."""
-    rows = _table(page, "lengths")
+    rows = _table(page, "durations")
     for group in ("billing", "stock"):
         shares = [row["lasting"] for row in rows if row["group"] == group]
         assert shares == sorted(shares, reverse=True)
     assert all(row["low"] <= row["lasting"] <= row["high"] for row in rows)
-    ends = {(row["group"], row["ended"]): row for row in _table(page, "length_quantiles")}
+    ends = {(row["group"], row["ended"]): row for row in _table(page, "duration_quantiles")}
     assert 1 < ends["billing", 0.5]["after_s"] < 36
     assert (None, None) == (ends["stock", 0.5]["after_s"], ends["stock", 0.5]["high_s"])
 

@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 from linear_retry.spark.tuning.proposals import proposals
 from linear_retry.tuning.proposal import propose
 from linear_retry.tuning.solver import Conditions, Solution
-from tests.tuning.recorded import lengths_ms, recorded
+from tests.tuning.recorded import durations_ms, recorded
 
 PRESENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)
 CONDITIONS = Conditions(cover=0.95, max_delays=30)
@@ -22,7 +22,7 @@ WEEK_MS = 7 * 24 * 3_600_000
 
 def _group(name: str, seed: int, count: int, members: int = 1) -> list[tuple[object, ...]]:
     """A week between two outages, so that only those of several members overlap."""
-    known = recorded(lengths_ms(seed, count), PRESENT_MS)
+    known = recorded(durations_ms(seed, count), PRESENT_MS)
     return [
         (name, at * WEEK_MS + member, at * WEEK_MS + member + int(low), int(low), end)
         for at, (low, high) in enumerate(zip(known.lower_ms, known.upper_ms, strict=True))
@@ -48,13 +48,13 @@ def judged(spark: SparkSession) -> dict[str, Row]:
 def test_where_there_are_enough_delays_are_proposed(judged: dict[str, Row]) -> None:
     """Those that two thirds call for, and what they save in the last third, with an interval."""
     row = judged["enough"]
-    known = recorded(lengths_ms(1, 300), PRESENT_MS)
+    known = recorded(durations_ms(1, 300), PRESENT_MS)
     expected = propose(known.chosen(np.arange(300) < 200), PROBE_COST_MS, CONDITIONS)
     assert isinstance(expected, Solution)
     assert ("proposed", 300, 200) == (row.verdict, row.outages, row.seen)
     assert list(expected.delays_ms) == row.delays_ms
     assert row.saved.low <= row.saved.mean <= row.saved.high
-    before, after = row.present.total_ms, row.proposed.total_ms
+    before, after = row.current.total_ms, row.proposed.total_ms
     assert row.saved.mean == pytest.approx(before.mean - after.mean)
     assert row.proposed.covered.mean >= 0.85
 
@@ -63,7 +63,7 @@ def test_where_there_are_too_few_it_is_said(judged: dict[str, Row]) -> None:
     """How many have ended, how many would have to, and what they are enough for."""
     row = judged["few"]
     assert ("too few", 20, 59, 0.86) == (row.verdict, row.seen_ended, row.needed, row.cover)
-    assert (None, None, None) == (row.delays_ms, row.present, row.saved)
+    assert (None, None, None) == (row.delays_ms, row.current, row.saved)
 
 
 def test_outages_at_the_same_time_are_seen_together(judged: dict[str, Row]) -> None:

@@ -20,10 +20,10 @@ from linear_retry.tuning.solver import Conditions, Solution
 from tests.cli.said import Said
 from tests.docs.markdown import ROOT, blocks, page
 from tests.spark.episodes.told_outages import keep, life
-from tests.tuning.recorded import lengths_ms, recorded
+from tests.tuning.recorded import durations_ms, recorded
 
 PRESENT_MS = (*[10_000] * 3, *[60_000] * 4, *[600_000] * 40)
-BILLING_MS = lengths_ms(11, 120)
+BILLING_MS = durations_ms(11, 120)
 COVER, MOST, SHORTEST_S, PROBE_COST_S = 0.95, 12, 2, 20
 ASKED = ("--probe-cost", str(PROBE_COST_S), "--cover", str(COVER))
 LIMITS = ("--most", str(MOST), "--shortest", f"{SHORTEST_S}s")
@@ -65,13 +65,13 @@ def test_what_is_proposed_is_a_strategy(lake: str, tmp_path: Path) -> None:
 
 
 def test_groups_are_rows(lake: str, tmp_path: Path) -> None:
-    """Each by itself, with its own present strategy; one file is for one of them."""
+    """Each by itself, with its own current strategy; one file is for one of them."""
     billing, few = _told(_ran("spark", "tune", "--lake", lake, *ASKED, "--json"))
     assert ("billing", "proposed", 120, 80) == tuple(
         billing[name] for name in ("group", "verdict", "outages", "seen")
     )
     # The journal knows no more of it than outages have come to.
-    known = billing["present_s"]
+    known = billing["current_s"]
     assert [delay_ms / 1000 for delay_ms in PRESENT_MS][: len(known)] == known
     assert sum(known) * 1000 >= max(BILLING_MS)
     assert ("few", "too few", 59) == (few["group"], few["verdict"], few["needed"])
@@ -101,8 +101,8 @@ def test_a_strategy_is_taken_through_what_was_recorded(lake: str, tmp_path: Path
     [told] = _told(_ran(*asked, "--probe-cost", "20", "--seed", "7", "--json"))
     waits_ms = [75_000, *[375_000] * 9]  # with half the jitter
     known = recorded(BILLING_MS, PRESENT_MS)
-    dice = np.random.default_rng(7)
-    expected = compare(PRESENT_MS, waits_ms, known, 20_000, dice=dice)
+    rng = np.random.default_rng(7)
+    expected = compare(PRESENT_MS, waits_ms, known, 20_000, rng=rng)
     assert expected.saved is not None
     assert told["saved_s"]["mean"] == pytest.approx(expected.saved.mean / 1000, abs=1e-3)
     assert told["saved_s"]["low"] == pytest.approx(expected.saved.low / 1000, abs=1e-3)
@@ -114,7 +114,7 @@ def test_the_present_strategy_may_be_given(lake: str, tmp_path: Path) -> None:
     """A strategy beside itself saves nothing, surely."""
     file = tmp_path / "same.json"
     file.write_text("[30, 60, 600]")
-    said = _ran("strategy", "simulate", file, "--lake", lake, "--present", file)
+    said = _ran("strategy", "simulate", file, "--lake", lake, "--current", file)
     assert (0, "") == (said.code, said.err)
     label, head, billing, few = said.out.splitlines()
     assert Strategy.load(file).label == label
