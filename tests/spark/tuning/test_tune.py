@@ -161,7 +161,7 @@ def test_the_page_is_true(
 def test_it_needs_no_jvm_of_its_own() -> None:
     """Spark Connect has none: no module that tunes reaches behind the DataFrame API."""
     behind = ("_jvm", "_jdf", "_jsc", "sparkContext", ".rdd", "_sc")
-    modules = list((ROOT / "linear_retry" / "spark" / "tune").glob("*.py"))
+    modules = list((ROOT / "linear_retry" / "spark" / "tuning").glob("*.py"))
     assert {"current_delays", "proposals", "tune"} <= {module.stem for module in modules}
     for module in modules:
         assert [] == [name for name in behind if name in module.read_text()]
