@@ -54,7 +54,7 @@ from linear_retry.kafka.producers.journal import JournalProducer, journal_config
 from linear_retry.kafka.producers.transactional import TransactionalProducer
 from linear_retry.kafka.topics.admin import Admin
 from linear_retry.kafka.topics.batch_end import BatchEnd
-from linear_retry.kafka.topics.tail import TopicSince
+from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.log import log_start
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.process import Process
@@ -310,7 +310,7 @@ def _follower(plan: ConsumerConfig, commands: RemoteCommands) -> ControlTopicFol
         plan.settings.group_id,
         commands,
         clock,
-        lambda since_ms: TopicSince(keys, topic, since_ms, _CONTROL_PATIENCE_S),
+        lambda since_ms: TopicTail(keys, topic, since_ms, _CONTROL_PATIENCE_S),
         # What it is for journals it is for answers: nobody waits for it, and it mends itself.
         JournalProducer(journal_config(keys, {}), clock.now_s, plan.dependencies.producer),
     )

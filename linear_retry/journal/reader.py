@@ -1,4 +1,4 @@
-"""What does a journal's topic tell, from a moment on?"""
+"""The tail of a journal's topic, as entries."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, Unreadable, read_entry
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
-from linear_retry.kafka.topics.tail import Following, TopicSince
+from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.records.record import Record
 
 
-class JournalReading:
-    """One reading of a journal: first what is there, then what comes.
+class JournalTail:
+    """Reads a journal from a moment on: the `backlog` first, then, within `follow`, what comes.
 
     `config` are librdkafka's keys. It is in no group and commits nothing: permission to read the
     topic is enough.
@@ -30,39 +30,32 @@ class JournalReading:
     ) -> None:
         """`since_ms`: what is older is passed over; UTC."""
         self.topic = topic
-        self._records = TopicSince(config, topic, since_ms, patience_s)
-
-    def so_far(self, progress: Progress | None = None) -> Iterator[Entry | Unreadable]:
-        """What is there when this is called, each partition in order.
-
-        Raises `UnknownTopicError`, and `BrokerError` where no broker answers or one refuses.
-        """
-        for records in self._records.so_far(progress):
-            yield from _read(records)
-
-    @contextmanager
-    def following(self) -> Iterator[Coming]:
-        """What comes after it."""
-        with self._records.following() as records:
-            yield Coming(records)
-
-
-class Coming:
-    """What is written to a journal now."""
-
-    def __init__(self, records: Following) -> None:
-        self._records = records
+        self._tail = TopicTail(config, topic, since_ms, patience_s)
 
     @property
     def trouble(self) -> str | None:
         """Why nothing can come at the moment; it goes on by itself."""
-        return self._records.trouble
+        return self._tail.trouble
+
+    def backlog(self, progress: Progress | None = None) -> Iterator[Entry | Unreadable]:
+        """What is there when this is called, each partition in order.
+
+        Raises `UnknownTopicError`, and `BrokerError` where no broker answers or one refuses.
+        """
+        for records in self._tail.backlog(progress):
+            yield from _entries(records)
+
+    @contextmanager
+    def follow(self) -> Iterator[JournalTail]:
+        """Within it, `read` gives what comes after the backlog."""
+        with self._tail.follow():
+            yield self
 
     def read(self, wait_s: float) -> list[Entry | Unreadable]:
         """What has come, waiting `wait_s` for the first. Raises `BrokerError` where it is refused
         for good."""
-        return list(_read(self._records.read(wait_s)))
+        return list(_entries(self._tail.read(wait_s)))
 
 
-def _read(records: Iterable[Record]) -> Iterator[Entry | Unreadable]:
+def _entries(records: Iterable[Record]) -> Iterator[Entry | Unreadable]:
     return (read_entry(record.value) for record in records)

@@ -14,18 +14,18 @@ from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import Lines, is_terminal, write_json
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import OpenCircuit
-from linear_retry.journal.reader import JournalReading
+from linear_retry.journal.reader import JournalTail
 from linear_retry.retry.clock import now_ms
 
 _Row: TypeAlias = tuple[str, OpenCircuit]
 """A group, and a circuit of it."""
 
 
-def list_circuits(reading: JournalReading, group: str | None, *, as_json: bool) -> None:
+def list_circuits(reading: JournalTail, group: str | None, *, as_json: bool) -> None:
     """Print those of one group, or of all."""
     fold = GroupStates()
     with ProgressBar(f"reading {reading.topic}") as bar:
-        for found in reading.so_far(bar):
+        for found in reading.backlog(bar):
             fold.take(found)
     groups = fold.groups if group is None else (group,)
     views = [fold.view(name) for name in groups]

@@ -16,7 +16,7 @@ from linear_retry.cli.output.exit_codes import DONE, NEGATIVE, PENDING, UNAVAILA
 from linear_retry.cli.output.rows import write_json
 from linear_retry.kafka.producers.acknowledged import control_config, write_all
 from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
-from linear_retry.kafka.topics.tail import Following, TopicSince
+from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.records.control import Answer, AnswerName, Command, Garbled, encode, read_control
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.clock import now_ms
@@ -76,26 +76,22 @@ class Sending:
     def carry_out(self, orders: Sequence[Command]) -> list[Told]:
         """Send them, and wait for the answers. Raises `LinearRetryError`."""
         told = {order.command_id: Told(order) for order in orders}
-        with self._following() as stream:
+        tail = TopicTail(self.config, self.topic, now_ms())
+        deque(tail.backlog(), maxlen=0)  # only what is answered from now on
+        with tail.follow():
             for one in told.values():
                 one.order = replace(one.order, at_ms=now_ms())
                 key = one.order.command_id.encode()
                 value, at_ms = encode(one.order), one.order.at_ms
                 record = OutgoingRecord(self.topic, key, value, timestamp_ms=at_ms)
                 write_all(control_config(self.config, PATIENCE_S), [record], PATIENCE_S + 1)
-            self._gather(stream, told)
+            self._gather(tail, told)
         return list(told.values())
 
-    def _following(self) -> Following:
-        """What is said from now on."""
-        since = TopicSince(self.config, self.topic, now_ms())
-        deque(since.so_far(), maxlen=0)
-        return since.following()
-
-    def _gather(self, stream: Following, told: dict[str, Told]) -> None:
+    def _gather(self, tail: TopicTail, told: dict[str, Told]) -> None:
         sent_at_s = time.monotonic()
         while time.monotonic() < sent_at_s + self.timeout_s:
-            for record in stream.read(_WAIT_S):
+            for record in tail.read(_WAIT_S):
                 said = read_control(record.value)
                 if isinstance(said, Answer) and said.command_id in told:
                     told[said.command_id].take(said)

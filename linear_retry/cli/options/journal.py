@@ -13,7 +13,7 @@ from linear_retry.journal.entry import DEFAULT_TOPIC
 from linear_retry.retry.clock import now_ms
 
 if TYPE_CHECKING:
-    from linear_retry.journal.reader import JournalReading
+    from linear_retry.journal.reader import JournalTail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,11 @@ class Span:
         ),
     ] = "7d"
 
-    def reading(self, connection: Connection) -> JournalReading:
+    def reading(self, connection: Connection) -> JournalTail:
         """Of the journal that is meant. Raises `typer.BadParameter`."""
-        from linear_retry.journal.reader import JournalReading
+        from linear_retry.journal.reader import JournalTail
 
         if not self.journal:
             raise typer.BadParameter("the topic's name is empty", param_hint="--journal")
         since_ms = moment_ms(self.since, now_ms(), "--since")
-        return JournalReading(connection.keys(), self.journal, since_ms=max(since_ms, 0))
+        return JournalTail(connection.keys(), self.journal, since_ms=max(since_ms, 0))

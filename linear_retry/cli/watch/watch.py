@@ -30,10 +30,10 @@ def watch(connection: Connection, span: Span, group: str) -> None:
         reading = span.reading(connection)
         fold = GroupStates()
         with ProgressBar(f"reading {reading.topic}") as bar:
-            for found in reading.so_far(bar):
+            for found in reading.backlog(bar):
                 fold.take(found)
         with (
-            reading.following() as coming,
+            reading.follow() as coming,
             _face(fold, group, reading.topic, as_json=connection.as_json) as face,
         ):
             face.show(fold.view(group).last_events, None)

@@ -37,9 +37,9 @@ class Stream(Protocol):
 class Since(Protocol):
     """The topic from a moment on. Its calls raise `LinearRetryError`."""
 
-    def so_far(self) -> Iterable[list[Record]]: ...
+    def backlog(self) -> Iterable[list[Record]]: ...
 
-    def following(self) -> AbstractContextManager[Stream]: ...
+    def follow(self) -> AbstractContextManager[Stream]: ...
 
 
 class Writer(Protocol):
@@ -119,10 +119,10 @@ class ControlTopicFollower:
         """
         topic = self._since(self._clock.utc_ms() - _LOOK_BACK_MS)
         self._unposted.clear()
-        for records in topic.so_far():
+        for records in topic.backlog():
             self._hear(records)
         self._post()
-        with topic.following() as stream:
+        with topic.follow() as stream:
             self._hears = True
             well_at_s = self._clock.now_s()
             while not self._ending.is_set():

@@ -13,9 +13,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from linear_retry.errors import BrokerError, ConfigurationError, FencedError, UnknownTopicError
 from linear_retry.kafka.consumer.settings import Config, connection, servers_of
 from linear_retry.kafka.quiet import QUIET
+from linear_retry.kafka.topics.standalone_consumer import MISSING, text_of
 from linear_retry.records.record import OutgoingRecord
 
-MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 # Without DESCRIBE a broker refuses to say whether there is one.
 _UNSEEN = (*MISSING, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 TOO_LARGE = frozenset(
@@ -189,7 +189,7 @@ def write_all(
         handle = producer(dict(config))
     except (KafkaException, ValueError, TypeError) as error:
         raise ConfigurationError(
-            f"librdkafka refuses the configuration: {error}; correct the key it names"
+            f"librdkafka refuses the configuration: {text_of(error)}; correct the key it names"
         ) from error
     sent = [(record, _queued(handle, record)) for record in records]
     deadline_s = time.monotonic() + within_s

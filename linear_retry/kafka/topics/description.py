@@ -1,4 +1,4 @@
-"""What does a topic take and keep, and how is one made or cut off?"""
+"""Describes topics, creates compacted ones and deletes their records."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.consumer.settings import connection
 from linear_retry.kafka.quiet import QUIET
-from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S, text_of
+from linear_retry.kafka.topics.standalone_consumer import MISSING, PATIENCE_S, text_of
 from linear_retry.scope import Partition
 
-_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 _EXISTS = KafkaError.TOPIC_ALREADY_EXISTS
 _COMPACTED = {
@@ -153,7 +152,7 @@ class Topics:
         try:
             return self._answer(answer)
         except KafkaException as error:
-            if error.args[0].code() in _MISSING:
+            if error.args[0].code() in MISSING:
                 return None
             if error.args[0].code() == KafkaError.TOPIC_EXCEPTION:
                 raise BrokerError(

@@ -1,4 +1,4 @@
-"""What is in a topic, from its beginning to its end, read without a group?"""
+"""Reads a topic from its beginning to its end, without a group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.messages import read_fresh
@@ -66,20 +66,26 @@ class TopicReader:
                     for number, (first, end) in bounds.items()
                     if number in starts
                 }
-            yield from _Course(handle, topic, bounds, progress or _nobody).batches()
+            yield from _Reading(handle, topic, bounds, progress or _ignore_progress).batches()
 
     def read_all(self, topic: str) -> list[Record]:
         """As `read`, all at once."""
         return list(chain.from_iterable(self.read(topic)))
 
 
-def _nobody(_: int, __: int) -> None:
+def consume_available(consumer: Consumer, wait_s: float) -> list[Message]:
+    """What is there already, waiting for the first: asked for all, `consume` would wait for all."""
+    first = consumer.consume(1, wait_s)
+    return first + consumer.consume(_BATCH - 1, 0) if first else first
+
+
+def _ignore_progress(_: int, __: int) -> None:
     """For who does not ask how far it is."""
 
 
 @dataclass(slots=True)
-class _Course:
-    """One reading of a topic: which partitions are still to come, and how far each is."""
+class _Reading:
+    """One reading: which partitions are not at their end yet, and how far each is."""
 
     handle: StandaloneConsumer
     topic: str
@@ -99,7 +105,7 @@ class _Course:
         )
         moved_at_s = time.monotonic()
         while self._ends:
-            records = self._records(self._messages())
+            records = self._records(consume_available(self.handle.consumer, _WAIT_S))
             if records:
                 yield records
                 self.progress(total - self._to_come(), total)
@@ -107,12 +113,6 @@ class _Course:
             elif time.monotonic() - moved_at_s > self.handle.patience_s:
                 self._end_earlier()
                 moved_at_s = time.monotonic()
-
-    def _messages(self) -> list[Message]:
-        consumer = self.handle.consumer
-        # What is there already comes at once: asked for all, `consume` would wait to be full.
-        first = consumer.consume(1, _WAIT_S)
-        return first + consumer.consume(_BATCH - 1, 0) if first else first
 
     def _end_earlier(self) -> None:
         """Nothing has come for long: ask again where the ends are.

@@ -1,4 +1,4 @@
-"""How is a cluster asked by a consumer that is in no group, and what is said where it refuses?"""
+"""A consumer that is in no group, and what to raise where a broker refuses it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE_S = 10.0
 _SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
 _WAIT_S = 0.1
 
-_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _NO_PERMISSION = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -101,7 +101,7 @@ class StandaloneConsumer:
 
     def refused(self, what: str, error: KafkaError) -> BrokerError:
         """What to raise for an error that waiting does not mend."""
-        if error.code() in _MISSING:
+        if error.code() in MISSING:
             return UnknownTopicError(f"{self.where}: there is no {what}; check its name")
         if error.code() in _NO_PERMISSION:
             return BrokerError(
@@ -168,7 +168,7 @@ class StandaloneConsumer:
 
 
 def is_lasting(error: KafkaError) -> bool:
-    return error.code() in (*_MISSING, *_NO_PERMISSION, KafkaError.TOPIC_EXCEPTION) or error.fatal()
+    return error.code() in (*MISSING, *_NO_PERMISSION, KafkaError.TOPIC_EXCEPTION) or error.fatal()
 
 
 def text_of(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from linear_retry.cli import app
 from linear_retry.cli.circuits.listing import list_circuits
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.journal.entry import DEFAULT_TOPIC, encode
-from linear_retry.journal.reader import JournalReading
+from linear_retry.journal.reader import JournalTail
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from tests.cli.said import Said
 from tests.cli.terminal import terminal
@@ -152,7 +152,7 @@ def test_no_broker_answers(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        reading = JournalReading({"bootstrap.servers": address}, patience_s=0.2)
+        reading = JournalTail({"bootstrap.servers": address}, patience_s=0.2)
         with pytest.raises(typer.Exit) as ended, exit_on_error():
             list_circuits(reading, None, as_json=False)
     assert 3 == ended.value.exit_code

@@ -58,7 +58,7 @@ class Topic:
             _TOPIC, "billing", self.commands, parts.clock, self.since, self, again_after_s=0
         )
 
-    def follow(self) -> list[Answer]:
+    def follow_all(self) -> list[Answer]:
         """All of it; what was answered, of which the owner looks at everything in between."""
         self.follower.follow()
         return self.written
@@ -69,7 +69,7 @@ class Topic:
         self.begun_ms.append(at_ms)
         return self
 
-    def so_far(self) -> Iterator[list[Record]]:
+    def backlog(self) -> Iterator[list[Record]]:
         if self.missing:
             self.missing -= 1
             self.joined.clock.advance(5.0)
@@ -79,7 +79,7 @@ class Topic:
             self.commands.tick()  # would answer what was handed over too early
 
     @contextmanager
-    def following(self) -> Iterator[Topic]:
+    def follow(self) -> Iterator[Topic]:
         yield self
 
     def read(self, wait_s: float) -> list[Record]:
@@ -104,7 +104,7 @@ class Topic:
 def test_a_command_is_handed_over_and_answered() -> None:
     """Under its own id, signed by the member."""
     command = _command()
-    (answer,) = Topic(batches=[[command], [], []]).follow()
+    (answer,) = Topic(batches=[[command], [], []]).follow_all()
     assert (command.command_id, "pod-1") == (answer.command_id, answer.member)
     assert "expired" == answer.answer
 
@@ -113,7 +113,7 @@ def test_it_begins_a_minute_ago() -> None:
     """What was said while it started, or was away, is for it still."""
     topic = Topic(past=[_command()], batches=[[], []])
     now_ms = topic.joined.clock.utc_ms()
-    assert 1 == len(topic.follow())
+    assert 1 == len(topic.follow_all())
     assert [now_ms - 65_000] == topic.begun_ms
 
 
@@ -125,19 +125,21 @@ def test_what_is_answered_is_not_done_again() -> None:
         Answer(open_.command_id, "pod-1", "pending", 18, is_final=False),
     ]
     topic = Topic(past=[command, open_, *said], batches=[[], []])
-    assert [open_.command_id] == [answer.command_id for answer in topic.follow()]
+    assert [open_.command_id] == [answer.command_id for answer in topic.follow_all()]
 
 
 def test_a_command_that_is_there_twice_is_done_once() -> None:
     """A producer may write a record twice; a new reading sees the last minute again."""
     command = _command()
     topic = Topic(batches=[[command, command], [], [command], []])
-    assert 1 == len(topic.follow())
+    assert 1 == len(topic.follow_all())
 
 
 def test_another_groups_are_not_ours() -> None:
     """Many groups may share one control topic."""
-    assert [] == Topic(past=[_command("shipping")], batches=[[_command("shipping")], []]).follow()
+    assert (
+        [] == Topic(past=[_command("shipping")], batches=[[_command("shipping")], []]).follow_all()
+    )
 
 
 def test_garbled_records_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -145,7 +147,7 @@ def test_garbled_records_are_passed_over(caplog: pytest.LogCaptureFixture) -> No
     empty: list[list[_Said]] = [[b""] for _ in range(400)]
     batches: list[list[_Said]] = [[b"\xff", b"{}"], *empty, [_command()], []]
     with caplog.at_level(logging.WARNING, logger="linear_retry"):
-        assert 1 == len(Topic(batches=batches).follow())
+        assert 1 == len(Topic(batches=batches).follow_all())
     said = [text for text in caplog.messages if text.startswith("control: ")]
     assert f"control: {_TOPIC}[0]@0 is no command (no JSON: " in said[0]
     assert [True, True] == ["is passed over; so far: " in text for text in said]
@@ -154,7 +156,7 @@ def test_garbled_records_are_passed_over(caplog: pytest.LogCaptureFixture) -> No
 def test_a_missing_topic_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """It is tried again every few seconds, and heard once it is there."""
     with caplog.at_level(logging.WARNING, logger="linear_retry"):
-        assert 1 == len(Topic(missing=14, past=[_command()], batches=[[], []]).follow())
+        assert 1 == len(Topic(missing=14, past=[_command()], batches=[[], []]).follow_all())
     missing = [text for text in caplog.messages if "no commands are heard" in text]
     assert 2 == len(missing)
     assert "there is no topic 'linear-retry.control'" in missing[0]
@@ -164,7 +166,7 @@ def test_trouble_that_lasts_begins_a_new_reading(caplog: pytest.LogCaptureFixtur
     """A client that has lost sight of all brokers would never find them again."""
     topic = Topic(batches=[[] for _ in range(130)], trouble="nobody is there")
     with caplog.at_level(logging.WARNING, logger="linear_retry"):
-        topic.follow()
+        topic.follow_all()
     assert 2 == len(topic.begun_ms)
     assert "(nobody is there); the consumer goes on" in caplog.text
 
@@ -177,7 +179,7 @@ def _to_all(member: str | None = None) -> Command:
 def test_what_all_carry_out_is_heard_at_once() -> None:
     """Whoever sent it learns for whom to wait, also where a handler is busy."""
     command = _to_all()
-    heard, expired = Topic(batches=[[command], [], []]).follow()
+    heard, expired = Topic(batches=[[command], [], []]).follow_all()
     assert (command.command_id, "heard", False) == (heard.command_id, heard.answer, heard.is_final)
     assert ("expired", True) == (expired.answer, expired.is_final)
 
@@ -189,12 +191,12 @@ def test_anothers_answer_ends_nothing_that_all_carry_out() -> None:
         Answer(done.command_id, "pod-1", "none-open", 18),
         Answer(open_.command_id, "pod-2", "none-open", 18),
     ]
-    answers = Topic(past=[done, open_, *said], batches=[[], []]).follow()
+    answers = Topic(past=[done, open_, *said], batches=[[], []]).follow_all()
     assert {open_.command_id} == {answer.command_id for answer in answers}
 
 
 def test_what_is_for_another_member_is_not_ours() -> None:
     """Nothing is done, and nothing is said."""
     ours, anothers = _to_all("pod-1"), _to_all("pod-2")
-    answers = Topic(batches=[[ours, anothers], [], []]).follow()
+    answers = Topic(batches=[[ours, anothers], [], []]).follow_all()
     assert {ours.command_id} == {answer.command_id for answer in answers}

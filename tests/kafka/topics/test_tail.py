@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.kafka.topics.tail import Following, TopicSince
+from linear_retry.kafka.topics.tail import TopicTail
 from tests.conftest import TopicFactory
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.real_kafka import RealKafka
@@ -29,14 +29,14 @@ def _write(
     assert 0 == producer.flush(20)
 
 
-def _so_far(reading: TopicSince) -> list[bytes | None]:
-    return [record.value for record in chain.from_iterable(reading.so_far())]
+def _backlog(tail: TopicTail) -> list[bytes | None]:
+    return [record.value for record in chain.from_iterable(tail.backlog())]
 
 
 class _Reader:
     """All that was read."""
 
-    def __init__(self, following: Following) -> None:
+    def __init__(self, following: TopicTail) -> None:
         self._following = following
         self.values: list[bytes | None] = []
 
@@ -52,10 +52,10 @@ def test_from_a_moment_on(kafka: RealKafka, topic: TopicFactory) -> None:
     name = topic(3)
     _write(kafka, name, {b"old": _NOW_MS - 9000, b"new": _NOW_MS, b"late": _NOW_MS - 8000})
     _write(kafka, name, {b"only old": _NOW_MS - 9000}, 1)
-    reading = TopicSince(kafka.client_settings(), name, _NOW_MS - 5000)
-    assert [b"new"] == _so_far(reading)
+    tail = TopicTail(kafka.client_settings(), name, _NOW_MS - 5000)
+    assert [b"new"] == _backlog(tail)
     _write(kafka, name, {b"meanwhile": _NOW_MS}, 1)
-    with reading.following() as following:
+    with tail.follow() as following:
         reader = _Reader(following)
         wait_until(lambda: reader.has(b"meanwhile"), "what came meanwhile")
         _write(kafka, name, {b"then": _NOW_MS}, 2)
@@ -67,9 +67,9 @@ def test_from_a_moment_on(kafka: RealKafka, topic: TopicFactory) -> None:
 def test_partitions_that_are_added(kafka: RealKafka, topic: TopicFactory) -> None:
     """They are read too, from their beginning."""
     name = topic()
-    reading = TopicSince(kafka.client_settings(), name, 0)
-    assert [] == _so_far(reading)
-    with reading.following(look_every_s=0.1) as following:
+    tail = TopicTail(kafka.client_settings(), name, 0, look_every_s=0.1)
+    assert [] == _backlog(tail)
+    with tail.follow() as following:
         kafka.add_partitions(name, 2)
         _write(kafka, name, {b"first": _NOW_MS}, 1)
         reader = _Reader(following)
@@ -81,9 +81,9 @@ def test_a_topic_that_is_made_anew(kafka: RealKafka, topic: TopicFactory) -> Non
     """While it is gone that is said; the new one is read from its beginning."""
     name = topic()
     _write(kafka, name, {b"old": _NOW_MS, b"older": _NOW_MS})
-    reading = TopicSince(kafka.client_settings(), name, 0)
-    assert [b"old", b"older"] == _so_far(reading)
-    with reading.following(look_every_s=0.1) as following:
+    tail = TopicTail(kafka.client_settings(), name, 0, look_every_s=0.1)
+    assert [b"old", b"older"] == _backlog(tail)
+    with tail.follow() as following:
         reader = _Reader(following)
         kafka.delete_topic(name)
         wait_until(lambda: reader.has() and following.trouble, "it is gone")
@@ -98,9 +98,9 @@ def test_brokers_that_are_away() -> None:
     with EmbeddedKafka() as kafka:
         kafka.create_topic("journal")
         kafka.produce("journal", [b"before"])
-        reading = TopicSince(_quick(kafka), "journal", 0)
-        assert [b"before"] == _so_far(reading)
-        with reading.following() as following:
+        tail = TopicTail(_quick(kafka), "journal", 0)
+        assert [b"before"] == _backlog(tail)
+        with tail.follow() as following:
             reader = _Reader(following)
             with kafka.down():
                 wait_until(lambda: reader.has() and following.trouble, "they are away")
@@ -114,7 +114,7 @@ def test_brokers_that_are_away() -> None:
 def test_a_topic_that_is_not_there() -> None:
     """Before anything was read it is a wrong name."""
     with EmbeddedKafka() as kafka, pytest.raises(UnknownTopicError, match="'nowhere'"):
-        _so_far(TopicSince(_quick(kafka), "nowhere", 0))
+        _backlog(TopicTail(_quick(kafka), "nowhere", 0))
 
 
 def _quick(kafka: EmbeddedKafka) -> dict[str, Any]:
