@@ -1,4 +1,4 @@
-"""What can go wrong, split by what the caller can do about it?"""
+"""The library's errors, split by what the caller can do about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partitions does one circuit stop?"""
+"""Partitions, places of messages, and the scopes that circuits stop."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import orjson
 from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.errors import DeadLetterError
-from linear_retry.files.whole import whole_file
+from linear_retry.files import atomic_file
 from linear_retry.records.record import Record
 
 _VERSION = 1
@@ -42,7 +42,7 @@ def write_export(path: str | os.PathLike[str], letters: Iterable[Exported]) -> i
     """
     target = Path(path)
     written = 0
-    with whole_file(target, private=True) as file:
+    with atomic_file(target, private=True) as file:
         chunk: list[bytes] = []
         size_bytes = 0
         for exported in letters:

@@ -1,4 +1,4 @@
-"""What does an entry of the journal say, and how is it read back?"""
+"""The journal's entry: one event as JSON, with who emitted it and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do entries of a journal, read in any order of their partitions, add up to?"""
+"""The state of groups, folded from a journal's entries in whatever order they are read."""
 
 from __future__ import annotations
 

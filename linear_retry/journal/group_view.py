@@ -1,4 +1,4 @@
-"""How does a group stand, as far as its journal tells?"""
+"""The values that say how a group stands, as far as its journal tells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has one life of a member said, read in any order of the journal's partitions?"""
+"""The state of one instance of a member, folded from its entries in any order."""
 
 from __future__ import annotations
 

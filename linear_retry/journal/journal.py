@@ -1,4 +1,4 @@
-"""How do the events get to a topic, without ever holding up the consumer?"""
+"""The listener that writes every event to a topic, without ever holding up the consumer."""
 
 from __future__ import annotations
 

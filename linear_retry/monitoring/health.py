@@ -1,4 +1,4 @@
-"""How do probes, Prometheus and a person with curl see a consumer from outside its process?"""
+"""The HTTP endpoint for probes, Prometheus and a person with curl."""
 
 from __future__ import annotations
 

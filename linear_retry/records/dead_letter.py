@@ -1,4 +1,4 @@
-"""What does a dead letter say, and how is it read back?"""
+"""The dead letter: what its headers say, and how it is read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does an exception say, in few bytes and without ever raising another?"""
+"""Exceptions as text: bounded in size, and without ever raising another."""
 
 from __future__ import annotations
 

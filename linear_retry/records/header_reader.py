@@ -1,4 +1,4 @@
-"""What do headers say that any system may have written, and what is wrong with them?"""
+"""Reads headers that any system may have written, and collects what is wrong with them."""
 
 from __future__ import annotations
 

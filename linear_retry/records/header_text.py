@@ -1,4 +1,4 @@
-"""How does any header become one that a client can send and read back?"""
+"""Makes any header one that a client can send and read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of a dead letter that is too large for its topic?"""
+"""Smaller forms of a dead letter that is too large for its topic."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard
 
-from linear_retry.files.small import NOT_TEXT
+from linear_retry.files import NOT_TEXT
 
 MAX_DELAYS = 1000
 MAX_DELAY_S = 7 * 24 * 3600

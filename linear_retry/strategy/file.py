@@ -12,8 +12,7 @@ from pathlib import PurePath
 from typing import Any, TypedDict
 
 from linear_retry.errors import StrategyError
-from linear_retry.files import small
-from linear_retry.files.small import MAX_BYTES, NOT_TEXT
+from linear_retry.files import MAX_BYTES, NOT_TEXT, printable_path, read_small
 from linear_retry.strategy.delays import Element, check_settings, duration_text, expand, shown
 
 _SETTINGS = ("delays", "jitter", "description")
@@ -34,10 +33,10 @@ class Arguments(TypedDict):
 def load(path: str | os.PathLike[str]) -> Arguments:
     """The strategy in the file at `path`. Raises `StrategyError`, for an unreadable file too."""
     try:
-        content = small.read(path)
+        content = read_small(path)
     except ValueError as error:
         raise StrategyError([f"{error}; give the path of a readable JSON file"]) from error
-    return parse(content, small.named(path))
+    return parse(content, printable_path(path))
 
 
 def parse(text: bytes | str, where: str) -> Arguments:
@@ -46,7 +45,7 @@ def parse(text: bytes | str, where: str) -> Arguments:
     Raises `StrategyError` with everything that is wrong, and nothing else whatever `text` holds.
     Each problem is one sentence: file, path inside it, value, rule, remedy.
     """
-    where = small.named(where)
+    where = printable_path(where)
     document = _document(text, where)
     is_short = not isinstance(document, dict)
     written = {"delays": document} if is_short else document

@@ -1,4 +1,4 @@
-"""What may stand in an entry of a journal, by Hypothesis?"""
+"""Entries of a journal, by Hypothesis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may members have said in a journal?"""
+"""Stories of members, as entries of a journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is an entry of the journal read back as it was written, and whatever else is there refused?"""
+"""An entry is read back as it was written, and whatever else is there is refused."""
 
 from __future__ import annotations
 

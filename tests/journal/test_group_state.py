@@ -1,4 +1,4 @@
-"""Do entries of a journal add up to how the group stands, in whichever order they are read?"""
+"""Entries add up to how the group stands, in whichever order they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the journal have everything that was said, and the consumer nothing of its troubles?"""
+"""The journal has every event, and the consumer none of its troubles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a consumer live beside a journal that nobody takes, with librdkafka's own producer?"""
+"""A consumer is not held up by a journal that nobody takes, with librdkafka's own producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a message go through a broker and come back, whatever its headers are?"""
+"""Sends a message through a broker and reads it back, whatever its headers are."""
 
 from __future__ import annotations
 

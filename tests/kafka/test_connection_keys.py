@@ -1,4 +1,4 @@
-"""Does every client that reaches the consumer's cluster get what it takes to reach it?"""
+"""Every client that reaches the consumer's cluster gets the keys it takes."""
 
 from __future__ import annotations
 

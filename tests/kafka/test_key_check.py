@@ -1,4 +1,4 @@
-"""Is a key that librdkafka does not take refused without a client, and the nearest one named?"""
+"""A key that librdkafka does not take is refused without a client, and the nearest one named."""
 
 from __future__ import annotations
 

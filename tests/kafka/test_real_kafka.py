@@ -1,4 +1,4 @@
-"""Does the broker of the tests do what they rely on?"""
+"""The broker of the tests does what they rely on."""
 
 from __future__ import annotations
 

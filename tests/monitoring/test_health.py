@@ -1,4 +1,4 @@
-"""Do probes, Prometheus and a person with curl get the right answer, and only that?"""
+"""Probes, Prometheus and a person with curl get the right answer, and only that."""
 
 from __future__ import annotations
 

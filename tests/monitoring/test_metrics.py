@@ -1,4 +1,4 @@
-"""Does Prometheus see what has happened, and is the page it gets one that it can read?"""
+"""Prometheus sees what has happened, on a page that it can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the alert rules and the dashboard ask for metrics that there are?"""
+"""The alert rules and the dashboard ask for metrics that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a real Prometheus take the alert rules, the dashboard's queries and our metrics?"""
+"""A real Prometheus takes the alert rules, the dashboard's queries and our metrics."""
 
 from __future__ import annotations
 

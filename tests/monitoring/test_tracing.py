@@ -1,4 +1,4 @@
-"""Does a trace show each attempt, whose message it was, and what came of a failure?"""
+"""A trace shows each attempt, whose message it was, and what came of a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what is said on the control topic read back as it was, and whatever else is there refused?"""
+"""What is written to the control topic is read back, and whatever else is there is refused."""
 
 from __future__ import annotations
 

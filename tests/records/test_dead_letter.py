@@ -1,4 +1,4 @@
-"""Does a dead letter say what it must, and is it read back as it was written?"""
+"""A dead letter says what it must, and is read back as it was written."""
 
 from __future__ import annotations
 

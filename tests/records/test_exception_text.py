@@ -1,4 +1,4 @@
-"""Is any exception described, briefly, and with what says most?"""
+"""Any exception is described briefly, by what says most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can whatever comes as a header be sent?"""
+"""Whatever comes as a header can be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a letter that is too large shrink in the order that loses least?"""
+"""A letter that is too large shrinks in the order that loses least."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
 from linear_retry.errors import StrategyError
-from linear_retry.files.small import MAX_BYTES
+from linear_retry.files import MAX_BYTES
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS, duration_ms, duration_text
 from linear_retry.strategy.file import format_file, parse, schema
 from linear_retry.strategy.strategy import Strategy

@@ -11,7 +11,7 @@ from linear_retry.cli.output.exit_codes import UNAVAILABLE, fail
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Filter
-from linear_retry.files.small import named
+from linear_retry.files import printable_path
 
 
 def export(
@@ -20,8 +20,8 @@ def export(
     """Write the letters that the filter means to a file, which is there when it is whole."""
     if not overwrite and to.exists():
         raise typer.BadParameter(
-            f"{named(to)} is there already, and letters may be in it that are nowhere else; name "
-            "another, or write --overwrite",
+            f"{printable_path(to)} is there already, and letters may be in it that are nowhere else; "
+            "name another, or write --overwrite",
             param_hint="--to",
         )
     try:
@@ -29,10 +29,10 @@ def export(
             count = topic.export(to, letter_filter, bar)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        fail(f"{named(to)}: cannot be written ({reason})", UNAVAILABLE)
+        fail(f"{printable_path(to)}: cannot be written ({reason})", UNAVAILABLE)
     if as_json:
-        write_json([{"file": named(to), "letters": count, "bytes": to.stat().st_size}])
+        write_json([{"file": printable_path(to), "letters": count, "bytes": to.stat().st_size}])
     else:
-        typer.echo(f"{named(to)}: {count} letter{'' if count == 1 else 's'}")
+        typer.echo(f"{printable_path(to)}: {count} letter{'' if count == 1 else 's'}")
     if not count:
         typer.echo(formats.nothing(topic.topic, letter_filter), err=True)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from linear_retry.files import small
+from linear_retry.files import MAX_BYTES, printable_path, read_small
 
 _FORM = "write lines of key=value, or a JSON object"
 
@@ -16,10 +16,10 @@ def read(path: Path) -> dict[str, Any]:
 
     Raises `ValueError` with one sentence.
     """
-    content = small.read(path)
-    where = small.named(path)
-    if len(content) > small.MAX_BYTES:
-        raise ValueError(f"{where}: more than {small.MAX_BYTES} bytes are too many")
+    content = read_small(path)
+    where = printable_path(path)
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"{where}: more than {MAX_BYTES} bytes are too many")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli.output.exit_codes import UNAVAILABLE, USAGE_ERROR, fail
-from linear_retry.files import small
+from linear_retry.files import printable_path, write_atomically
 from linear_retry.strategy.file import format_file
 
 LAKE = Annotated[
@@ -64,7 +64,7 @@ class StrategyFile:
         """Ends the command, before any work is done, if the file cannot be written."""
         if self.to is None:
             return
-        shown = small.named(self.to)
+        shown = printable_path(self.to)
         if self.to.is_dir() or not self.to.parent.is_dir():
             fail(f"{shown}: no file can be there; give --to a file in a directory", USAGE_ERROR)
         if self.to.exists() and not self.force:
@@ -75,7 +75,7 @@ class StrategyFile:
         if self.to is None:
             return
         try:
-            small.write(self.to, format_file(delays_ms, description).encode())
+            write_atomically(self.to, format_file(delays_ms, description).encode())
         except ValueError as error:
             fail(f"{error}; check the directory and its permissions", UNAVAILABLE)
 

@@ -16,7 +16,7 @@ from linear_retry.cli.spark.options import RecordedOutages, StrategyFile
 from linear_retry.cli.strategy import commands
 from linear_retry.cli.strategy.commands import echo_table
 from linear_retry.errors import StrategyError
-from linear_retry.files.small import named
+from linear_retry.files import printable_path
 from linear_retry.spark import Lake, Tuned, groups
 from linear_retry.spark import tune as run
 from linear_retry.spark.session import session
@@ -90,7 +90,7 @@ def _write(
         f"where an attempt is as bad as {price} of waiting",
     )
     if not as_json:
-        typer.echo(f"{named(target.to)}: written")
+        typer.echo(f"{printable_path(target.to)}: written")
 
 
 def _say(found: list[Tuned], conditions: Conditions) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from linear_retry.cli.output.exit_codes import DONE, NEGATIVE
 from linear_retry.errors import StrategyError
-from linear_retry.files.small import named
+from linear_retry.files import printable_path
 from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.ready import names
 from linear_retry.strategy.strategy import Strategy
@@ -47,7 +47,7 @@ def check(
         elif isinstance(loaded, StrategyError):
             typer.echo(str(loaded))
         else:
-            typer.echo(f"{named(file)}: ok, {_totals(loaded)}")
+            typer.echo(f"{printable_path(file)}: ok, {_totals(loaded)}")
     raise typer.Exit(NEGATIVE if is_bad else DONE)
 
 
@@ -111,9 +111,9 @@ def _rows(strategy: Strategy) -> Iterator[_Row]:
 
 def summary(file: Path, loaded: Strategy | StrategyError) -> dict[str, Any]:
     if isinstance(loaded, StrategyError):
-        return {"file": named(file), "ok": False, "problems": loaded.problems}
+        return {"file": printable_path(file), "ok": False, "problems": loaded.problems}
     return {
-        "file": named(file),
+        "file": printable_path(file),
         "ok": True,
         "problems": (),
         "name": loaded.name,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import typer
 
-from linear_retry.files import small
-from linear_retry.files.small import MAX_BYTES
+from linear_retry.files import MAX_BYTES, printable_path, read_small
 from linear_retry.strategy.delays import DURATION_REMEDY, duration_ms, shown
 
 MAX_OUTAGES = 1000
@@ -33,11 +32,11 @@ def read(path: Path, problems: list[str]) -> list[int]:
     What is wrong is added to `problems`, one sentence each; the result is then of no use.
     """
     try:
-        content = small.read(path)
+        content = read_small(path)
     except ValueError as error:
         problems.append(f"{error}; {_FORM}")
         return []
-    return parse(content, small.named(path), problems)
+    return parse(content, printable_path(path), problems)
 
 
 def parse(content: bytes, where: str, problems: list[str]) -> list[int]:

@@ -1,4 +1,4 @@
-"""What has a group committed, asked by somebody who is not in it?"""
+"""Asks for a group's committed offsets without joining it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is this client in a group of KIP-848, as far as librdkafka knows?"""
+"""Reads from librdkafka's metadata whether a client is in a KIP-848 group."""
 
 from __future__ import annotations
 

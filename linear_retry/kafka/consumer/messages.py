@@ -1,4 +1,4 @@
-"""How is a confluent_kafka message read without harm, whatever its headers are?"""
+"""Reads confluent_kafka messages safely, whatever their headers are."""
 
 from __future__ import annotations
 

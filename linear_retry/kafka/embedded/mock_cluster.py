@@ -1,4 +1,4 @@
-"""How are librdkafka's mock brokers reached, which confluent-kafka does not show?"""
+"""Reaches librdkafka's mock brokers, which confluent-kafka does not show, by ctypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the brokers know that a consumer cannot ask without waiting?"""
+"""Asks the brokers what a consumer cannot ask without waiting."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from linear_retry.errors import LinearRetryError
-from linear_retry.files.whole import whole_file
+from linear_retry.files import atomic_file
 from linear_retry.spark.lake.lake import Lake
 from linear_retry.spark.reporting.small_tables import write_tables
 from linear_retry.spark.reporting.summaries import summaries
@@ -69,7 +69,7 @@ def report(
         )
     try:
         write_tables(found.tables, folder)
-        with whole_file(page) as file:
+        with atomic_file(page) as file:
             file.write(text.encode())
     except OSError as error:
         raise ReportError(f"{page}: cannot be written ({error.strerror or error})") from error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
-from linear_retry.files.whole import whole_file
+from linear_retry.files import atomic_file
 from linear_retry.report.section import Tables
 
 NAMES = (
@@ -28,9 +28,9 @@ def write_tables(tables: Tables, folder: Path) -> None:
             parquet.unlink(missing_ok=True)
             csv.unlink(missing_ok=True)
             continue
-        with whole_file(parquet) as file:
+        with atomic_file(parquet) as file:
             tables[name].to_parquet(file, index=False)
-        with whole_file(csv) as file:
+        with atomic_file(csv) as file:
             tables[name].apply(_inert).to_csv(file, index=False, encoding="utf-8")
 
 

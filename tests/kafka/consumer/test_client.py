@@ -1,4 +1,4 @@
-"""Does everything that is asked of librdkafka pass through in its right form, and nothing else?"""
+"""The client passes each call to librdkafka in its right form, and guards each callback."""
 
 from __future__ import annotations
 

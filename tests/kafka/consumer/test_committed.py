@@ -1,4 +1,4 @@
-"""Is a group asked for what it has committed by somebody who is not in it, and never joins?"""
+"""Committed offsets are asked for by a client that never joins the group."""
 
 from __future__ import annotations
 

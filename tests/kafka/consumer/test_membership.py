@@ -1,4 +1,4 @@
-"""Is it seen who is in a group, where no callback says so?"""
+"""Membership is seen where no callback tells it."""
 
 from __future__ import annotations
 

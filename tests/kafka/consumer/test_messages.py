@@ -1,4 +1,4 @@
-"""Is every message read without harm, and can what was read be sent?"""
+"""Every message is read without harm, and what was read can be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is every key refused that would break the promise, and only those?"""
+"""Every key that would break the promise is refused, and only those."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the embedded broker do what the demo and the tests ask of it?"""
+"""The embedded broker does what the demo and the tests ask of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do clients meet the troubles that a test orders for them?"""
+"""Clients meet the faults that a test orders for them."""
 
 from __future__ import annotations
 

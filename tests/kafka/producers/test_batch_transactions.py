@@ -1,4 +1,4 @@
-"""Are all messages of a batch there, or none, whatever librdkafka answers?"""
+"""All records of a batch are there, or none, whatever librdkafka answers."""
 
 from __future__ import annotations
 

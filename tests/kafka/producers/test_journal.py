@@ -1,4 +1,4 @@
-"""Are the journal's records written in order, without ever waiting, and is what is lost counted?"""
+"""The journal's records are written in order, without waiting, and what is lost is counted."""
 
 from __future__ import annotations
 

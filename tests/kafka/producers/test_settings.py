@@ -1,4 +1,4 @@
-"""Which librdkafka keys does the dead-letter producer get, and which are refused?"""
+"""The dead-letter producer's librdkafka keys: which it gets, and which are refused."""
 
 from __future__ import annotations
 

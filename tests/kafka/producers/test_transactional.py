@@ -1,4 +1,4 @@
-"""What does each answer of librdkafka's to a call about a transaction mean?"""
+"""What each answer of librdkafka's to a call about a transaction means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the brokers asked the right questions, without waiting?"""
+"""The brokers are asked the right questions, without waiting."""
 
 from __future__ import annotations
 

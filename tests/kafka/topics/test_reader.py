@@ -1,4 +1,4 @@
-"""Is a whole topic read, to the end that was known, whatever is in it and happens to it?"""
+"""A topic is read to the end that was known, whatever is in it and happens to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a topic read from a moment on, to its end and beyond, whatever happens to it?"""
+"""A topic is read from a moment on, to its end and beyond, whatever happens to it."""
 
 from __future__ import annotations
 

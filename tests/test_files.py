@@ -1,4 +1,4 @@
-"""Does a file of the user's come into being whole, or not at all?"""
+"""A small file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from linear_retry.files import small
-from linear_retry.files.whole import whole_file
+from linear_retry.files import atomic_file, printable_path, read_small, write_atomically
 
 
 def test_what_is_written_is_there(tmp_path: Path) -> None:
     """In place of what was, and nothing lies beside it."""
     path = tmp_path / "one.json"
     for content in (b"[1]", b"[2, 3]"):
-        small.write(path, content)
-        assert content == small.read(path)
+        write_atomically(path, content)
+        assert content == read_small(path)
     assert [path] == list(tmp_path.iterdir())
 
 
 def test_others_may_read_it_as_they_might_any_file(tmp_path: Path) -> None:
     """A service of another user reads it: its mode is what the umask leaves, as with `open`."""
-    small.write(tmp_path / "one.json", b"[1]")
+    write_atomically(tmp_path / "one.json", b"[1]")
     (tmp_path / "other.json").write_bytes(b"[1]")
     modes = {os.stat(path).st_mode for path in tmp_path.iterdir()}
     assert 1 == len(modes)
@@ -33,17 +32,17 @@ def test_what_cannot_be_written_leaves_all_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "full" / "inside").mkdir(parents=True)
     for path in (tmp_path / "missing" / "one.json", tmp_path / "full", tmp_path / "a\0b"):
         with pytest.raises(ValueError, match=r"cannot be written \(") as caught:
-            small.write(path, b"[1]")
-        assert str(caught.value).startswith(small.named(path))
+            write_atomically(path, b"[1]")
+        assert str(caught.value).startswith(printable_path(path))
     assert [tmp_path / "full"] == list(tmp_path.iterdir())
 
 
 def test_what_one_that_was_killed_has_left_is_in_nobodys_way(tmp_path: Path) -> None:
     """A container's processes have the same numbers again."""
     path = tmp_path / "one.json"
-    with whole_file(path):
+    with atomic_file(path):
         (left,) = tmp_path.iterdir()
     left.write_bytes(b"[1")
-    small.write(path, b"[1]")
-    assert b"[1]" == small.read(path)
+    write_atomically(path, b"[1]")
+    assert b"[1]" == read_small(path)
     assert [path] == list(tmp_path.iterdir())

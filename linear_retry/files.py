@@ -1,0 +1,68 @@
+"""Small files of the user's: read in part, and written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+MAX_BYTES = 64 * 1024
+NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def printable_path(path: str | os.PathLike[str]) -> str:
+    """`path`, as it can be printed."""
+    return NOT_TEXT.sub("\ufffd", os.fspath(path))
+
+
+def read_small(path: str | os.PathLike[str]) -> bytes:
+    """Its content: of a longer file than `MAX_BYTES` one byte more than these.
+
+    Raises `ValueError`, which names the file and says why it cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_BYTES + 1)  # never all of what may be a device or a dump
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ValueError(f"{printable_path(path)}: cannot be read ({reason})") from error
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Make `path` hold `content`; another process finds the old file or the whole new one.
+
+    Raises `ValueError`, which names the file and says why it cannot be written.
+    """
+    try:
+        with atomic_file(Path(path)) as file:
+            file.write(content)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ValueError(f"{printable_path(path)}: cannot be written ({reason})") from error
+
+
+@contextmanager
+def atomic_file(target: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
+    """A file to write to, which has the name `target` once the `with` ends without an exception.
+
+    Until then it lies beside it under another name, and is removed where an exception ends the
+    `with`. What is there once it has its name is on the disk. Others may read it as the umask has
+    it, or nobody else where it is `private`. Raises `OSError`, and `ValueError` for a NUL.
+    """
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
+    mode = 0o600 if private else 0o666
+    # One that was killed may have left it: a container's processes have the same numbers again.
+    unfinished.unlink(missing_ok=True)
+    try:
+        # Inside the `try`: a signal between the two would leave it there.
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, target)
+    finally:
+        unfinished.unlink(missing_ok=True)  # it is there only where it has not become `target`

@@ -1,1 +1,0 @@
-"""Reads small files of the user's, and writes whole files or none."""
