@@ -1,4 +1,4 @@
-"""Consume a Kafka topic in order while the thing behind it is down."""
+"""Consumes a Kafka topic in order while a downstream dependency is unavailable."""
 
 import typing
 

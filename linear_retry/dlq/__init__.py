@@ -11,10 +11,13 @@ from linear_retry.dlq.replay.newer_messages import NewerMessages
 from linear_retry.dlq.replay.plan import NO_LETTER, PartitionPlan, Plan, Source
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.dlq.stats import Stats, Top
+from linear_retry.kafka.consumer.messages import read as read_record
+from linear_retry.records.dead_letter import DeadLetter, parse
 
 __all__ = [
     "EVERYTHING",
     "NO_LETTER",
+    "DeadLetter",
     "DeadLetterTopic",
     "Exported",
     "Filter",
@@ -30,5 +33,7 @@ __all__ = [
     "State",
     "Stats",
     "Top",
+    "parse",
     "read_export",
+    "read_record",
 ]

@@ -20,6 +20,8 @@ from linear_retry.errors import ConfigurationError
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
 
+__all__ = ["Served", "serve"]
+
 _Answer: TypeAlias = tuple[HTTPStatus, bytes, str]
 _SLOWEST_S = 10.0
 _JSON = "application/json"

@@ -23,6 +23,8 @@ from linear_retry.consumer.monitoring.health import HealthState
 from linear_retry.events import Event
 from linear_retry.scope import Scope
 
+__all__ = ["Metrics"]
+
 _PLACE = ("group", "topic", "partition")
 _OF_SEVERAL: dict[str, Callable[[Iterable[float]], float]] = {
     "linear_retry_open_circuits": sum,

@@ -23,6 +23,8 @@ from linear_retry.kafka.consumer.messages import make_safe, place_of
 from linear_retry.records.exception_text import brief, describe
 from linear_retry.scope import Partition, Place
 
+__all__ = ["Tracing"]
+
 _Returned = TypeVar("_Returned")
 _COORDINATES = ("topic", "partition", "offset")
 

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from linear_retry.tuning.durations import Estimate, estimate
 from linear_retry.tuning.outages import Numbers, Outages
 
+__all__ = ["Comparison", "compare"]
+
 _MAX_DRAWN_AT_ONCE = 5_000_000
 """Numbers that a bootstrap holds in memory at a time."""
 

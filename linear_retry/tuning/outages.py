@@ -10,6 +10,8 @@ import numpy.typing as npt
 from linear_retry.errors import UsageError
 from linear_retry.tuning.solver import MAX_DURATION_MS
 
+__all__ = ["Outages", "concurrent"]
+
 Numbers = npt.NDArray[np.float64]
 
 

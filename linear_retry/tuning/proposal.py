@@ -10,6 +10,8 @@ from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.outages import Outages
 from linear_retry.tuning.solver import Conditions, Solution, Unreachable, solve
 
+__all__ = ["Proposal", "TooFew", "propose"]
+
 CONFIDENCE = 0.95
 
 

@@ -43,6 +43,8 @@ from math import fsum, inf, isfinite
 from linear_retry.errors import UsageError
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 
+__all__ = ["Conditions", "Solution", "Unreachable"]
+
 MAX_DURATION_MS = MAX_DELAY_S * 1000
 """No delay becomes longer than a strategy may have."""
 MAX_MOMENTS = 20_000
