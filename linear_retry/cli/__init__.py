@@ -31,7 +31,7 @@ from linear_retry.cli.options.connection import (
     checked_address,
     with_option_groups,
 )
-from linear_retry.cli.options.journal import Span
+from linear_retry.cli.options.journal import JournalSpan
 from linear_retry.cli.output.exit_codes import MEANINGS
 from linear_retry.cli.spark import commands as spark_commands
 from linear_retry.cli.strategy import commands, simulate
@@ -122,7 +122,7 @@ def demo(
 def watch(
     group: Annotated[str, typer.Option(metavar="GROUP", help="The consumer group.")],
     connection: Connection,
-    span: Span,
+    span: JournalSpan,
 ) -> None:
     """Watch a group's members and circuits, as its journal tells, until Ctrl-C.
 

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from linear_retry import Event
-from linear_retry.cli.dlq.backlog import exposition
+from linear_retry.cli.dlq.stats import exposition
 from linear_retry.dlq import State
 from linear_retry.dlq.stats import stats_of
 from linear_retry.monitoring.metrics import Metrics

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from linear_retry.cli.output.printable import in_one_line, moment, one_line
+from linear_retry.cli.output.rows import plural
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import GroupView, Member, OpenCircuit
 from linear_retry.records.process import Process
@@ -92,19 +93,15 @@ def _runs(numbers: Iterable[int]) -> Iterable[str]:
 def troubles(fold: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
     """What keeps the picture from being whole, in sentences."""
     if missing := sum(view.missing for view in views):
-        yield f"{_many(missing, 'event is', 'events are')} not in the journal: dropped"
+        yield f"{plural(missing, 'event is', 'events are')} not in the journal: dropped"
     if fold.newer:
         yield (
-            f"{_many(fold.newer, 'record is', 'records are')} of a later release of linear-retry "
+            f"{plural(fold.newer, 'record is', 'records are')} of a later release of linear-retry "
             f"({one_line(fold.trouble)}); read the journal with that"
         )
     if fold.unreadable:
-        many = _many(fold.unreadable, "record is no entry", "records are no entries")
+        many = plural(fold.unreadable, "record is no entry", "records are no entries")
         yield f"{many} of a journal ({one_line(fold.trouble)})"
-
-
-def _many(count: int, one: str, more: str) -> str:
-    return f"{count} {one if count == 1 else more}"
 
 
 def circuit_json(group: str, circuit: OpenCircuit, now_ms: int) -> dict[str, Any]:

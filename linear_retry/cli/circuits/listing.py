@@ -11,7 +11,7 @@ from linear_retry.cli.circuits import formats
 from linear_retry.cli.output.exit_codes import NEGATIVE, fail
 from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.progress import ProgressBar
-from linear_retry.cli.output.rows import Lines, is_terminal, write_json
+from linear_retry.cli.output.rows import TabbedRows, is_terminal, write_json
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import OpenCircuit
 from linear_retry.journal.reader import JournalTail
@@ -61,4 +61,4 @@ def _write(rows: Sequence[_Row], *, as_json: bool) -> None:
 
         draw(rows, at_ms)
     else:
-        Lines(formats.HEAD).write(formats.cells(*row, at_ms) for row in rows)
+        TabbedRows(formats.HEAD).write(formats.cells(*row, at_ms) for row in rows)

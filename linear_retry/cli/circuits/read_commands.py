@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli.options.connection import Connection, with_option_groups
-from linear_retry.cli.options.journal import Span
+from linear_retry.cli.options.journal import JournalSpan
 from linear_retry.cli.output.exit_codes import exit_on_error
 
 
 @with_option_groups
 def list_(
     connection: Connection,
-    span: Span,
+    span: JournalSpan,
     group: Annotated[
         str | None, typer.Option(metavar="GROUP", help="The consumer group; else all.")
     ] = None,

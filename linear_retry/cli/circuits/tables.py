@@ -10,6 +10,7 @@ from rich.text import Text
 
 from linear_retry.cli.circuits import formats
 from linear_retry.cli.output.printable import in_one_line, moment, one_line
+from linear_retry.cli.output.rows import plural
 from linear_retry.journal.group_view import OpenCircuit
 
 STYLES = {"open": "red", "half-open": "yellow"}
@@ -67,7 +68,7 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
     if circuit.process is not None:
         yield in_one_line(str(circuit.process))
     if circuit.failures is not None:
-        yield "1 failure" if circuit.failures == 1 else f"{circuit.failures} failures"
+        yield plural(circuit.failures, "failure")
     if circuit.why == "letter":
         yield f"letter not sent ({circuit.sends} times)"
     if circuit.why == "limit":

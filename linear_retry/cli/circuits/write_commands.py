@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from linear_retry.cli.options.connection import Connection, with_option_groups
-from linear_retry.cli.options.person import BY, whoami
+from linear_retry.cli.options.values import BY, topic_name, whoami
 from linear_retry.cli.output.exit_codes import NEGATIVE, confirmed, exit_on_error
 from linear_retry.records.control import DEFAULT_TOPIC, Command
 from linear_retry.strategy.delays import shown
@@ -29,7 +29,10 @@ class Word:
 
     group: Annotated[str, typer.Option(metavar="GROUP", help="The consumer group.")]
     control: Annotated[
-        str, typer.Option(metavar="TOPIC", help="The topic that its consumers follow.")
+        str,
+        typer.Option(
+            metavar="TOPIC", callback=topic_name, help="The topic that its consumers follow."
+        ),
     ] = DEFAULT_TOPIC
     by: BY = None
     timeout: Annotated[
@@ -42,8 +45,6 @@ class Word:
 
         topic, partition, offset = (None, None, None) if message is None else _read(message)
         by = self.by or whoami()
-        if not self.control:
-            raise typer.BadParameter("the topic's name is empty", param_hint="--control")
         return order_of(Command("", name, self.group, topic, partition, offset, by, 0))
 
     def sending(self, connection: Connection, *, waits: bool = True) -> Sending:

@@ -9,7 +9,7 @@ import typer
 from linear_retry.cli.dlq import formats
 from linear_retry.cli.output.exit_codes import UNAVAILABLE, fail
 from linear_retry.cli.output.progress import ProgressBar
-from linear_retry.cli.output.rows import write_json
+from linear_retry.cli.output.rows import plural, write_json
 from linear_retry.dlq import DeadLetterTopic, Filter
 from linear_retry.files import printable_path
 
@@ -33,6 +33,6 @@ def export(
     if as_json:
         write_json([{"file": printable_path(to), "letters": count, "bytes": to.stat().st_size}])
     else:
-        typer.echo(f"{printable_path(to)}: {count} letter{'' if count == 1 else 's'}")
+        typer.echo(f"{printable_path(to)}: {plural(count)}")
     if not count:
         typer.echo(formats.nothing(topic.topic, letter_filter), err=True)

@@ -13,7 +13,7 @@ import typer
 from linear_retry.cli.dlq import formats
 from linear_retry.cli.output import printable
 from linear_retry.cli.output.progress import ProgressBar
-from linear_retry.cli.output.rows import Lines, is_terminal, json_line, write_json, write_table
+from linear_retry.cli.output.rows import TabbedRows, is_terminal, json_line, write_json, write_table
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
 from linear_retry.dlq.stats import count
 
@@ -100,12 +100,12 @@ def _writer(*, payload: bool, as_json: bool) -> _Writer[Any]:
 
         return _Writer(lambda letter, state: drawn_row(letter, state, payload=payload), draw)
     if payload:
-        both = Lines((*formats.HEAD, *formats.PAYLOAD_HEAD))
+        both = TabbedRows((*formats.HEAD, *formats.PAYLOAD_HEAD))
         return _Writer(
             lambda letter, state: (*formats.cells(letter, state), *formats.payload_cells(letter)),
             both.write,
         )
-    return _Writer(formats.cells, Lines(formats.HEAD).write)
+    return _Writer(formats.cells, TabbedRows(formats.HEAD).write)
 
 
 def count_letters(

@@ -4,24 +4,90 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from linear_retry.cli.options import connection
-from linear_retry.cli.options.moments import moment_ms
-from linear_retry.retry.clock import now_ms
+from linear_retry.cli.options.values import BY, past_ms, topic_name
 from linear_retry.strategy.delays import shown
 
 if TYPE_CHECKING:
-    from linear_retry.dlq import DeadLetterTopic, Filter, State
+    from linear_retry.dlq import DeadLetterTopic, Filter
 
-TOPIC = Annotated[str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.")]
+TOPIC = Annotated[
+    str, typer.Argument(metavar="TOPIC", callback=topic_name, help="The dead-letter topic.")
+]
+YES = Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would be.")]
+WHY = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
+PAYLOAD = Annotated[
+    bool, typer.Option("--payload", help="Print keys and values too; else they stay unprinted.")
+]
 
-_STATES = ("open", "replayed", "resolved")
-_ORIGIN = re.compile(r"(?P<topic>[^:\[\]]+)(?::(?P<partition>[0-9]{1,9}))?")
+_ORIGIN = re.compile(r"([^:\[\]]+)(?::([0-9]{1,9}))?")
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
+
+
+class LetterState(StrEnum):
+    """As `linear_retry.dlq.State`, which is loaded when it is needed."""
+
+    OPEN = "open"
+    REPLAYED = "replayed"
+    RESOLVED = "resolved"
+
+
+class Origin(NamedTuple):
+    """A topic, and a partition of it or None for all."""
+
+    topic: str
+    partition: int | None
+
+
+def _origin(text: str) -> Origin:
+    found = _ORIGIN.fullmatch(text)
+    if found is None:
+        raise typer.BadParameter(f"{shown(text)} is not TOPIC or TOPIC:PARTITION, such as orders:3")
+    return Origin(found[1], None if found[2] is None else int(found[2]))
+
+
+class Header(NamedTuple):
+    """A header's name and its whole value."""
+
+    name: str
+    value: bytes
+
+
+def _header(text: str) -> Header:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise typer.BadParameter(f"{shown(text)} is not NAME=VALUE, such as tenant=acme")
+    return Header(name, _bytes(value))
+
+
+def _from_hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        raise typer.BadParameter(
+            f"{shown(text)} is not pairs of hexadecimal digits, such as 00ff or 0x00ff"
+        ) from None
+
+
+def _bytes(text: str) -> bytes:
+    """What was typed: Python keeps bytes of an argument that are no UTF-8 as lone surrogates."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _rate(text: str) -> float:
+    found = _RATE.fullmatch(text.strip())
+    rate = 0.0 if found is None else float(found[1])
+    if not 0 < rate < 1e9:
+        raise typer.BadParameter(
+            f"{shown(text)} is no rate; write messages a second, such as 100/s or 0.5"
+        )
+    return rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +98,6 @@ class Connection(connection.Connection):
         """The dead-letter topic of this name. Raises `typer.BadParameter`."""
         from linear_retry.dlq import DeadLetterTopic
 
-        if not name:
-            raise typer.BadParameter("the topic's name is empty", param_hint="TOPIC")
         # Reading makes many small objects and no cycles: looking for some takes a quarter of it.
         gc.set_threshold(100_000)
         return DeadLetterTopic(name, self.keys())
@@ -52,79 +116,132 @@ class Selection:
         typer.Option(metavar="TEXT", help="Part of the exception's type or message."),
     ] = None
     origin: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TOPIC[:PARTITION]", help="Where the message came from."),
+        list[Origin] | None,
+        typer.Option(
+            metavar="TOPIC[:PARTITION]", parser=_origin, help="Where the message came from."
+        ),
     ] = None
     not_exception: Annotated[
         list[str] | None,
         typer.Option(metavar="TEXT", help="Leave out: part of the exception's type or message."),
     ] = None
     not_topic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TOPIC[:PARTITION]", help="Leave out: messages that came from there."),
+        list[Origin] | None,
+        typer.Option(
+            metavar="TOPIC[:PARTITION]",
+            parser=_origin,
+            help="Leave out: messages that came from there.",
+        ),
     ] = None
     key: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="The message's key, whole.")
+        list[bytes] | None,
+        typer.Option(metavar="KEY", parser=_bytes, help="The message's key, whole."),
     ] = None
     key_hex: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HEX", help="The key as hexadecimal digits, where it is no text."),
+        list[bytes] | None,
+        typer.Option(
+            metavar="HEX",
+            parser=_from_hex,
+            help="The key as hexadecimal digits, where it is no text.",
+        ),
     ] = None
     no_key: Annotated[
         bool, typer.Option("--no-key", help="Messages without a key; with --key, these too.")
     ] = False
     since: Annotated[
-        str | None,
+        int | None,
         typer.Option(
             metavar="TIME",
+            parser=past_ms,
             help="Written then or later: 2026-11-21, 2026-11-21T10:00 (UTC), or 2h for two hours "
             "ago.",
         ),
     ] = None
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Written before that.")] = None
+    until: Annotated[
+        int | None, typer.Option(metavar="TIME", parser=past_ms, help="Written before that.")
+    ] = None
     letter_id: Annotated[
         list[str] | None,
         typer.Option("--id", metavar="ID", help="A letter's id, with or without #generation."),
     ] = None
     header: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A header of the letter; repeated, all of them."),
+        list[Header] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            parser=_header,
+            help="A header of the letter; repeated, all of them.",
+        ),
     ] = None
     state: Annotated[
-        list[str] | None, typer.Option(metavar="STATE", help=f"{', '.join(_STATES)}.")
+        list[LetterState] | None,
+        typer.Option(metavar="STATE", help=f"{', '.join(LetterState)}."),
     ] = None
     limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="At most so many.")] = None
 
     def filter(self) -> Filter:
-        """What they mean. Raises `typer.BadParameter`."""
-        from linear_retry.dlq import Filter
+        """What they mean."""
+        from linear_retry.dlq import Filter, State
 
-        at_ms = now_ms()
+        keys = (*(self.key or ()), *(self.key_hex or ()), *((None,) if self.no_key else ()))
         return Filter(
             reasons=tuple(self.reason or ()),
             exceptions=tuple(self.exception or ()),
-            origins=tuple(_origin(text, "--origin") for text in self.origin or ()),
-            keys=tuple(self._keys()),
-            since_ms=None if self.since is None else moment_ms(self.since, at_ms, "--since"),
-            until_ms=None if self.until is None else moment_ms(self.until, at_ms, "--until"),
+            origins=tuple(self.origin or ()),
+            keys=keys,
+            since_ms=self.since,
+            until_ms=self.until,
             ids=tuple(self.letter_id or ()),
-            headers=tuple(_header(text) for text in self.header or ()),
-            states=tuple(_state(text) for text in self.state or ()),
+            headers=tuple(self.header or ()),
+            states=tuple(State(state) for state in self.state or ()),
             limit=self.limit,
             not_exceptions=tuple(self.not_exception or ()),
-            not_origins=tuple(_origin(text, "--not-topic") for text in self.not_topic or ()),
+            not_origins=tuple(self.not_topic or ()),
         )
 
-    def _keys(self) -> Iterator[bytes | None]:
-        yield from map(_bytes, self.key or ())
-        yield from map(_from_hex, self.key_hex or ())
-        if self.no_key:
-            yield None
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """Where to, how fast, and on whose behalf."""
 
-PAYLOAD = Annotated[
-    bool, typer.Option("--payload", help="Print keys and values too; else they stay unprinted.")
-]
+    yes: YES = False
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            callback=topic_name,
+            help="Send all of them there, such as to a retry topic of one consumer group.",
+        ),
+    ] = None
+    for_group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GROUP",
+            help='Send them for this consumer group, in place of that of each letter; "" for '
+            "every group. Other groups pass over what is sent to its source topic.",
+        ),
+    ] = None
+    rate: Annotated[
+        float | None,
+        typer.Option(metavar="N/s", parser=_rate, help="At most so many messages a second."),
+    ] = None
+    keep_timestamp: Annotated[
+        bool,
+        typer.Option(
+            "--keep-timestamp",
+            help="Each message keeps its time, in place of that of sending. Refused where the "
+            "topic's retention would remove it at once.",
+        ),
+    ] = False
+    check_newer: Annotated[
+        bool,
+        typer.Option(
+            "--check-newer",
+            help="Read the source topics and say which keys have newer messages there; with --yes, "
+            "send nothing then. Prints keys.",
+        ),
+    ] = False
+    by: BY = None
+    why: WHY = ""
 
 
 def chosen(text: str, choices: tuple[str, ...], option: str, at_most: int = 99) -> list[str]:
@@ -138,47 +255,3 @@ def chosen(text: str, choices: tuple[str, ...], option: str, at_most: int = 99) 
                 param_hint=option,
             )
     return names
-
-
-def _origin(text: str, option: str) -> tuple[str, int | None]:
-    found = _ORIGIN.fullmatch(text)
-    if found is None:
-        raise typer.BadParameter(
-            f"{shown(text)} is not TOPIC or TOPIC:PARTITION, such as orders:3", param_hint=option
-        )
-    partition = found["partition"]
-    return found["topic"], None if partition is None else int(partition)
-
-
-def _header(text: str) -> tuple[str, bytes]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise typer.BadParameter(
-            f"{shown(text)} is not NAME=VALUE, such as tenant=acme", param_hint="--header"
-        )
-    return name, _bytes(value)
-
-
-def _state(text: str) -> State:
-    from linear_retry.dlq import State
-
-    if text not in _STATES:
-        raise typer.BadParameter(
-            f"{shown(text)} is no state; write one of {', '.join(_STATES)}", param_hint="--state"
-        )
-    return State(text)
-
-
-def _from_hex(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text.removeprefix("0x"))
-    except ValueError:
-        raise typer.BadParameter(
-            f"{shown(text)} is not pairs of hexadecimal digits, such as 00ff or 0x00ff",
-            param_hint="--key-hex",
-        ) from None
-
-
-def _bytes(text: str) -> bytes:
-    """What was typed: Python keeps bytes of an argument that are no UTF-8 as lone surrogates."""
-    return text.encode("utf-8", "surrogateescape")

@@ -144,7 +144,7 @@ def stats(
     with exit_on_error():
         letter_filter = selection.filter()
         if prometheus:
-            from linear_retry.cli.dlq.backlog import write_backlog
+            from linear_retry.cli.dlq.stats import write_backlog
 
             write_backlog(map(connection.topic, dict.fromkeys(topics)), letter_filter)
             return

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import typer
 
 from linear_retry.cli.dlq import formats
-from linear_retry.cli.dlq.knowing import require_known_ids
-from linear_retry.cli.dlq.resolve import plural
-from linear_retry.cli.options.person import whoami
+from linear_retry.cli.dlq.options import ReplayOptions
+from linear_retry.cli.dlq.resolve import require_known_ids
+from linear_retry.cli.options.values import whoami
 from linear_retry.cli.output import printable
 from linear_retry.cli.output.exit_codes import FENCED, NEGATIVE, UNAVAILABLE, fail, fail_interrupted
 from linear_retry.cli.output.progress import ProgressBar
-from linear_retry.cli.output.rows import write_json, write_table
+from linear_retry.cli.output.rows import plural, write_json, write_table
 from linear_retry.dlq import NO_LETTER, DeadLetterTopic, Filter, NewerMessages, PartitionPlan, Plan
 from linear_retry.errors import BrokerError, FencedError
 from linear_retry.strategy import delays
@@ -26,83 +25,64 @@ _NEWER_HEAD = ("key", "from", "letter", "newer messages", "newest")
 _SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What is to be done."""
-
-    to: str | None
-    for_group: str | None
-    rate: float | None
-    keep_timestamp: bool
-    check_newer: bool
-    by: str | None
-    why: str
-    yes: bool
-    as_json: bool
-
-
-def replay_letters(topic: DeadLetterTopic, meant: Filter, order: Order) -> None:
-    """Say what would be sent; with `order.yes`, send it."""
+def replay_letters(
+    topic: DeadLetterTopic, meant: Filter, options: ReplayOptions, *, as_json: bool
+) -> None:
+    """Say what would be sent; with `--yes`, send it."""
     require_known_ids(topic, meant)
     with ProgressBar(f"reading {topic.topic}") as bar:
         plan = topic.plan_replay(
             meant,
-            to=order.to,
-            keep_timestamp=order.keep_timestamp,
-            for_group=order.for_group,
+            to=options.to,
+            keep_timestamp=options.keep_timestamp,
+            for_group=options.for_group,
             progress=bar,
         )
     with plan:
-        _tell_plan(topic, meant, plan, order)
+        _print_plan(topic, meant, plan, as_json=as_json)
         absent = _warn_of_absent_groups(topic, plan)
-        found = _tell_newer(topic, plan, order) if order.check_newer else 0
-        if order.yes and found:
+        found = _print_newer(topic, plan, as_json=as_json) if options.check_newer else 0
+        if options.yes and found:
             fail("nothing is sent; without --check-newer it would be", NEGATIVE)
-        sent = _send(topic, plan, order) if order.yes and plan.letters else 0
-        print_outcome(plan, order, sent, absent)
+        sent = _send(topic, plan, options) if options.yes and plan.letters else 0
+        print_outcome(plan, sent, absent, yes=options.yes, as_json=as_json)
         if found or any(why != NO_LETTER for why in plan.not_replayable):
             raise typer.Exit(NEGATIVE)
 
 
-def _send(topic: DeadLetterTopic, plan: Plan, order: Order) -> int:
-    so_far = _SoFar(plan.letters)
+def _send(topic: DeadLetterTopic, plan: Plan, options: ReplayOptions) -> int:
+    done = 0
     with ProgressBar(f"sending {topic.topic}") as bar:
 
-        def progress(done: int, total: int) -> None:
-            so_far.sent = done
-            bar(done, total)
+        def progress(behind: int, total: int) -> None:
+            nonlocal done
+            done = behind
+            bar(behind, total)
 
+        def so_far() -> str:
+            bar.hide()
+            return f"{done} of {plural(plan.letters)} sent"
+
+        by = options.by or whoami()
         try:
-            return topic.replay(
-                plan, by=order.by or whoami(), why=order.why, rate=order.rate, progress=progress
-            )
+            return topic.replay(plan, by=by, why=options.why, rate=options.rate, progress=progress)
         except FencedError as error:
-            bar.hide()
-            fail(f"{error}; {so_far}", FENCED)
+            fail(f"{error}; {so_far()}", FENCED)
         except BrokerError as error:
-            bar.hide()
-            fail(f"{error}; {so_far}", UNAVAILABLE)
+            fail(f"{error}; {so_far()}", UNAVAILABLE)
         except KeyboardInterrupt as error:
-            bar.hide()
-            fail_interrupted(error, f": {so_far}; run it again to go on")
+            fail_interrupted(error, f": {so_far()}; run it again to go on")
 
 
-@dataclass(slots=True)
-class _SoFar:
-    total: int
-    sent: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.sent} of {plural(self.total)} sent"
-
-
-def _tell_plan(topic: DeadLetterTopic, meant: Filter, plan: Plan, order: Order) -> None:
-    lanes = sorted(plan.partitions, key=lambda lane: (lane.source.topic or "", *_numbers(lane)))
-    if order.as_json:
-        write_json(_as_json(lane) for lane in lanes)
+def _print_plan(topic: DeadLetterTopic, meant: Filter, plan: Plan, *, as_json: bool) -> None:
+    partitions = sorted(
+        plan.partitions, key=lambda planned: (planned.source.topic or "", *_numbers(planned))
+    )
+    if as_json:
+        write_json(_as_json(planned) for planned in partitions)
         return
-    if lanes:
-        write_table(_HEAD, (_cells(lane) for lane in lanes), ["letters"])
+    if partitions:
+        write_table(_HEAD, (_cells(planned) for planned in partitions), ["letters"])
     else:
         open_ones = formats.nothing(topic.topic, meant).replace("no letters", "no open letters", 1)
         typer.echo(f"nothing to do: {open_ones}", err=True)
@@ -122,13 +102,15 @@ def _warn_of_absent_groups(topic: DeadLetterTopic, plan: Plan) -> tuple[str, ...
     return absent
 
 
-def print_outcome(plan: Plan, order: Order, sent: int, absent: Sequence[str] = ()) -> None:
+def print_outcome(
+    plan: Plan, sent: int, absent: Sequence[str] = (), *, yes: bool, as_json: bool
+) -> None:
     """What came of it, or would."""
-    if order.as_json:
-        said: dict[str, Any] = {"letters": plan.letters, "sent": sent, "dry_run": not order.yes}
+    if as_json:
+        said: dict[str, Any] = {"letters": plan.letters, "sent": sent, "dry_run": not yes}
         said |= {"left": plan.not_replayable, "absent_groups": list(absent)}
         write_json([said | {"replay_id": plan.replay_id if sent else None}])
-    elif order.yes and plan.letters:
+    elif yes and plan.letters:
         typer.echo(f"{plural(sent)} sent{_passed(plan.letters - sent)}")
     elif plan.letters:
         typer.echo(f"{plural(plan.letters)} would be sent; --yes does it")
@@ -138,12 +120,12 @@ def _passed(count: int) -> str:
     return f", {count} dealt with in the meantime" if count else ""
 
 
-def _tell_newer(topic: DeadLetterTopic, plan: Plan, order: Order) -> int:
+def _print_newer(topic: DeadLetterTopic, plan: Plan, *, as_json: bool) -> int:
     with ProgressBar("reading the source topics") as bar:
         newer = topic.newer_messages(plan, bar)
-        shown = list(islice(newer, None if order.as_json else _SHOWN))
+        shown = list(islice(newer, None if as_json else _SHOWN))
         others = sum(1 for _ in newer)
-    if order.as_json:
+    if as_json:
         write_json(_newer_as_json(each) for each in shown)
         return len(shown)
     if not shown:
@@ -173,24 +155,27 @@ def _newer_as_json(each: NewerMessages) -> dict[str, Any]:
     }
 
 
-def _numbers(lane: PartitionPlan) -> tuple[int, int]:
-    source = lane.source
+def _numbers(planned: PartitionPlan) -> tuple[int, int]:
+    source = planned.source
     return (
         -1 if source.partition is None else source.partition,
         -1 if source.arrived_in is None else source.arrived_in,
     )
 
 
-def _cells(lane: PartitionPlan) -> tuple[str, ...]:
-    topic, partition, _ = lane.source
-    offsets = "as they arrived" if lane.first is None else f"{lane.first} to {lane.last}"
+def _cells(planned: PartitionPlan) -> tuple[str, ...]:
+    topic, partition, _ = planned.source
+    offsets = "as they arrived" if planned.first is None else f"{planned.first} to {planned.last}"
     return (
         "-" if topic is None else printable.one_line(_place(topic, partition)),
-        _place(lane.to_topic, lane.to_partition),
-        ", ".join(printable.one_line(group) or "every group" for group in sorted(lane.groups)),
-        str(lane.letters),
+        _place(planned.to_topic, planned.to_partition),
+        ", ".join(printable.one_line(group) or "every group" for group in sorted(planned.groups)),
+        str(planned.letters),
         offsets,
-        *("-" if at is None else printable.moment(at) for at in (lane.oldest_ms, lane.newest_ms)),
+        *(
+            "-" if at is None else printable.moment(at)
+            for at in (planned.oldest_ms, planned.newest_ms)
+        ),
     )
 
 
@@ -198,16 +183,16 @@ def _place(topic: str, partition: int | None) -> str:
     return topic if partition is None else f"{topic}[{partition}]"
 
 
-def _as_json(lane: PartitionPlan) -> dict[str, Any]:
+def _as_json(planned: PartitionPlan) -> dict[str, Any]:
     return {
-        "topic": lane.source.topic,
-        "partition": lane.source.partition,
-        "to_topic": lane.to_topic,
-        "to_partition": lane.to_partition,
-        "groups": sorted(lane.groups),
-        "letters": lane.letters,
-        "first_offset": lane.first,
-        "last_offset": lane.last,
-        "oldest_ms": lane.oldest_ms,
-        "newest_ms": lane.newest_ms,
+        "topic": planned.source.topic,
+        "partition": planned.source.partition,
+        "to_topic": planned.to_topic,
+        "to_partition": planned.to_partition,
+        "groups": sorted(planned.groups),
+        "letters": planned.letters,
+        "first_offset": planned.first,
+        "last_offset": planned.last,
+        "oldest_ms": planned.oldest_ms,
+        "newest_ms": planned.newest_ms,
     }

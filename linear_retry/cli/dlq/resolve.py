@@ -1,4 +1,4 @@
-"""Resolves and reopens letters: `dlq resolve` and `dlq reopen`."""
+"""Resolves, reopens and purges letters: `dlq resolve`, `dlq reopen` and `dlq purge`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,25 @@ from dataclasses import replace
 import typer
 
 from linear_retry.cli.dlq import formats
-from linear_retry.cli.dlq.knowing import require_known_ids
-from linear_retry.cli.options.person import whoami
+from linear_retry.cli.options.values import whoami
+from linear_retry.cli.output.exit_codes import NEGATIVE, fail
 from linear_retry.cli.output.progress import ProgressBar
-from linear_retry.cli.output.rows import write_json
-from linear_retry.dlq import DeadLetterTopic, Filter, State
+from linear_retry.cli.output.rows import plural, write_json, write_table
+from linear_retry.dlq import DeadLetterTopic, Filter, Purge, State
+
+
+def require_known_ids(topic: DeadLetterTopic, letter_filter: Filter) -> None:
+    """End with exit code 1 where an id in `letter_filter` is no letter's, whatever its state."""
+    unknown = dict.fromkeys(letter_filter.ids)
+    if not unknown:
+        return
+    with ProgressBar(f"reading {topic.topic}") as bar:
+        for letter, _ in topic.letters(Filter(ids=letter_filter.ids), bar):
+            unknown.pop(letter.id, None)
+            unknown.pop(letter.resolution_key, None)
+            if not unknown:
+                return
+    fail(formats.no_such(unknown, topic.topic), NEGATIVE)
 
 
 def resolve_letters(
@@ -26,7 +40,7 @@ def resolve_letters(
             count = topic.resolve(meant, by=by or whoami(), why=why, progress=bar)
         else:
             count = _count(topic, open_ones, bar)
-    _tell(topic, open_ones, count, "resolved", yes=yes, as_json=as_json)
+    _print_count(topic, open_ones, count, "resolved", yes=yes, as_json=as_json)
 
 
 def reopen_letters(topic: DeadLetterTopic, meant: Filter, *, yes: bool, as_json: bool) -> None:
@@ -35,12 +49,7 @@ def reopen_letters(topic: DeadLetterTopic, meant: Filter, *, yes: bool, as_json:
     dealt_with = replace(meant, states=meant.states or (State.REPLAYED, State.RESOLVED))
     with ProgressBar(f"reading {topic.topic}") as bar:
         count = topic.reopen(meant, progress=bar) if yes else _count(topic, dealt_with, bar)
-    _tell(topic, dealt_with, count, "reopened", yes=yes, as_json=as_json)
-
-
-def plural(count: int, what: str = "letter") -> str:
-    """`1 letter`, `2 letters`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    _print_count(topic, dealt_with, count, "reopened", yes=yes, as_json=as_json)
 
 
 def _count(topic: DeadLetterTopic, meant: Filter, progress: Callable[[int, int], object]) -> int:
@@ -58,7 +67,7 @@ def _why_nothing(topic: DeadLetterTopic, meant: Filter) -> str:
     return f"of {plural(count, matching)} in {topic.topic} none is {' or '.join(meant.states)}"
 
 
-def _tell(
+def _print_count(
     topic: DeadLetterTopic, meant: Filter, count: int, what: str, *, yes: bool, as_json: bool
 ) -> None:
     if as_json:
@@ -69,3 +78,49 @@ def _tell(
         typer.echo(f"{plural(count)} {what} in {topic.topic}")
     else:
         typer.echo(f"{plural(count)} would be {what} in {topic.topic}; --yes does it")
+
+
+def purge_letters(topic: DeadLetterTopic, *, everything: bool, yes: bool, as_json: bool) -> None:
+    """Delete what is dealt with, or all; or say what that would be."""
+    with ProgressBar(f"reading {topic.topic}") as bar:
+        act = topic.purge if yes else topic.plan_purge
+        purge = act(everything=everything, progress=bar)
+    if as_json:
+        write_json([_purge_json(topic.topic, purge, yes=yes)])
+    elif not (purge.before or purge.resolutions_deleted):
+        typer.echo(f"nothing to do in {topic.topic}: {_staying(purge)}", err=True)
+    else:
+        _print_purge(topic.topic, purge, yes=yes)
+
+
+def _print_purge(topic: str, purge: Purge, *, yes: bool) -> None:
+    rows = [(f"{topic}[{number}]", str(end)) for number, end in sorted(purge.before.items())]
+    if rows:
+        write_table(("partition", "deleted before"), rows, ["deleted before"])
+    done = "deleted" if yes else "would be deleted"
+    typer.echo(f"{plural(purge.letters)} {done}; {_staying(purge)}")
+    if purge.resolutions_deleted:
+        typer.echo(
+            f"{plural(purge.resolutions_deleted, 'resolution')} of letters that are gone {done}"
+        )
+    if not yes:
+        typer.echo("--yes does it: what is deleted is gone")
+
+
+def _staying(purge: Purge) -> str:
+    if not purge.remaining:
+        return "none stays"
+    stay = "stays" if purge.remaining == 1 else "stay"
+    return f"{plural(purge.remaining)} {stay}, {purge.remaining_open} of them open"
+
+
+def _purge_json(topic: str, purge: Purge, *, yes: bool) -> dict[str, object]:
+    return {
+        "topic": topic,
+        "dry_run": not yes,
+        "deleted": purge.letters,
+        "deleted_before": {str(number): end for number, end in sorted(purge.before.items())},
+        "remaining": purge.remaining,
+        "remaining_open": purge.remaining_open,
+        "resolutions_deleted": purge.resolutions_deleted,
+    }

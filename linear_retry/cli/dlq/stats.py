@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import typer
@@ -10,8 +10,11 @@ import typer
 from linear_retry.cli.dlq import formats
 from linear_retry.cli.output import printable
 from linear_retry.cli.output.progress import ProgressBar
-from linear_retry.cli.output.rows import write_bars, write_json
+from linear_retry.cli.output.rows import plural, write_bars, write_json
 from linear_retry.dlq import DeadLetterTopic, Filter, State, Stats, Top
+
+LETTERS = "linear_retry_dlq_letters"
+OLDEST_OPEN = "linear_retry_dlq_oldest_open_timestamp_seconds"
 
 _TITLES = {
     "reason": "reasons",
@@ -28,7 +31,7 @@ def show_stats(topic: DeadLetterTopic, letter_filter: Filter, *, as_json: bool) 
     if as_json:
         write_json([_as_json(stats)])
     elif stats.letters:
-        _say(stats)
+        _print(stats)
     else:
         typer.echo(formats.nothing(topic.topic, letter_filter), err=True)
 
@@ -50,7 +53,7 @@ def _as_json(stats: Stats) -> dict[str, Any]:
     }
 
 
-def _say(stats: Stats) -> None:
+def _print(stats: Stats) -> None:
     for name, text in _facts(stats):
         typer.echo(f"{name:<11} {text}")
     write_bars(
@@ -92,8 +95,35 @@ def _shown(text: str | None) -> str:
 
 
 def _length(span_ms: int) -> str:
-    for unit, unit_ms in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
+    for unit, unit_ms in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000)):
         count, rest = divmod(span_ms, unit_ms)
         if not rest:
-            return f"1 {unit[:-1]}" if count == 1 else f"{count} {unit}"
-    return "1 second" if span_ms == 1000 else f"{span_ms // 1000} seconds"
+            return plural(count, unit)
+    return plural(span_ms // 1000, "second")
+
+
+def write_backlog(topics: Iterable[DeadLetterTopic], letter_filter: Filter) -> None:
+    """Print metrics of all topics for Prometheus, once all are read: never a part of them.
+
+    In the text format, for node_exporter's textfile collector: a topic is read whole, which is too
+    much for each scrape of a server.
+    """
+    found = {}
+    for topic in topics:
+        with topic, ProgressBar(f"reading {topic.topic}") as bar:
+            found[topic.topic] = topic.stats(letter_filter, bar)
+    typer.echo("\n".join(exposition(found)))
+
+
+def exposition(found: Mapping[str, Stats]) -> Iterator[str]:
+    """The lines. A topic without an open letter has no oldest one."""
+    yield f"# HELP {LETTERS} Dead letters in the topic, by what has become of them"
+    yield f"# TYPE {LETTERS} gauge"
+    for topic, stats in found.items():
+        for state, count in stats.states.items():
+            yield f'{LETTERS}{{topic="{topic}",state="{state}"}} {count}'
+    yield f"# HELP {OLDEST_OPEN} When the oldest open dead letter was written, in Unix time"
+    yield f"# TYPE {OLDEST_OPEN} gauge"
+    for topic, stats in found.items():
+        if stats.oldest_open_ms is not None:
+            yield f'{OLDEST_OPEN}{{topic="{topic}"}} {stats.oldest_open_ms / 1000:.3f}'

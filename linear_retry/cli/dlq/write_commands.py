@@ -6,16 +6,25 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.dlq.options import TOPIC, Connection, Selection
-from linear_retry.cli.dlq.replay_options import WHY, YES, Sending
+from linear_retry.cli.dlq.options import (
+    TOPIC,
+    WHY,
+    YES,
+    Connection,
+    LetterState,
+    ReplayOptions,
+    Selection,
+)
 from linear_retry.cli.options.connection import with_option_groups
-from linear_retry.cli.options.person import BY
+from linear_retry.cli.options.values import BY
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.strategy.delays import shown
 
 
 @with_option_groups
-def replay(topic: TOPIC, selection: Selection, connection: Connection, sending: Sending) -> None:
+def replay(
+    topic: TOPIC, selection: Selection, connection: Connection, options: ReplayOptions
+) -> None:
     """Send open dead letters again, in their original order.
 
     Each goes to the topic and partition it came from, in the order of the original offsets, each
@@ -29,11 +38,11 @@ def replay(topic: TOPIC, selection: Selection, connection: Connection, sending: 
     answers, no permission, or a topic is not there or cannot take a letter (nothing is sent then);
     4, ended by a newer one; 130, Ctrl-C; 143, SIGTERM.
     """
-    order = sending.order(as_json=connection.as_json)
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.replay import replay_letters
 
-        replay_letters(letters, _of_any_state(selection).filter(), order)
+        meant = _only_open(selection).filter()
+        replay_letters(letters, meant, options, as_json=connection.as_json)
 
 
 @with_option_groups
@@ -59,7 +68,7 @@ def resolve(
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.resolve import resolve_letters
 
-        meant = _of_any_state(selection).filter()
+        meant = _only_open(selection).filter()
         resolve_letters(letters, meant, by=by, why=why, yes=yes, as_json=connection.as_json)
 
 
@@ -75,7 +84,7 @@ def reopen(topic: TOPIC, selection: Selection, connection: Connection, yes: YES 
     answers, there is no such topic, or no permission for it; 4, ended by a newer replay, resolve,
     reopen or purge; 130, Ctrl-C; 143, SIGTERM.
     """
-    if selection.state and "open" in selection.state:
+    if selection.state and LetterState.OPEN in selection.state:
         raise typer.BadParameter(
             "an open letter cannot be opened again; write replayed or resolved",
             param_hint="--state",
@@ -117,14 +126,14 @@ def purge(
             param_hint="--all",
         )
     with exit_on_error(), connection.topic(topic) as letters:
-        from linear_retry.cli.dlq.purge import purge_letters
+        from linear_retry.cli.dlq.resolve import purge_letters
 
         everything = all_of is not None
         purge_letters(letters, everything=everything, yes=yes, as_json=connection.as_json)
 
 
-def _of_any_state(selection: Selection) -> Selection:
-    if selection.state and selection.state != ["open"]:
+def _only_open(selection: Selection) -> Selection:
+    if selection.state and selection.state != [LetterState.OPEN]:
         raise typer.BadParameter(
             "only open letters are meant here; `dlq reopen` opens one that is dealt with",
             param_hint="--state",

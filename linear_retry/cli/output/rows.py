@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -12,12 +12,17 @@ import typer
 _BAR_CELLS, _NAME_CELLS = 40, 50
 
 
+def plural(count: int, one: str = "letter", more: str | None = None) -> str:
+    """`1 letter`, `2 letters`; `more` where the plural is not that with an s."""
+    return f"{count} {one if count == 1 else more or f'{one}s'}"
+
+
 def is_terminal() -> bool:
     """Whether a person looks at stdout."""
     return sys.stdout.isatty()
 
 
-class Lines:
+class TabbedRows:
     """Rows for a pipe: tabs between the cells, which `cut` and `awk` understand; a head first."""
 
     def __init__(self, head: Sequence[str]) -> None:
@@ -56,21 +61,44 @@ def write_json(objects: Iterable[dict[str, Any]]) -> None:
 def write_table(
     head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[str] = ()
 ) -> None:
-    """All rows there are: drawn on a terminal, with `numbers` aligned; else as `Lines`."""
-    if not is_terminal():
-        Lines(head).write(rows)
+    """All rows there are: drawn on a terminal, with `numbers` aligned; else as `TabbedRows`."""
+    if is_terminal():
+        _draw(head, rows, frozenset(numbers), {})
+    else:
+        TabbedRows(head).write(rows)
+
+
+def write_aligned(
+    head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None
+) -> None:
+    """As `write_table`, but in a pipe as lines of aligned cells.
+
+    `styles` has the style of each cell that is drawn in one.
+    """
+    if is_terminal():
+        _draw(head, rows, frozenset(head), styles or {})
         return
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in (head, *rows):
+        typer.echo("  ".join(map(str.rjust, row, widths)).rstrip())
+
+
+def _draw(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    right: Container[str],
+    styles: Mapping[str, str],
+) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    right = frozenset(numbers)
     for name in head:
         table.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(cell, styles.get(cell, "")) for cell in row))
     Console(highlight=False).print(table)
 
 

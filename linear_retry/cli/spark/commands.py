@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.dlq.replay_options import Sending
+from linear_retry.cli.dlq.options import ReplayOptions
 from linear_retry.cli.options.connection import Connection, with_option_groups
 from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.cli.output.rows import plural, write_json
 from linear_retry.cli.spark.options import (
     LAKE,
     MASTER,
@@ -103,8 +104,6 @@ def outages(
     there is no Java or PySpark; 130, Ctrl-C; 143, SIGTERM.
     """
     with exit_on_error(), require_pyspark():
-        from linear_retry.cli.dlq.resolve import plural
-        from linear_retry.cli.output.rows import write_json
         from linear_retry.spark import Lake
         from linear_retry.spark import outages as run
         from linear_retry.spark.session import session
@@ -179,7 +178,7 @@ def replay(
         typer.Option(metavar="SQL", help="A condition on the columns of the table dead_letters."),
     ],
     connection: Connection,
-    sending: Sending,
+    options: ReplayOptions,
     master: MASTER = None,
 ) -> None:
     """Send open dead letters again that a SQL condition chooses, in their original order.
@@ -197,11 +196,10 @@ def replay(
     cannot take a letter, the lake is empty or of another topic, or there is no Java or PySpark
     (nothing is sent then); 4, ended by a newer one; 130, Ctrl-C; 143, SIGTERM.
     """
-    order = sending.order(as_json=connection.as_json)
     with exit_on_error(), require_pyspark():
         from linear_retry.cli.spark.replay import replay as run
 
-        run(lake, connection.keys(), where, order, master=master)
+        run(lake, connection, where, options, master=master)
 
 
 @app.command()
@@ -234,7 +232,6 @@ def report(
     SIGTERM.
     """
     with exit_on_error(), require_pyspark():
-        from linear_retry.cli.output.rows import write_json
         from linear_retry.spark import Lake
         from linear_retry.spark import report as run
         from linear_retry.spark.reporting.report import check
@@ -271,6 +268,4 @@ def _conditions(cover: float, most: int, shortest_ms: int) -> Conditions:
 
 
 def _count(number: int | None, noun: str) -> str:
-    from linear_retry.cli.dlq.resolve import plural
-
     return f"no table of {noun}s" if number is None else plural(number, noun)

@@ -11,9 +11,8 @@ from typing import Any
 
 import typer
 
-from linear_retry.cli.dlq.resolve import plural
 from linear_retry.cli.output.progress import ProgressBar
-from linear_retry.cli.output.rows import write_json
+from linear_retry.cli.output.rows import plural, write_json
 from linear_retry.spark import Ingested
 from linear_retry.spark import ingest as run
 from linear_retry.spark.ingestion.sources import found, wanted

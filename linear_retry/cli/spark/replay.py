@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
 
 import typer
 
-from linear_retry.cli.dlq.replay import Order, print_outcome, replay_letters
-from linear_retry.cli.dlq.resolve import plural
+from linear_retry.cli.dlq.options import ReplayOptions
+from linear_retry.cli.dlq.replay import print_outcome, replay_letters
+from linear_retry.cli.options.connection import Connection
 from linear_retry.cli.output.progress import ProgressBar
-from linear_retry.cli.output.rows import write_json
+from linear_retry.cli.output.rows import plural, write_json
 from linear_retry.dlq import DeadLetterTopic, Plan
 from linear_retry.spark import Lake
 from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
@@ -21,24 +20,25 @@ from linear_retry.spark.session import session
 
 
 def replay(
-    lake: str, config: Mapping[str, Any], where: str, order: Order, *, master: str | None
+    lake: str, connection: Connection, where: str, options: ReplayOptions, *, master: str | None
 ) -> None:
     """Chooses the letters with Spark, and replays them from their topic."""
+    config, as_json = connection.keys(), connection.as_json
     with ExitStack() as stack:
         # Spark has gone before anything is sent: its memory is free, and Ctrl-C is Python's again.
         with ProgressBar("choosing"), session(master) as spark:
             letters = stack.enter_context(chosen(Lake(spark, lake.rstrip("/")), config, where))
-        _print_chosen(letters, as_json=order.as_json)
+        _print_chosen(letters, as_json=as_json)
         if letters.topic is None:
-            if not order.as_json:
+            if not as_json:
                 typer.echo(f"nothing to do: no letters in {lake} that match", err=True)
             with Plan("") as nothing:
-                print_outcome(nothing, order, 0)
+                print_outcome(nothing, 0, yes=options.yes, as_json=as_json)
             return
         # Reading makes many small objects and no cycles, as for `dlq`.
         gc.set_threshold(100_000)
         with DeadLetterTopic(letters.topic, librdkafka_keys(config)) as topic:
-            replay_letters(topic, letters.filter, order)
+            replay_letters(topic, letters.filter, options, as_json=as_json)
 
 
 def _print_chosen(letters: Chosen, *, as_json: bool) -> None:

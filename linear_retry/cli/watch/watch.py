@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from linear_retry.cli.options.connection import Connection
-from linear_retry.cli.options.journal import Span
+from linear_retry.cli.options.journal import JournalSpan
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.journal.entry import Entry
@@ -24,7 +24,7 @@ class Face(AbstractContextManager["Face"], Protocol):
         """`news` were said since the last call, in order; `trouble` is why nothing comes."""
 
 
-def watch(connection: Connection, span: Span, group: str) -> None:
+def watch(connection: Connection, span: JournalSpan, group: str) -> None:
     """Show it until Ctrl-C; ends in `typer.Exit`."""
     with exit_on_error():
         reading = span.reading(connection)

@@ -1,4 +1,4 @@
-"""What Prometheus is told of the letters that nobody has dealt with."""
+"""Metrics of the letters that nobody has dealt with, for Prometheus."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.cli.dlq.backlog import exposition
+from linear_retry.cli.dlq.stats import exposition
 from linear_retry.dlq.letters.letter import State
 from linear_retry.dlq.stats import stats_of
 from tests.dlq.conftest import scene  # noqa: F401  (a fixture)

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 from linear_retry.cli.dlq.options import Connection, Selection
 from linear_retry.cli.options.config_file import read
-from linear_retry.cli.options.moments import moment_ms
+from linear_retry.cli.options.connection import with_option_groups
+from linear_retry.cli.options.values import past_ms
 from linear_retry.dlq import Filter, State
 
 runner = CliRunner()
@@ -55,25 +56,30 @@ def test_filters_are_the_same_everywhere(command: str) -> None:
         assert f" {option} " in text
 
 
+def _selected(*arguments: str) -> Filter:
+    """What the options of a command select."""
+    command, found = typer.Typer(), list[Filter]()
+
+    @command.command()
+    @with_option_groups
+    def select(selection: Selection) -> None:
+        found.append(selection.filter())
+
+    assert 0 == runner.invoke(command, arguments).exit_code
+    return found[0]
+
+
 def test_a_selection_becomes_a_filter() -> None:
     """Each option is one criterion, and each repetition one of its values."""
-    selection = Selection(
-        reason=["exhausted", "permanent"],
-        exception=["Timeout"],
-        origin=["orders", "pay.ments_1-x:3"],
-        key=["ann", "\udcff"],
-        key_hex=["00ff", "0x0a"],
-        no_key=True,
-        not_exception=["late"],
-        not_topic=["audit", "orders:1"],
-        since="2026-11-21",
-        until="2026-11-21T12:00+02:00",
-        letter_id=["a#2"],
-        header=["tenant=a=b"],
-        state=["open"],
-        limit=3,
+    selected = _selected(
+        *("--reason", "exhausted", "--reason", "permanent", "--exception", "Timeout"),
+        *("--origin", "orders", "--origin", "pay.ments_1-x:3", "--key", "ann", "--key", "\udcff"),
+        *("--key-hex", "00ff", "--key-hex", "0x0a", "--no-key", "--not-exception", "late"),
+        *("--not-topic", "audit", "--not-topic", "orders:1", "--id", "a#2", "--limit", "3"),
+        *("--since", "2026-11-21", "--until", "2026-11-21T12:00+02:00"),
+        *("--header", "tenant=a=b", "--state", "open"),
     )
-    assert selection.filter() == Filter(
+    assert selected == Filter(
         reasons=("exhausted", "permanent"),
         exceptions=("Timeout",),
         origins=(("orders", None), ("pay.ments_1-x", 3)),
@@ -95,7 +101,7 @@ def _ms(year: int, month: int, day: int, hour: int = 0) -> int:
 
 def test_nothing_chosen_is_everything() -> None:
     """Without an option every letter is meant."""
-    assert Filter() == Selection().filter()
+    assert Filter() == _selected()
 
 
 @pytest.mark.parametrize(
@@ -110,21 +116,21 @@ def test_nothing_chosen_is_everything() -> None:
 )
 def test_times(text: str, expected_ms: int) -> None:
     """A moment, in UTC unless it says otherwise, or how long ago."""
-    assert expected_ms == moment_ms(text, _NOW_MS, "--since")
+    assert expected_ms == past_ms(text, _NOW_MS)
 
 
 @given(st.datetimes(timezones=st.timezones()))
 def test_every_time_that_python_writes_is_read(moment: datetime) -> None:
     """With its offset, to the millisecond."""
     expected_ms = moment.timestamp() * 1000
-    assert abs(expected_ms - moment_ms(moment.isoformat(), _NOW_MS, "--since")) < 1
+    assert abs(expected_ms - past_ms(moment.isoformat(), _NOW_MS)) < 1
 
 
 @given(st.text(max_size=12))
 def test_any_text_is_a_time_or_refused(text: str) -> None:
     """Whatever is typed, the answer is a number or one sentence that says how to write it."""
     try:
-        said: int | str = moment_ms(text, _NOW_MS, "--since")
+        said: int | str = past_ms(text, _NOW_MS)
     except typer.BadParameter as error:
         said = error.message
     assert isinstance(said, int) or "is no time; write 2026-11-21" in said
@@ -133,17 +139,17 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--since", "yesterday"], '--since: "yesterday" is no time'),
-        (["--until", ""], '--until: "" is no time'),
-        (["--state", "closed"], '--state: "closed" is no state; write one of open,'),
-        (["--origin", "orders:x"], '--origin: "orders:x" is not TOPIC or TOPIC:PARTITION'),
-        (["--origin", "orders:"], "--origin:"),
-        (["--not-topic", "orders:x"], '--not-topic: "orders:x" is not TOPIC or TOPIC:PARTITION'),
-        (["--key-hex", "0xf"], '--key-hex: "0xf" is not pairs of hexadecimal digits'),
+        (["--since", "yesterday"], '"yesterday" is no time'),
+        (["--until", ""], '"" is no time'),
+        (["--state", "closed"], "'closed' is not one of 'open',"),
+        (["--origin", "orders:x"], '"orders:x" is not TOPIC or TOPIC:PARTITION'),
+        (["--origin", "orders:"], "Invalid value for '--origin':"),
+        (["--not-topic", "orders:x"], '"orders:x" is not TOPIC or TOPIC:PARTITION'),
+        (["--key-hex", "0xf"], '"0xf" is not pairs of hexadecimal digits'),
         (["--newest", "5", "--limit", "3"], "--newest: the newest are neither counted nor limited"),
         (["--newest", "5", "--group-by", "reason"], "leave out --group-by and --limit"),
         (["--newest", "0"], "--newest"),
-        (["--header", "tenant"], '--header: "tenant" is not NAME=VALUE'),
+        (["--header", "tenant"], '"tenant" is not NAME=VALUE'),
         (["--limit", "-1"], "--limit"),
         (["--group-by", "exception,colour"], '--group-by: "colour" is no choice; write some of'),
         (["--group-by", ""], '--group-by: "" is no choice'),
