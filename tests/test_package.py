@@ -75,7 +75,7 @@ _MAY_IMPORT = {
     "records": {"records"} | _EVERYONES,
     "log": {"records"} | _EVERYONES,
     "kafka": {"kafka", "records"} | _EVERYONES,
-    "retry": {"retry", "kafka", "records"} | _EVERYONES,
+    "retry": {"retry", "log", "records"} | _EVERYONES,
     "strategy": {"strategy", "files", "retry"} | _EVERYONES,
     "journal": {"journal", "kafka", "log", "records"} | _EVERYONES,
     "consumer": {"consumer", "journal", "kafka", "log", "records", "retry", "strategy"}
@@ -359,6 +359,9 @@ _CATCHES = {
     ("consumer.runners.async_hand_over", "run", "BaseException"),
     # The read-ahead is torn, and the exception goes on.
     ("consumer.loop", "turn", "BaseException"),
+    # The delivery is left behind, and the exception goes on.
+    ("consumer.loop", "await_delivery", "BaseException"),
+    ("consumer.target", "take_step", "BaseException"),
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
     ("consumer.micro_batches.attempting", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.
@@ -374,7 +377,7 @@ _CATCHES = {
     # pybreaker calls the user's listeners in there.
     ("retry.circuits", "_drive", "Exception"),
     # The predicate is the user's: what it raises becomes a UsageError that says so.
-    ("consumer.outcomes", "classify", "Exception"),
+    ("retry.settings", "classify", "Exception"),
     # What leaves a callback makes librdkafka drop messages: kept, and raised afterwards.
     ("kafka.consumer.client", "guarded", "BaseException"),
     # What a call that has a thread of its own comes to is raised by whoever waits for it.

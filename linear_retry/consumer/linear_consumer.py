@@ -108,7 +108,9 @@ class LinearConsumer:
         for listener in listeners:
             if isinstance(listener, BoundListener):
                 listener.bind(wanted.settings.group_id)
-        self._circuits = Circuits(wanted.settings.group_id, breaker_listener_failed)
+        self._circuits: Circuits[Message] = Circuits(
+            wanted.settings.group_id, breaker_listener_failed
+        )
         self.group_id = wanted.settings.group_id
         self.member = wanted.member
         self.journals = tuple(journals)

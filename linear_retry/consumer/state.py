@@ -11,6 +11,7 @@ from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.unreadable import Unreadable
 from linear_retry.events import Event
+from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.settings import ConsumerSettings
 from linear_retry.retry.circuits import Circuits
@@ -27,7 +28,7 @@ class Parts:
     clock: Clock
     assignment: Assignment
     offsets: Offsets
-    circuits: Circuits
+    circuits: Circuits[Message]
     read_ahead: ReadAhead
     emit: Callable[[Event], None]
     counters: Counters = field(default_factory=Counters)

@@ -9,18 +9,17 @@ from typing import Any
 from uuid import uuid4
 
 from linear_retry.consumer.config.topics import is_pattern
-from linear_retry.consumer.dead_letters.ack_wait import Patience
-from linear_retry.consumer.dead_letters.plain import PlainWay
-from linear_retry.consumer.dead_letters.publisher import Letters, Way
+from linear_retry.consumer.dead_letters.ack_wait import AckWait
+from linear_retry.consumer.dead_letters.plain import PlainDelivery
+from linear_retry.consumer.dead_letters.publisher import DeadLetterDelivery, DeadLetterPublisher
 from linear_retry.consumer.dead_letters.settings import DeadLetters
-from linear_retry.consumer.dead_letters.transactional import TransactionalWay
+from linear_retry.consumer.dead_letters.transactional import TransactionalDelivery
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.monitoring.counters import Counters
 from linear_retry.consumer.operations.control_topic import ControlTopicFollower
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
-from linear_retry.consumer.outcomes import Applying, Choices
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.delivery_filter import DeliveryFilter
 from linear_retry.consumer.partitions.flow_control import FlowControl
@@ -37,7 +36,8 @@ from linear_retry.consumer.session.startup import (
     missing_topics,
 )
 from linear_retry.consumer.state import Parts
-from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
+from linear_retry.consumer.target import ConsumerTarget
+from linear_retry.consumer.watchdogs.broker import BrokerWatchdog, Reclaiming
 from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement
 from linear_retry.consumer.watchdogs.instance_id import InstanceIdWait
 from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
@@ -45,7 +45,7 @@ from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.errors import BrokerError
 from linear_retry.events import Event
 from linear_retry.journal.journal import Journal
-from linear_retry.kafka import AdminClient, Consumer, Producer
+from linear_retry.kafka import AdminClient, Consumer, Message, Producer
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
 from linear_retry.kafka.consumer.settings import ConsumerSettings, connection
@@ -60,6 +60,7 @@ from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.process import Process
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock, SystemClock
+from linear_retry.retry.settings import RetrySettings
 
 _LAST_ANSWERS_S = 1.0
 _CONTROL_PATIENCE_S = 5.0
@@ -83,7 +84,7 @@ class ConsumerConfig:
     settings: ConsumerSettings
     producer_config: Mapping[str, Any]
     topics: Sequence[str]
-    choices: Choices
+    choices: RetrySettings
     dead_letters: DeadLetters | None
     journals: Sequence[Journal]
     control: str | None
@@ -108,7 +109,7 @@ class Wiring:
     def __init__(
         self,
         plan: ConsumerConfig,
-        circuits: Circuits,
+        circuits: Circuits[Message],
         emit: Callable[[Event], None],
         stop: StopFlag,
         counters: Counters | None = None,
@@ -143,7 +144,7 @@ class Wiring:
             has_limit=plan.choices.policy.letter_limit is not None,
         )
         self._follower = _follower(plan, self.commands)
-        applying = Applying(parts, plan.choices, flow_control, self.letters, operator_actions)
+        target = ConsumerTarget(parts, plan.choices, flow_control, self.letters, operator_actions)
         stalled_partitions = StalledPartitionWatchdog(parts, flow_control, self._admin)
         client_replacement = ClientReplacement(
             parts,
@@ -154,22 +155,23 @@ class Wiring:
         broker_watchdog = BrokerWatchdog(
             parts, self._admin, delivery_filter.report, client_replacement.renew, plan.topics
         )
-        looks = (
-            unreadable,
-            stalled_partitions,
-            client_replacement,
-            broker_watchdog,
-            self._retention,
-        )
         self.loop = Loop(
             parts,
             flow_control,
             delivery_filter,
-            *looks,
-            applying,
-            self.commands,
+            target,
             operator_actions,
             stop,
+            chores=(
+                target,
+                Reclaiming(parts, flow_control, broker_watchdog),
+                stalled_partitions,
+                unreadable,
+                client_replacement,
+                broker_watchdog,
+                self._retention,
+                self.commands,
+            ),
         )
 
     def start(self) -> None:
@@ -238,35 +240,40 @@ class Wiring:
                 self._admin.close()
                 self.lag.close()
 
-    def _letters(self, flow_control: FlowControl) -> Letters:
+    def _letters(self, flow_control: FlowControl) -> DeadLetterPublisher:
         plan = self._plan
         if plan.dead_letters is None:
             raise AssertionError("no dead-letter topic")
-        patience = Patience(
+        wait = AckWait(
             self.parts,
             answer_within_s=plan.answer_within_s,
-            read_along=lambda: self.loop.read_along(),
-            stopping=lambda: self._stop.should_not_block,
+            is_stopping=lambda: self._stop.should_not_block,
         )
-        way = self._transactional_way if plan.dead_letters.transactional else self._plain_way
-        made = way(plan.dead_letters.topic, patience, flow_control)
-        return Letters(self.parts, made, plan.dead_letters.oversized)
+        of_kind = (
+            self._transactional_delivery
+            if plan.dead_letters.transactional
+            else self._plain_delivery
+        )
+        delivery = of_kind(plan.dead_letters.topic, wait, flow_control)
+        return DeadLetterPublisher(self.parts, delivery, plan.dead_letters.oversized)
 
-    def _plain_way(self, topic: str, patience: Patience, _: FlowControl) -> Way:
+    def _plain_delivery(self, topic: str, wait: AckWait, _: FlowControl) -> DeadLetterDelivery:
         plan = self._plan
-        return PlainWay(
-            AcknowledgedProducer(topic, plan.producer_config, plan.dependencies.producer), patience
+        return PlainDelivery(
+            AcknowledgedProducer(topic, plan.producer_config, plan.dependencies.producer), wait
         )
 
-    def _transactional_way(self, topic: str, patience: Patience, flow_control: FlowControl) -> Way:
+    def _transactional_delivery(
+        self, topic: str, wait: AckWait, flow_control: FlowControl
+    ) -> DeadLetterDelivery:
         plan = self._plan
         # One that is shared by members would have each fence the others, for ever.
         own_id = {"transactional.id": f"{plan.settings.group_id}-{uuid4()}"}
         config = {**plan.producer_config, **own_id}
-        return TransactionalWay(
+        return TransactionalDelivery(
             self.parts,
             TransactionalProducer(topic, config, plan.dependencies.producer),
-            patience,
+            wait,
             flow_control,
             transaction_timeout_s=int(config["transaction.timeout.ms"]) / 1000,
             start_timeout_s=plan.start_timeout_s,
@@ -274,7 +281,10 @@ class Wiring:
 
 
 def _parts(
-    plan: ConsumerConfig, circuits: Circuits, emit: Callable[[Event], None], counters: Counters
+    plan: ConsumerConfig,
+    circuits: Circuits[Message],
+    emit: Callable[[Event], None],
+    counters: Counters,
 ) -> Parts:
     clock, settings = plan.dependencies.clock, plan.settings
     transactional = plan.dead_letters is not None and plan.dead_letters.transactional

@@ -1,4 +1,4 @@
-"""Which circuits are open, until when, and which message does each hold?"""
+"""The circuits of a consumer: which are open, until when, and what each holds."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias
 
 import pybreaker
 
 from linear_retry.events import WaitReason
-from linear_retry.kafka import Message
-from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.records.exception_text import brief
 from linear_retry.retry.decision import GIVEN_UP
+from linear_retry.retry.held import Held, T
 from linear_retry.scope import Partition, Scope
 
 Breaker: TypeAlias = pybreaker.CircuitBreaker
@@ -24,55 +22,7 @@ _Driven: TypeAlias = tuple[pybreaker.CircuitBreaker, pybreaker.CircuitMemoryStor
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """The message that a circuit waits with, and what is known of its failures.
-
-    `epoch` is that of the ownership it was read in: after a revoke, the next owner counts anew.
-    `letter` is there once the handler has had its last call: only the sending is tried again.
-    `at_limit`: only the limit of dead letters keeps it.
-    `source` is None where what is held is a micro-batch, and no message of a consumer's.
-    """
-
-    source: Message | None
-    partition: Partition
-    offset: int
-    epoch: int
-    failures: int = 0
-    first_failure_ms: int = 0
-    last_failure_ms: int = 0
-    error: Exception | None = None
-    letter: DeadLetter | None = None
-    sends: int = 0
-    at_limit: bool = False
-
-    @property
-    def message(self) -> Message:
-        """What a consumer attempts again."""
-        if self.source is None:
-            raise AssertionError("a micro-batch is no message: a bug; please report it")
-        return self.source
-
-    def failed(self, error: Exception, at_ms: int) -> Held:
-        """The same message with one failure more."""
-        return replace(
-            self,
-            failures=self.failures + 1,
-            first_failure_ms=self.first_failure_ms if self.failures else at_ms,
-            last_failure_ms=at_ms,
-            error=error,
-            at_limit=False,
-        )
-
-    @property
-    def waits_for(self) -> WaitReason:
-        """Another attempt, the sending of its letter, or what ends a row of letters."""
-        if self.letter is not None:
-            return "letter"
-        return "limit" if self.at_limit else "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Circuit:
+class Circuit(Generic[T]):
     """One circuit that is not closed. `retry_at_s` is of the clock that waits go by."""
 
     state: Literal["open", "half-open"]
@@ -80,7 +30,7 @@ class Circuit:
     opened_at: datetime
     retry_at_s: float
     retry_at: datetime
-    held: Held | None
+    held: Held[T] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +56,7 @@ class CircuitView:
 _CLOSED = CircuitView("closed")
 
 
-class Circuits:
+class Circuits(Generic[T]):
     """The circuits of one consumer, by scope. Only what is not closed takes room."""
 
     def __init__(self, name: str, on_listener_error: Callable[[], None]) -> None:
@@ -117,7 +67,7 @@ class Circuits:
         """
         self._name = name
         self._on_listener_error = on_listener_error
-        self._open: dict[Scope, Circuit] = {}
+        self._open: dict[Scope, Circuit[T]] = {}
         self._places: dict[tuple[str | None, int | None], Scope] = {}
         self._shown = {Scope(): _CLOSED}
         self._breakers: dict[Scope, _Driven] = {}
@@ -141,13 +91,13 @@ class Circuits:
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def __iter__(self) -> Iterator[tuple[Scope, Circuit]]:
+    def __iter__(self) -> Iterator[tuple[Scope, Circuit[T]]]:
         return iter(tuple(self._open.items()))
 
-    def get(self, scope: Scope) -> Circuit | None:
+    def get(self, scope: Scope) -> Circuit[T] | None:
         return self._open.get(scope)
 
-    def holding(self, partition: Partition, offset: int) -> tuple[Scope, Circuit] | None:
+    def holding(self, partition: Partition, offset: int) -> tuple[Scope, Circuit[T]] | None:
         """The circuit that holds this message; None where none does."""
         for scope in self._over(partition):
             circuit = self._open[scope]
@@ -189,7 +139,9 @@ class Circuits:
 
     # -- commands --------------------------------------------------------------------------
 
-    def open(self, scope: Scope, held: Held, now_s: float, delay_s: float, now_ms: int) -> Circuit:
+    def open(
+        self, scope: Scope, held: Held[T], now_s: float, delay_s: float, now_ms: int
+    ) -> Circuit[T]:
         """Open, or open again after a probe: the time it was first opened stays."""
         before = self._open.get(scope)
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
@@ -204,7 +156,7 @@ class Circuits:
         self._put(scope, circuit)
         return circuit
 
-    def half_open(self, scope: Scope) -> Circuit:
+    def half_open(self, scope: Scope) -> Circuit[T]:
         """`retry_at` has come: the held message, or the first to arrive, may be attempted."""
         circuit = replace(self._open[scope], state="half-open")
         self._put(scope, circuit)
@@ -215,7 +167,7 @@ class Circuits:
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
         self._put(scope, replace(self._open[scope], retry_at_s=now_s, retry_at=now))
 
-    def hold(self, scope: Scope, held: Held) -> None:
+    def hold(self, scope: Scope, held: Held[T]) -> None:
         """The first message after a revoke has arrived, the probe; or it has a letter now."""
         self._put(scope, replace(self._open[scope], held=held))
 
@@ -248,10 +200,10 @@ class Circuits:
         return [self._places[place] for place in places if place in self._places]
 
     @staticmethod
-    def _awaits_probe(circuit: Circuit) -> bool:
+    def _awaits_probe(circuit: Circuit[Any]) -> bool:
         return circuit.state == "half-open" and circuit.held is None
 
-    def _put(self, scope: Scope, circuit: Circuit) -> None:
+    def _put(self, scope: Scope, circuit: Circuit[T]) -> None:
         before = self._open.get(scope)
         self._open[scope] = circuit
         self._places[scope.topic, scope.partition] = scope
@@ -292,11 +244,11 @@ class Circuits:
         self.views = MappingProxyType(self._shown.copy())
 
 
-def _view(circuit: Circuit) -> CircuitView:
+def _view(circuit: Circuit[Any]) -> CircuitView:
     held = circuit.held
     if held is None:
         return CircuitView(circuit.state, circuit.retry_at, since=circuit.opened_at)
-    error = None if held.error is None else brief(held.error)
+    error = None if held.error is None else held.error_text
     place = (*held.partition, held.offset)
     return CircuitView(
         circuit.state,

@@ -51,6 +51,10 @@ class Policy:
     def needs_dead_letters(self) -> bool:
         return "dead-letter" in (self.on_exhausted, self.on_permanent)
 
+    def strategy_for(self, failure: Failure) -> Delays:  # noqa: ARG002  (the seam for several)
+        """The strategy that waits after this failure go by: one for all."""
+        return self.strategy
+
     def defers(self, consecutive: int) -> bool:
         """Whether the next dead letter must not be sent."""
         return self.letter_limit is not None and consecutive >= self.letter_limit
@@ -115,7 +119,7 @@ Decision: TypeAlias = Wait | Publish | Defer | Skip | Stop
 
 
 def classify(error: Exception, is_transient: IsTransient) -> Failure:
-    """Transient or permanent?
+    """Whether the error is transient or permanent.
 
     `RetryAfter` is transient unasked. An `ExceptionGroup` is transient where all its leaves are:
     one leaf that can never succeed makes every further attempt pointless.
@@ -143,16 +147,16 @@ def decide(
     """
     decision = _by_itself(failure, failures, policy, rng)
     if isinstance(decision, Publish) and policy.defers(consecutive):
-        asked_s = failure.at_least_s if isinstance(failure, Transient) else 0.0
-        return Defer(max(defer_s(policy, rng), asked_s))
+        return Defer(defer_s(failure, policy, rng))
     return decision
 
 
-def defer_s(policy: Policy, rng: Callable[[], float] | None = None) -> float:
-    """How long a message waits that is held back."""
-    if policy.hold_s is not None:
-        return policy.hold_s
-    return max(_last_delay_s(policy.strategy, rng) or 0.0, MIN_DEFER_S)
+def defer_s(failure: Failure, policy: Policy, rng: Callable[[], float] | None = None) -> float:
+    """How long a message waits that would be a dead letter too many."""
+    hold_s = policy.hold_s
+    if hold_s is None:
+        hold_s = max(_last_delay_s(policy.strategy_for(failure), rng) or 0.0, MIN_DEFER_S)
+    return max(hold_s, failure.at_least_s) if isinstance(failure, Transient) else hold_s
 
 
 def _by_itself(
@@ -162,9 +166,10 @@ def _by_itself(
         case Permanent():
             return _after_permanent(policy.on_permanent)
         case Transient(at_least_s=at_least_s):
-            delay_s = policy.strategy.delay_s(failures, rng)
+            strategy = policy.strategy_for(failure)
+            delay_s = strategy.delay_s(failures, rng)
             if delay_s is None and policy.on_exhausted == "repeat":
-                delay_s = _last_delay_s(policy.strategy, rng)
+                delay_s = _last_delay_s(strategy, rng)
             if delay_s is not None:
                 return Wait(max(delay_s, at_least_s))
             return Stop("exhausted") if policy.on_exhausted == "stop" else Publish("exhausted")

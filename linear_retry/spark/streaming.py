@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from linear_retry.consumer.config.checks import Transient
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.micro_batches import wiring
-from linear_retry.consumer.micro_batches.attempting import Attempting
+from linear_retry.consumer.micro_batches.attempting import MicroBatchRunner
 from linear_retry.consumer.micro_batches.wiring import CLOSE_TIMEOUT_S
 from linear_retry.consumer.runners.handler_checks import check_handler
 from linear_retry.consumer.wiring import Dependencies
@@ -76,7 +76,7 @@ class ForeachBatch:
     def __init__(
         self,
         handler: Handler,
-        attempting: Attempting,
+        attempting: MicroBatchRunner,
         clock: Clock,
     ) -> None:
         self._handler = handler

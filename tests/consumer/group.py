@@ -98,7 +98,7 @@ class Member:
         )
         self.name = name
         self.stop = StopFlag()
-        self.circuits = Circuits(name, lambda: None)
+        self.circuits: Circuits[Message] = Circuits(name, lambda: None)
         listen = group.witness.listener(name)
         self.events: list[Event] = []
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment
@@ -26,6 +26,20 @@ from tests.fake.clock import VirtualClock
 from tests.recording_consumer import RecordingConsumer
 
 LEAST = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
+
+
+T = TypeVar("T")
+
+
+def driven(steps: Generator[bool, None, T], poll: Callable[[bool], object] = bool) -> T:
+    """What the steps of a delivery come to; `poll` is called where the loop would poll."""
+    while True:
+        try:
+            polls_at_once = next(steps)
+        except StopIteration as ended:
+            answer: T = ended.value
+            return answer
+        poll(polls_at_once)
 
 
 @dataclass(slots=True)
@@ -49,7 +63,7 @@ class Joined:
             max_poll_interval_s=settings.max_poll_interval_s,
             session_timeout_s=settings.session_timeout_s,
         )
-        circuits = Circuits(settings.group_id, lambda: None)
+        circuits: Circuits[Message] = Circuits(settings.group_id, lambda: None)
         self.parts = Parts(
             settings,
             client,

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError
 from linear_retry import ConfigurationError, DeadLetters, Strategy, UsageError, events
 from linear_retry.consumer.config.checks import plan
 from linear_retry.consumer.operations.requests import LiftLimit
-from linear_retry.consumer.outcomes import Choices
 from linear_retry.consumer.wiring import Dependencies
 from linear_retry.retry.consecutive import ConsecutiveDeadLetters
+from linear_retry.retry.settings import RetrySettings
 from linear_retry.scope import Scope
 from linear_retry.testing import AttemptStarted, Place
 from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, OutageError, consumer_on
@@ -401,7 +401,7 @@ def test_a_bug_in_the_handler_does_not_empty_the_topic() -> None:
     assert [] == group.violations(finished=False)
 
 
-def _choices(dead_letters: DeadLetters | None) -> Choices:
+def _choices(dead_letters: DeadLetters | None) -> RetrySettings:
     return plan(
         {"bootstrap.servers": "fake:9092", "group.id": "billing"},
         [TOPIC],

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.kafka import Message
-from linear_retry.retry.circuits import Circuits, CircuitView, Held, is_breaker_error
+from linear_retry.retry.circuits import Circuits, CircuitView, is_breaker_error
+from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
 
 _ALL, _ORDERS, _ONE = Scope(), Scope("orders"), Scope("orders", 0)
@@ -23,7 +24,7 @@ _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _P0, _P1, _OTHER = ("orders", 0), ("orders", 1), ("refunds", 0)
 
 
-def _held(partition: Partition = _P0, offset: int = 7, **rest: Any) -> Held:
+def _held(partition: Partition = _P0, offset: int = 7, **rest: Any) -> Held[Message]:
     message = Message(topic=partition[0], partition=partition[1], offset=offset)
     return Held(message, partition, offset, epoch=1, **rest)
 
@@ -38,12 +39,16 @@ class _Failures:
         self.count += 1
 
 
-def _circuits(on_listener_error: Callable[[], None] | None = None) -> Circuits:
+def _circuits(on_listener_error: Callable[[], None] | None = None) -> Circuits[Message]:
     return Circuits("billing", on_listener_error or _Failures())
 
 
 def _open(
-    circuits: Circuits, scope: Scope, held: Held, delay_s: float = 5.0, now_s: float = 100.0
+    circuits: Circuits[Message],
+    scope: Scope,
+    held: Held[Message],
+    delay_s: float = 5.0,
+    now_s: float = 100.0,
 ) -> None:
     circuits.open(scope, held, now_s, delay_s, _NOW_MS)
 
@@ -315,7 +320,7 @@ def test_a_breaker_error_is_known() -> None:
 def test_a_view_says_what_is_held() -> None:
     """State, times, failures, coordinates and error; None where nothing is held."""
     circuits = _circuits()
-    _open(circuits, _ALL, _held(_P1, 42, failures=2, error=OSError("down")))
+    _open(circuits, _ALL, _held(_P1, 42, failures=1).failed(OSError("down"), 0))
     retry_at = _NOW + timedelta(seconds=5)
     expected = CircuitView("open", retry_at, 2, "orders", 1, 42, "OSError('down')", _NOW, "failed")
     assert {_ALL: expected} == circuits.views
@@ -387,10 +392,11 @@ def test_two_threads_ask_for_a_breaker() -> None:
     """They get the same. The bug: one of them got a breaker that nobody ever opens, and its
     listeners heard nothing."""
     for _ in range(500):
-        circuits, meeting = Circuits("billing", lambda: None), threading.Barrier(2)
+        circuits: Circuits[Message] = Circuits("billing", lambda: None)
+        meeting = threading.Barrier(2)
         found: list[Any] = []
 
-        def ask(circuits: Circuits, meeting: threading.Barrier, found: list[Any]) -> None:
+        def ask(circuits: Circuits[Message], meeting: threading.Barrier, found: list[Any]) -> None:
             meeting.wait()
             found.append(circuits.breaker(_ONE))
 

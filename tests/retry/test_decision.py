@@ -244,7 +244,7 @@ def test_what_is_held_back_never_waits_for_less_than_half_a_minute(
     delays_s: list[float], jitter: float, drawn: float
 ) -> None:
     """Neither for less than half a minute, nor for less than the last delay, jitter or not."""
-    delay_s = defer_s(Policy(Strategy(delays_s, jitter=jitter)), lambda: drawn)
+    delay_s = defer_s(Permanent(_ERROR), Policy(Strategy(delays_s, jitter=jitter)), lambda: drawn)
     assert delay_s >= max([MIN_DEFER_S, *delays_s[-1:]])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import Message
 
-from linear_retry.retry.circuits import Held
+from linear_retry.retry.held import Held
 from linear_retry.scope import Scope
 from tests.consumer.joined_parts import Joined
 from tests.soak.retained import entries

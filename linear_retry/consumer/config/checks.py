@@ -13,7 +13,6 @@ from linear_retry.consumer.config.topics import TopicNames, check_topics, refuse
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.monitoring.identity import this_process
-from linear_retry.consumer.outcomes import Choices
 from linear_retry.consumer.runners.handler_checks import why_not
 from linear_retry.consumer.wiring import ConsumerConfig, Dependencies
 from linear_retry.errors import ConfigurationError
@@ -29,6 +28,7 @@ from linear_retry.kafka.topics.names import check_topic_name
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.retry.circuits import is_breaker_error
 from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
+from linear_retry.retry.settings import RetrySettings
 from linear_retry.scope import ScopeKind
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
@@ -79,7 +79,7 @@ def plan(
         producer_config=for_letters,
         answer_within_s=answer_within_s(for_letters),
         topics=names,
-        choices=Choices(
+        choices=RetrySettings(
             limited(policy, letters),
             is_transient(transient),
             scope,

@@ -1,42 +1,22 @@
-"""How does a message become an acknowledged dead letter, while the member stays in its group?"""
+"""Sends the dead letters of a consumer, and waits until each is acknowledged."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol
 
 from linear_retry.consumer.dead_letters.settings import Oversized
-from linear_retry.consumer.monitoring.failure_events import dead_lettered
 from linear_retry.consumer.state import Parts
-from linear_retry.kafka import KafkaException
+from linear_retry.kafka import KafkaException, Message
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import DeadLetter, FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import describe
 from linear_retry.records.oversized import forms
 from linear_retry.records.record import OutgoingRecord
-from linear_retry.retry.circuits import Held
-
-_RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """The dead-letter topic has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotSent:
-    """It is not there, or not surely."""
-
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class Abandoned:
-    """Waited for no longer: the partition is not ours any more, or the consumer stops."""
-
-
-Answer: TypeAlias = Acknowledged | NotSent | Abandoned
+from linear_retry.retry.engine import Abandoned, Answer, NotSent
+from linear_retry.retry.failure_events import dead_lettered
+from linear_retry.retry.held import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +26,12 @@ class TooLarge:
     error: str
 
 
-def resend_delay_s(sends: int) -> float:
-    """How long to wait after the delivery has failed `sends` times: 1, 2, 5, 10, 10 ... seconds."""
-    return _RESEND_DELAYS_S[min(sends, len(_RESEND_DELAYS_S)) - 1]
-
-
-def write(held: Held, reason: str, group_id: str, strategy: str) -> DeadLetter:
+def write(held: Held[Message], reason: str, group_id: str) -> DeadLetter:
     """The letter for a message that has failed for the last time."""
-    return to_dead_letter(read(held.message), failure_info(held, reason, group_id, strategy))
+    return to_dead_letter(read(held.message), failure_info(held, reason, group_id))
 
 
-def failure_info(held: Held, reason: str, group_id: str, strategy: str) -> FailureInfo:
+def failure_info(held: Held[Any], reason: str, group_id: str) -> FailureInfo:
     """What its letter says of why it was given up."""
     return FailureInfo(
         group_id=group_id,
@@ -64,7 +39,7 @@ def failure_info(held: Held, reason: str, group_id: str, strategy: str) -> Failu
         failures=held.failures,
         first_failure_ms=held.first_failure_ms,
         last_failure_ms=held.last_failure_ms,
-        strategy=strategy,
+        strategy=held.strategy,
         error=None if held.error is None else describe(held.error),
     )
 
@@ -81,11 +56,10 @@ def addressed(topic: str, letter: DeadLetter, partitions: int) -> OutgoingRecord
     )
 
 
-class Way(Protocol):
-    """How one form of a letter goes out."""
+class DeadLetterDelivery(Protocol):
+    """How one form of a letter goes out: by itself, or in a transaction with its source offset."""
 
-    @property
-    def topic(self) -> str: ...
+    topic: str
 
     def prepare(self) -> None:
         """Before the group is joined. Raises `ConfigurationError` and `BrokerError`."""
@@ -93,50 +67,49 @@ class Way(Protocol):
     def partitions(self, timeout_s: float) -> int | None:
         """How many the topic has where letters go; None: it is missing. Raises `KafkaException`."""
 
-    def send(self, held: Held, record: OutgoingRecord) -> Answer | TooLarge:
-        """Send it and wait for the answer. Raises what polling raises."""
+    def send(
+        self, held: Held[Message], record: OutgoingRecord
+    ) -> Generator[bool, None, Answer | TooLarge]:
+        """Send it and wait for the answer, in the steps of `AckWait`."""
 
     def failed(self) -> None:
         """No form of a letter went out: the next delivery begins afresh."""
 
     def listen(self) -> None:
-        """Hear what has piled up: errors, and late answers that nobody awaits."""
+        """Have the producer tell what has piled up: errors, and late answers."""
 
     def close(self) -> bool:
         """Forget what is not acknowledged. True: the last is, though nobody had waited for it."""
 
 
-class Letters:
+class DeadLetterPublisher:
     """Sends this consumer's dead letters, one at a time."""
 
-    def __init__(self, parts: Parts, way: Way, oversized: Oversized) -> None:
+    def __init__(self, parts: Parts, delivery: DeadLetterDelivery, oversized: Oversized) -> None:
         self._parts = parts
-        self._way = way
+        self._delivery = delivery
         self._oversized = oversized
         self._partitions: int | None = None
-        self._unanswered: tuple[Held, DeadLetter] | None = None
-
-    @property
-    def topic(self) -> str:
-        return self._way.topic
-
-    def prepare(self) -> None:
-        """Before the group is joined. Raises `ConfigurationError` and `BrokerError`."""
-        self._way.prepare()
+        self._unanswered: tuple[Held[Message], DeadLetter] | None = None
+        self.topic = delivery.topic
+        self.prepare = delivery.prepare
+        self.listen = delivery.listen
 
     def partitions(self, timeout_s: float) -> int | None:
         """How many the topic has, asked of the cluster that letters go to, as who sends them.
 
         None: it is missing. Raises `KafkaException` where there is no answer.
         """
-        self._partitions = self._way.partitions(timeout_s)
+        self._partitions = self._delivery.partitions(timeout_s)
         return self._partitions
 
-    def send(self, held: Held, letter: DeadLetter) -> Answer:
+    def send(self, held: Held[Message], letter: DeadLetter) -> Generator[bool, None, Answer]:
         """Send and wait for the answer, whatever form of the letter is not too large.
 
-        Stays in the group meanwhile. Raises what polling raises.
+        In steps: where it yields, the loop polls the consumer, at once if that is True.
         """
+        if self._parts.assignment.epoch_of(held.partition) != held.epoch:
+            return Abandoned()  # given up since it failed: its letter would be a zombie's
         if not self._topic_is_there():
             return NotSent(
                 f"the topic {self.topic} does not exist, or this user may not DESCRIBE it; create "
@@ -145,36 +118,35 @@ class Letters:
         self._unanswered = held, letter
         self._parts.read_ahead.in_hand = held.partition, held.offset
         try:
-            answer = self._some_form(held, letter)
+            answer = yield from self._send_some_form(held, letter)
         finally:
             self._parts.read_ahead.in_hand = None
         if not isinstance(answer, Abandoned):
             self._unanswered = None
         if isinstance(answer, NotSent):
             self._partitions = None  # asked anew before the next: it may be another topic then
-            self._way.failed()
+            self._delivery.failed()
         return answer
-
-    def listen(self) -> None:
-        """Let the producer tell what has piled up: errors, and late answers that nobody awaits."""
-        self._way.listen()
 
     def close(self) -> None:
         """Forget what is not acknowledged: its offset is not stored, it will be sent again.
 
         One that was acknowledged when nobody waited for it any more is told of: it is there.
         """
-        if self._way.close() and self._unanswered is not None:
+        if self._delivery.close() and self._unanswered is not None:
             self._parts.emit(dead_lettered(*self._unanswered, self.topic))
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _some_form(self, held: Held, letter: DeadLetter) -> Answer:
+    def _send_some_form(
+        self, held: Held[Message], letter: DeadLetter
+    ) -> Generator[bool, None, Answer]:
         """What became of the first form that is not too large."""
         answer = NotSent("no form of it was small enough")
         references = self._oversized == "reference"
         for form in forms(letter, read(held.message), references=references):
-            sent = self._way.send(held, addressed(self.topic, form, self._partitions or 0))
+            record = addressed(self.topic, form, self._partitions or 0)
+            sent = yield from self._delivery.send(held, record)
             if not isinstance(sent, TooLarge):
                 return sent
             answer = NotSent(sent.error)

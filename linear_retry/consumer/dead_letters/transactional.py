@@ -1,22 +1,18 @@
-"""How do a letter and its source offset go out in one transaction?"""
+"""Sends a dead letter and commits its source offset in one Kafka transaction."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
-from linear_retry.consumer.dead_letters.ack_wait import Patience
-from linear_retry.consumer.dead_letters.plain import said, unsent
-from linear_retry.consumer.dead_letters.publisher import (
-    Abandoned,
-    Acknowledged,
-    Answer,
-    NotSent,
-    TooLarge,
-)
+from linear_retry.consumer.dead_letters.ack_wait import AckWait
+from linear_retry.consumer.dead_letters.plain import error_text, unsent
+from linear_retry.consumer.dead_letters.publisher import TooLarge
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.state import Parts
 from linear_retry.errors import BrokerError
-from linear_retry.kafka import KafkaError, KafkaException
+from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.consumer.fatal_errors import raise_if_fatal
 from linear_retry.kafka.producers.transactional import (
     Broken,
@@ -27,7 +23,11 @@ from linear_retry.kafka.producers.transactional import (
     Unfinished,
 )
 from linear_retry.records.record import OutgoingRecord
-from linear_retry.retry.circuits import Held
+from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
+from linear_retry.retry.held import Held
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[bool, None, T]
 
 _ABORT_WITHIN_S = 1.0
 _LOOK_AGAIN_S = 0.01
@@ -45,7 +45,7 @@ class _Outdated:
     error: str
 
 
-class TransactionalWay:
+class TransactionalDelivery:
     """The letter, and the offset after its message, in one Kafka transaction: both or neither.
 
     The offset is committed as the member that we were when partitions were given to us (KIP-447):
@@ -56,7 +56,7 @@ class TransactionalWay:
         self,
         parts: Parts,
         producer: TransactionalProducer,
-        patience: Patience,
+        wait: AckWait,
         flow_control: FlowControl,
         *,
         transaction_timeout_s: float,
@@ -64,17 +64,12 @@ class TransactionalWay:
     ) -> None:
         self._parts = parts
         self._producer = producer
-        self._patience = patience
+        self.topic = producer.topic
+        self.partitions = producer.partitions
+        self._wait = wait
         self._flow_control = flow_control
         self._timeout_s = transaction_timeout_s
         self._start_timeout_s = start_timeout_s
-
-    @property
-    def topic(self) -> str:
-        return self._producer.topic
-
-    def partitions(self, timeout_s: float) -> int | None:
-        return self._producer.partitions(timeout_s)
 
     def prepare(self) -> None:
         """Get the producer's id, within `start_timeout_s`. A stop ends it early.
@@ -82,23 +77,24 @@ class TransactionalWay:
         Raises `ConfigurationError`, and `BrokerError` where no transaction can ever begin.
         """
         self._producer.check()
-        step = self._patience.insist(self._producer.initialise, self._start_timeout_s, grace_s=0)
-        if not isinstance(step, Completed) and not self._patience.stopping():
+        step = self._wait.retry_until(self._producer.initialise, self._start_timeout_s, grace_s=0)
+        if not isinstance(step, Completed) and not self._wait.is_stopping():
             self._producer.renew()
             raise BrokerError(
-                f"transactional dead letters to {self.topic} cannot begin: {said(step.error)}; "
-                "check that the brokers allow transactions, and this user to write with a "
+                f"transactional dead letters to {self.topic} cannot begin: "
+                f"{error_text(step.error)}; check that the brokers allow transactions, and this "
+                "user to write with a "
                 f"transactional.id that begins with {self._parts.settings.group_id}-"
             ) from KafkaException(step.error)
 
-    def send(self, held: Held, record: OutgoingRecord) -> Answer | TooLarge:
-        """Both are there, or neither. Waits as `Patience` does, and for the commit without polling.
+    def send(self, held: Held[Message], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
+        """Both are there, or neither. Raises `FencedError`.
 
-        Raises what polling raises, and `FencedError`.
+        Waits in the steps of `AckWait`, and for the commit without a poll.
         """
         abandoned = True
         try:
-            answer = self._send(held, record)
+            answer = yield from self._send(held, record)
             abandoned = isinstance(answer, Abandoned)
         finally:
             if abandoned and self._is_in_transaction(held):
@@ -121,21 +117,29 @@ class TransactionalWay:
 
     # -- one transaction -------------------------------------------------------------------
 
-    def _send(self, held: Held, record: OutgoingRecord) -> Answer | TooLarge:
-        answer = self._make_ready(held) or self._transact(held, record)
+    def _send(self, held: Held[Message], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
+        answer = yield from self._attempt(held, record)
         for _ in range(_REBALANCES):
             if not isinstance(answer, _Outdated):
                 return answer
             # Members came or went, and this partition stayed: nothing need have been called back.
             # After a poll, so that it is the member's who knows of all that it has lost.
-            self._patience.read_along()
-            if not self._patience.is_ours(held):
+            yield True
+            if not self._wait.is_ours(held):
                 return Abandoned()
             self._parts.client.capture_membership()
-            answer = self._make_ready(held) or self._transact(held, record)
+            answer = yield from self._attempt(held, record)
         return NotSent(answer.error) if isinstance(answer, _Outdated) else answer
 
-    def _transact(self, held: Held, record: OutgoingRecord) -> Answer | TooLarge | _Outdated:
+    def _attempt(
+        self, held: Held[Message], record: OutgoingRecord
+    ) -> Steps[Answer | TooLarge | _Outdated]:
+        answer = yield from self._make_ready(held)
+        return answer or (yield from self._transact(held, record))
+
+    def _transact(
+        self, held: Held[Message], record: OutgoingRecord
+    ) -> Steps[Answer | TooLarge | _Outdated]:
         if self._parts.client.membership is None:
             return _Outdated("not a member of the group at the moment")
         silent = self._unless_the_group_answers(held)
@@ -144,9 +148,10 @@ class TransactionalWay:
         begun = self._producer.begin()
         if not isinstance(begun, Completed):
             self._abort(held)
-            return NotSent(said(begun.error))
+            return NotSent(error_text(begun.error))
         delivery = self._producer.send(record)
-        if not self._patience.until(lambda: delivery.done, held, self._producer.poll):
+        answered = self._wait.wait_for(lambda: delivery.done, held, self._producer.poll)
+        if not (yield from answered):
             self._abort(held)
             return Abandoned()
         if not delivery.succeeded:
@@ -155,13 +160,13 @@ class TransactionalWay:
             # that this producer sends ("skipped sequence numbers"), be it a smaller form.
             self._producer.renew()
             return unsent(delivery)
-        refused = self._quieten(held) or self._add_offset(held)
+        refused = (yield from self._drain_commits(held)) or self._add_offset(held)
         if refused is not None:
             self._abort(held)
             return refused
-        return self._commit(held)
+        return (yield from self._commit(held))
 
-    def _unless_the_group_answers(self, held: Held) -> NotSent | None:
+    def _unless_the_group_answers(self, held: Held[Message]) -> NotSent | None:
         """Where it has left a producer without an answer, no other is risked before it gives one.
 
         With its coordinator down librdkafka waits on, whatever its timeout, in five or six threads
@@ -178,26 +183,26 @@ class TransactionalWay:
             if left:
                 self._parts.client.committed(held.partition)
         except KafkaException as error:
-            return NotSent(f"the group does not answer: {said(error.args[0])}")
+            return NotSent(f"the group does not answer: {error_text(error.args[0])}")
         return None
 
-    def _quieten(self, held: Held) -> Answer | None:
+    def _drain_commits(self, held: Held[Message]) -> Steps[Answer | None]:
         """No commit of this partition is under way, nor will be: it is lower than ours.
 
         The broker keeps the one that arrives last, and would forget that the letter was sent.
         """
         parts, partition = self._parts, held.partition
-        if not self._patience.is_ours(held):
+        if not self._wait.is_ours(held):
             return Abandoned()
         parts.offsets.begin_transaction(partition)
-        if not self._patience.until(
+        drained = yield from self._wait.wait_for(
             lambda: not parts.client.awaits_commit(partition),
             held,
-            self._hear_commits,
+            lambda _: self._producer.poll(_LOOK_AGAIN_S),
             within_s=self._timeout_s,
-        ):
-            return Abandoned()
-        if not self._patience.is_ours(held):
+            polls_at_once=True,
+        )
+        if not drained or not self._wait.is_ours(held):
             return Abandoned()
         if parts.client.awaits_commit(partition):
             return NotSent("a commit of its partition is under way and not answered")
@@ -206,8 +211,8 @@ class TransactionalWay:
     # From here until the commit is over the consumer is not polled: a rebalance in between would
     # change what the broker has just been told is ours.
 
-    def _add_offset(self, held: Held) -> Answer | _Outdated | None:
-        step = self._patience.insist(
+    def _add_offset(self, held: Held[Message]) -> Answer | _Outdated | None:
+        step = self._wait.retry_until(
             lambda within_s: self._producer.send_offset(
                 held.partition, held.offset + 1, self._parts.client.membership, within_s
             ),
@@ -219,16 +224,16 @@ class TransactionalWay:
             # Arriving late, it would be the next transaction's, but for the next producer's epoch.
             self._producer.renew()
         if step.error.code() in _OUTDATED:
-            return _Outdated(said(step.error))
+            return _Outdated(error_text(step.error))
         if step.error.code() in _NOT_A_MEMBER:
             self._flow_control.mark_lost(self._parts.assignment.partitions, "not a member any more")
             return Abandoned()
         if step.error.code() == KafkaError.FENCED_INSTANCE_ID:
             raise_if_fatal(step.error)
-        return NotSent(said(step.error))
+        return NotSent(error_text(step.error))
 
-    def _commit(self, held: Held) -> Answer:
-        step = self._patience.insist(self._producer.commit, self._timeout_s / 2)
+    def _commit(self, held: Held[Message]) -> Steps[Answer]:
+        step = self._wait.retry_until(self._producer.commit, self._timeout_s / 2)
         if isinstance(step, Completed):
             return self._acknowledged(held)
         # It may be committed all the same, so it stays sealed until the group has been asked.
@@ -236,31 +241,31 @@ class TransactionalWay:
             self._producer.abort(_ABORT_WITHIN_S)
         else:
             self._producer.renew()
-        return self._make_ready(held) or NotSent(said(step.error))
+        return (yield from self._make_ready(held)) or NotSent(error_text(step.error))
 
-    def _acknowledged(self, held: Held) -> Acknowledged:
+    def _acknowledged(self, held: Held[Message]) -> Acknowledged:
         self._parts.offsets.committed({held.partition: held.offset + 1})
         self._parts.offsets.end_transaction(held.partition)
         return Acknowledged()
 
-    def _abort(self, held: Held) -> None:
+    def _abort(self, held: Held[Message]) -> None:
         """Nobody has been asked to commit it, so nothing of it will ever be."""
         self._producer.abort(_ABORT_WITHIN_S)
         self._parts.offsets.end_transaction(held.partition)
 
     # -- before a transaction --------------------------------------------------------------
 
-    def _make_ready(self, held: Held) -> Answer | None:
+    def _make_ready(self, held: Held[Message]) -> Steps[Answer | None]:
         """No transaction is open any more; and if one had this letter, what became of it?"""
         if self._producer.in_transaction:  # an exception has left it behind
             self._producer.abort(_ABORT_WITHIN_S)
-        answer = self._initialise(held)
+        answer = yield from self._initialise(held)
         if answer is not None or not self._is_in_transaction(held):
             return answer
-        self._patience.read_along()  # what the group has committed may be another's doing by now
+        yield True  # what the group has committed may be another's doing by now
         return self._fate(held) if self._is_in_transaction(held) else Abandoned()
 
-    def _initialise(self, held: Held) -> Answer | None:
+    def _initialise(self, held: Held[Message]) -> Steps[Answer | None]:
         last: Step = Completed()
 
         def initialise(within_s: float) -> None:
@@ -270,29 +275,24 @@ class TransactionalWay:
         def over() -> bool:
             return self._producer.ready or isinstance(last, Refused | Broken)
 
-        if not self._patience.until(over, held, initialise) or not self._patience.is_ours(held):
+        answered = yield from self._wait.wait_for(over, held, initialise)
+        if not answered or not self._wait.is_ours(held):
             return Abandoned()
         if self._producer.ready or isinstance(last, Completed):
             return None
         self._producer.renew()
-        return NotSent(said(last.error))
+        return NotSent(error_text(last.error))
 
-    def _fate(self, held: Held) -> Answer | None:
+    def _fate(self, held: Held[Message]) -> Answer | None:
         """What the group has committed, now that the broker has ended every transaction of ours."""
         try:
             committed = self._parts.client.committed(held.partition)
         except KafkaException as error:
-            return NotSent(f"whether it is committed is not known: {said(error.args[0])}")
+            return NotSent(f"whether it is committed is not known: {error_text(error.args[0])}")
         if committed is not None and committed > held.offset:
             return self._acknowledged(held)
         self._parts.offsets.end_transaction(held.partition)
         return None
 
-    def _is_in_transaction(self, held: Held) -> bool:
-        return self._patience.is_ours(held) and self._parts.offsets.is_in_transaction(
-            held.partition
-        )
-
-    def _hear_commits(self, _: float) -> None:
-        self._producer.poll(_LOOK_AGAIN_S)
-        self._patience.read_along()
+    def _is_in_transaction(self, held: Held[Message]) -> bool:
+        return self._wait.is_ours(held) and self._parts.offsets.is_in_transaction(held.partition)

@@ -1,4 +1,4 @@
-"""How does a row of a micro-batch become an acknowledged dead letter?"""
+"""Sends the rows of a micro-batch as dead letters, each until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from linear_retry.consumer.dead_letters.plain import unsent
-from linear_retry.consumer.dead_letters.publisher import (
-    Abandoned,
-    Acknowledged,
-    Answer,
-    NotSent,
-    addressed,
-)
+from linear_retry.consumer.dead_letters.publisher import addressed
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
 from linear_retry.kafka import Producer
@@ -23,6 +17,7 @@ from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.oversized import forms
 from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.clock import Clock
+from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
 
 _LONGEST_POLL_S = 0.25  # a stop is heard between two calls into librdkafka, not inside one
 
@@ -45,7 +40,7 @@ def asking(connection: Mapping[str, Any]) -> PartitionsOf:
     return lambda topic: len(TopicReader(connection).partitions(topic))
 
 
-class Sender:
+class RowPublisher:
     """Sends dead letters, one at a time: what comes before is acknowledged."""
 
     def __init__(self, letters: DeadLetters, kafka: Kafka, clock: Clock) -> None:

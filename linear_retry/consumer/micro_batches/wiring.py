@@ -18,8 +18,8 @@ from linear_retry.consumer.config.checks import (
     policy_of,
 )
 from linear_retry.consumer.dead_letters.settings import DeadLetters
-from linear_retry.consumer.micro_batches.attempting import Attempting
-from linear_retry.consumer.micro_batches.publisher import Kafka, Sender, asking
+from linear_retry.consumer.micro_batches.attempting import MicroBatchRunner
+from linear_retry.consumer.micro_batches.publisher import Kafka, RowPublisher, asking
 from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.monitoring.identity import this_process
 from linear_retry.consumer.monitoring.listeners import (
@@ -27,7 +27,6 @@ from linear_retry.consumer.monitoring.listeners import (
     Listeners,
     breaker_listener_failed,
 )
-from linear_retry.consumer.outcomes import Choices
 from linear_retry.consumer.wiring import Dependencies
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
@@ -37,6 +36,7 @@ from linear_retry.kafka.consumer.settings import connection as connection_of
 from linear_retry.kafka.producers.settings import producer_config
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import OnExhausted, OnPermanent
+from linear_retry.retry.settings import RetrySettings
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
 
@@ -54,7 +54,7 @@ def attempting(
     on_permanent: OnPermanent,
     listeners: Sequence[Listener],
     dependencies: Dependencies,
-) -> Attempting:
+) -> MicroBatchRunner:
     """Everything checked and joined; without I/O. Raises `ConfigurationError`."""
     policy = policy_of(as_strategy(strategy), on_exhausted, on_permanent)
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
@@ -62,19 +62,19 @@ def attempting(
     listeners = check_listeners(listeners)
     journals = [listener for listener in listeners if isinstance(listener, Journal)]
     check_journals(journals, letters, ())
-    choices = Choices(
+    choices = RetrySettings(
         limited(policy, letters), is_transient(transient), "consumer", dependencies.dice
     )
     settings = _settings(with_log(config), is_used=letters is not None or bool(journals))
-    sender = None if letters is None else _sender(letters, settings, dependencies)
+    publisher = None if letters is None else _publisher(letters, settings, dependencies)
     _bind(listeners, settings, dependencies)
-    return Attempting(
+    return MicroBatchRunner(
         choices,
         Circuits(settings.group_id, breaker_listener_failed),
         Listeners(listeners).tell,
         dependencies.clock,
         settings.group_id,
-        sender,
+        publisher,
         journals,
     )
 
@@ -84,7 +84,9 @@ def _settings(config: Mapping[str, Any], *, is_used: bool) -> ConsumerSettings:
     return consumer_settings(config if is_used else {**_NOBODY, **config})
 
 
-def _sender(letters: DeadLetters, settings: ConsumerSettings, dependencies: Dependencies) -> Sender:
+def _publisher(
+    letters: DeadLetters, settings: ConsumerSettings, dependencies: Dependencies
+) -> RowPublisher:
     if letters.transactional:
         raise ConfigurationError(
             "DeadLetters transactional=True: a query's progress is in its checkpoint, and cannot "
@@ -93,7 +95,7 @@ def _sender(letters: DeadLetters, settings: ConsumerSettings, dependencies: Depe
     keys = producer_config(settings, letters.config)
     connection = {**settings.connection, **connection_of(letters.config)}
     kafka = Kafka(keys, asking(connection), answer_within_s(keys), dependencies.producer)
-    return Sender(letters, kafka, dependencies.clock)
+    return RowPublisher(letters, kafka, dependencies.clock)
 
 
 def _bind(

@@ -8,7 +8,6 @@ from typing import assert_never
 
 from linear_retry import events
 from linear_retry.consumer.dead_letters.publisher import write
-from linear_retry.consumer.monitoring.failure_events import retried_now
 from linear_retry.consumer.operations.requests import (
     GiveUp,
     LiftLimit,
@@ -19,8 +18,10 @@ from linear_retry.consumer.operations.requests import (
     Wish,
 )
 from linear_retry.consumer.state import Parts
-from linear_retry.retry.circuits import Circuit, Held
+from linear_retry.kafka import Message
+from linear_retry.retry.circuits import Circuit
 from linear_retry.retry.decision import GIVEN_UP, Policy, Publish, Stop, Transient, decide
+from linear_retry.retry.held import Held
 from linear_retry.scope import Scope
 
 
@@ -62,7 +63,7 @@ class OperatorActions:
                 now.append(scope)
         return now
 
-    def begin(self, held: Held) -> None:
+    def begin(self, held: Held[Message]) -> None:
         """Its attempt starts now, or the sending of its letter: whoever asked for that is told."""
         found = self._parts.circuits.holding(held.partition, held.offset)
         if found is None:
@@ -71,16 +72,18 @@ class OperatorActions:
         asked = self._requests.claimed(Retry((held.partition, held.offset)), Retry(scope))
         if not asked:
             return
-        self._parts.emit(retried_now(scope, held, self._early_s(circuit)))
+        place = (*held.partition, held.offset)
+        early_s = self._early_s(circuit)
+        self._parts.emit(events.RetriedNow(scope, *place, held.failures, early_s))
         for request in asked:
             self._requests.tell(request, True)
 
-    def dead_lettered(self, held: Held) -> None:
+    def dead_lettered(self, held: Held[Message]) -> None:
         """Its letter is acknowledged."""
         for request in self._requests.claimed(GiveUp((held.partition, held.offset))):
             self._requests.tell(request, True)
 
-    def is_last(self, held: Held) -> bool:
+    def is_last(self, held: Held[Message]) -> bool:
         """Whether one failure more would be its last: a dead letter, or the consumer's end."""
         if held.error is None or held.letter is not None:
             return False
@@ -112,11 +115,11 @@ class OperatorActions:
             self._requests.wish(Retry(scope))
         self._requests.tell(request, truth)
 
-    def _held(self) -> Iterable[tuple[Scope, Held]]:
+    def _held(self) -> Iterable[tuple[Scope, Held[Message]]]:
         circuits = self._parts.circuits
         return ((scope, each.held) for scope, each in circuits if each.held is not None)
 
-    def _find(self, wish: Wish) -> tuple[Scope, Circuit] | None:
+    def _find(self, wish: Wish) -> tuple[Scope, Circuit[Message]] | None:
         match wish:
             case Retry(Scope() as scope):
                 circuit = self._parts.circuits.get(scope)
@@ -126,7 +129,7 @@ class OperatorActions:
             case _:
                 return None
 
-    def _end_wait(self, request: Request, scope: Scope, circuit: Circuit) -> None:
+    def _end_wait(self, request: Request, scope: Scope, circuit: Circuit[Message]) -> None:
         """Its message went to another member: the first one to come is attempted in its place."""
         if circuit.state == "open":
             early_s = self._early_s(circuit)
@@ -135,10 +138,10 @@ class OperatorActions:
             self._parts.emit(events.WaitEnded(scope, early_s))
         self._requests.tell(request, True)
 
-    def _early_s(self, circuit: Circuit) -> float:
+    def _early_s(self, circuit: Circuit[Message]) -> float:
         return max(circuit.retry_at_s - self._parts.clock.now_s(), 0.0)
 
-    def _takes_effect(self, request: Request, scope: Scope, circuit: Circuit) -> bool:
+    def _takes_effect(self, request: Request, scope: Scope, circuit: Circuit[Message]) -> bool:
         """Whether its letter is to be sent now; later on the circuit says when, as for any."""
         held = circuit.held
         # One that has not failed yet is attempted in this very turn: its letter could say nothing.
@@ -147,7 +150,6 @@ class OperatorActions:
         if not self._requests.claim(request):
             return False
         if held.letter is None or held.letter.reason != GIVEN_UP:
-            label = self._policy.strategy.label
-            letter = write(held, GIVEN_UP, self._parts.settings.group_id, label)
+            letter = write(held, GIVEN_UP, self._parts.settings.group_id)
             self._parts.circuits.hold(scope, replace(held, letter=letter))
         return True

@@ -12,9 +12,10 @@ from linear_retry import events
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.requests import GiveUp, LiftLimit, Requests, Retry, Wish
 from linear_retry.consumer.state import Parts
+from linear_retry.kafka import Message
 from linear_retry.records.control import Answer, AnswerName, Command
 from linear_retry.records.header_text import one_line
-from linear_retry.retry.circuits import Held
+from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Place, Scope
 
 _EACH_TURN = 100
@@ -220,9 +221,9 @@ def _of(place: Place) -> tuple[Partition, int]:
     return (place.topic, place.partition), place.offset
 
 
-def _place(held: Held) -> Place:
+def _place(held: Held[Message]) -> Place:
     return Place(*held.partition, held.offset)
 
 
-def _told(held: Held) -> dict[str, Any]:
+def _told(held: Held[Message]) -> dict[str, Any]:
     return {"place": _place(held), "failures": held.failures}

@@ -19,7 +19,7 @@ from linear_retry.kafka.consumer.fatal_errors import (
     raise_if_fatal,
 )
 from linear_retry.kafka.topics.batch_end import is_unreadable
-from linear_retry.retry.circuits import Held
+from linear_retry.retry.held import Held
 from linear_retry.scope import Partition
 
 _REASON_WITHIN_S = 2.0

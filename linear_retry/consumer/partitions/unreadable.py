@@ -25,9 +25,13 @@ class Unread:
 
 
 class Unreadable:
-    """Owns that state. A partition leaves it by being read again, stepped over, or taken away."""
+    """Owns that state. A partition leaves it by being read again, stepped over, or taken away.
+
+    `is_searching`: for the end of a batch that is to be stepped over, in short steps.
+    """
 
     def __init__(self) -> None:
+        self.is_searching = False
         self._unread: dict[Partition, Unread] = {}
 
     # -- questions -------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.session.owner_thread import OwnerThread
 from linear_retry.consumer.wiring import ConsumerConfig, Wiring
 from linear_retry.events import Event
+from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.fatal_errors import as_our_errors
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition
@@ -36,7 +37,7 @@ class Session:
     def __init__(
         self,
         plan: ConsumerConfig,
-        circuits: Circuits,
+        circuits: Circuits[Message],
         emit: Callable[[Event], None],
         vitals: Vitals,
         counters: Counters,
@@ -213,6 +214,8 @@ class Session:
             with self._owner_thread.minding_what_is_final(), self._vitals, as_our_errors():
                 if self._attempts is not None and not self._owner_thread.forked:
                     self._attempts.settle()
+                if self.wiring is not None and not self._owner_thread.forked:
+                    self.wiring.loop.await_delivery()
         finally:
             if self.wiring is not None and not self._owner_thread.forked:
                 timeout_s = self._plan.close_timeout_s

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from linear_retry.consumer.config.topics import is_pattern
+from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.state import Parts
 from linear_retry.kafka import KafkaError
 
@@ -93,3 +94,22 @@ class BrokerWatchdog:
 
     def _see(self) -> None:
         self._unseen_since_s = self._found_at_s = self._asked = None
+
+
+class Reclaiming:
+    """Takes partitions back that were given up here, and that nobody has taken since."""
+
+    def __init__(self, parts: Parts, flow_control: FlowControl, brokers: BrokerWatchdog) -> None:
+        self._parts = parts
+        self._flow_control = flow_control
+        self._brokers = brokers
+
+    def tick(self) -> None:
+        """Reclaim them, where a broker is in sight.
+
+        That nobody has taken it from us says nothing while nobody could. And a KIP-848 member that
+        is out, and begins anew with no broker there, never joins again.
+        """
+        reclaimable = self._parts.assignment.reclaimable(self._parts.clock.now_s())
+        if reclaimable and self._brokers.sees():
+            self._flow_control.reclaim(reclaimable)

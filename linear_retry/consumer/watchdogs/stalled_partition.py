@@ -31,8 +31,14 @@ class StalledPartitionWatchdog:
         self._asked: dict[Partition, tuple[int, Future[int]]] = {}
 
     def tick(self) -> None:
-        """Ask about what is suspiciously silent; revive what the answers show to be dead."""
+        """Ask about what is suspiciously silent; revive what the answers show to be dead.
+
+        With a full queue a partition may be silent for minutes, its messages behind the others';
+        begun anew, it would go to the end of that queue, again and again.
+        """
         parts = self._parts
+        if not parts.read_ahead.dry or parts.assignment.undisturbed:
+            return
         now_s = parts.clock.now_s()
         for partition in parts.assignment.suspiciously_silent(now_s):
             if partition not in self._asked and not self._flow_control.is_paused(partition):

@@ -50,11 +50,6 @@ class UnreadableBatches:
         self._finder = finder
         self._search: _Search | None = None
 
-    @property
-    def is_searching(self) -> bool:
-        """Whether the next look should come soon."""
-        return self._search is not None
-
     def meet(self, partition: Partition, batch_offset: int, error: KafkaError) -> None:
         """What comes next in this partition, in the batch that begins there, cannot be read.
 
@@ -116,6 +111,7 @@ class UnreadableBatches:
             steps = self._finder.search(partition, offset)
             give_up_at_s = self._parts.clock.now_s() + _SEARCH_WITHIN_S
             self._search = _Search(request, partition, steps, give_up_at_s)
+            self._parts.unreadable.is_searching = True
 
     def _is_next(self, partition: Partition) -> bool:
         """Whether it stands still, and all before that is done."""
@@ -156,6 +152,7 @@ class UnreadableBatches:
         if self._search is not None and self._search.request is request:
             self._search.steps.close()
             self._search = None
+            self._parts.unreadable.is_searching = False
         self._requests.tell(request, truth)
 
     # -- inside ----------------------------------------------------------------------------

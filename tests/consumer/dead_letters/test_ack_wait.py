@@ -1,4 +1,4 @@
-"""How long is an answer waited for, and for whom?"""
+"""The wait for an acknowledgement: how long it lasts, and for whom."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Message
 
-from linear_retry.consumer.dead_letters.ack_wait import STOP_GRACE_S, Patience
-from linear_retry.retry.circuits import Held
-from tests.consumer.joined_parts import Joined
+from linear_retry.consumer.dead_letters.ack_wait import STOP_GRACE_S, AckWait
+from linear_retry.retry.held import Held
+from tests.consumer.joined_parts import Joined, driven
 
 _P0 = ("orders", 0)
 
@@ -28,16 +28,15 @@ class _Scene:
         self.stopping = False
 
     def wait(self, done: Callable[[], bool], meanwhile: Callable[[], object] = list) -> bool:
-        def read_along() -> None:
-            self.polled_s.append(self.joined.clock.now_s())
-            self.joined.librdkafka.answers["consume"] = []
-            self.parts.read_ahead.touch()
-            meanwhile()
+        def poll(_: bool) -> None:
+            if self.joined.clock.now_s() >= self.parts.read_ahead.deadline_s:
+                self.polled_s.append(self.joined.clock.now_s())
+                self.joined.librdkafka.answers["consume"] = []
+                self.parts.read_ahead.touch()
+                meanwhile()
 
-        patience = Patience(
-            self.parts, answer_within_s=30.0, read_along=read_along, stopping=lambda: self.stopping
-        )
-        return patience.until(done, self.held, self.advance)
+        wait = AckWait(self.parts, answer_within_s=30.0, is_stopping=lambda: self.stopping)
+        return driven(wait.wait_for(done, self.held, self.advance), poll)
 
     def advance(self, seconds: float) -> None:
         self.joined.clock.advance(seconds)

@@ -1,4 +1,4 @@
-"""How often, where to and by whom is a letter sent that was not acknowledged?"""
+"""A dead letter that is not acknowledged: when, where to and by whom it is sent again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of the producer and of the group, step by step, for one letter?"""
+"""One transaction, step by step: what is asked of the producer and of the group."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from linear_retry import BrokerError
-from linear_retry.consumer.dead_letters.ack_wait import Patience
-from linear_retry.consumer.dead_letters.publisher import Abandoned, Acknowledged, NotSent
-from linear_retry.consumer.dead_letters.transactional import TransactionalWay
+from linear_retry.consumer.dead_letters.ack_wait import AckWait
+from linear_retry.consumer.dead_letters.transactional import TransactionalDelivery
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.kafka.producers.transactional import TransactionalProducer
 from linear_retry.records.record import OutgoingRecord
-from linear_retry.retry.circuits import Held
-from tests.consumer.joined_parts import Joined
+from linear_retry.retry.engine import Abandoned, Acknowledged, NotSent
+from linear_retry.retry.held import Held
+from tests.consumer.joined_parts import Joined, driven
 from tests.recording_consumer import RecordingConsumer
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
@@ -40,16 +40,11 @@ class _Scene:
         self.librdkafka.answers["produce"] = self.reporting()
         self.producer = TransactionalProducer("orders.dlq", {}, lambda _: self.librdkafka)
         self.in_a_poll: Callable[[], None] = lambda: None
-        patience = Patience(
-            self.parts,
-            answer_within_s=30.0,
-            read_along=lambda: self.in_a_poll(),
-            stopping=lambda: False,
-        )
-        self.way = TransactionalWay(
+        wait = AckWait(self.parts, answer_within_s=30.0, is_stopping=lambda: False)
+        self.delivery = TransactionalDelivery(
             self.parts,
             self.producer,
-            patience,
+            wait,
             FlowControl(self.parts),
             transaction_timeout_s=10.0,
             start_timeout_s=10.0,
@@ -76,7 +71,12 @@ class _Scene:
         self.joined.librdkafka.answers["committed"] = answer
 
     def send(self) -> object:
-        return self.way.send(self.held, _RECORD)
+
+        def poll(at_once: bool) -> None:
+            if at_once or self.joined.clock.now_s() >= self.parts.read_ahead.deadline_s:
+                self.in_a_poll()
+
+        return driven(self.delivery.send(self.held, _RECORD), poll)
 
 
 def test_all_goes_well() -> None:
@@ -230,4 +230,4 @@ def test_no_transaction_can_ever_begin() -> None:
     error = _refused(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     scene.librdkafka.answers["init_transactions"] = error
     with pytest.raises(BrokerError, match=r"orders\.dlq.*transactional\.id"):
-        scene.way.prepare()
+        scene.delivery.prepare()

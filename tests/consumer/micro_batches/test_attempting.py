@@ -39,9 +39,9 @@ def test_what_succeeds_leaves_no_trace() -> None:
     """A success is no event; only that the stream has begun is one, once for each start of it."""
     world = World([1])
     stream = world.stream(_failing())
-    world.attempting.handle(stream)
+    world.runner.handle(stream)
     stream.number = 1
-    world.attempting.handle(stream)
+    world.runner.handle(stream)
     assert [events.Assigned((PLACE,))] == world.events
 
 
@@ -49,7 +49,7 @@ def test_a_transient_error_is_waited_for_in_place() -> None:
     """The same batch is attempted again after each delay, never early, until it succeeds."""
     world = World([1, 5, 30])
     stream = world.stream(_failing(OutageError(), RetryAfter(7)))
-    world.attempting.handle(stream)
+    world.runner.handle(stream)
     begun_s = stream.attempted_at_s[0]
     assert [0, 1, 8] == [at_s - begun_s for at_s in stream.attempted_at_s]
     assert ["Assigned", "CircuitOpened", "ProbeFailed", "CircuitClosed"] == world.kinds()
@@ -70,7 +70,7 @@ def test_work_that_nobody_would_do_is_refused() -> None:
     world = World([1])
     stream = world.stream(lambda number: (number for _ in range(3)))
     with pytest.raises(UsageError, match=r"spark:charge, micro-batch 0: .* type generator: "):
-        world.attempting.handle(stream)
+        world.runner.handle(stream)
     assert ["Assigned", "Revoked"] == world.kinds()
     assert [] == world.letters()
 
@@ -84,7 +84,7 @@ def test_the_circuit_is_open_while_it_waits() -> None:
         seen.append(world.circuits.views[Scope()])
 
     world.kafka.clock.at(30, look)
-    world.attempting.handle(world.stream(_failing(OutageError("down"))))
+    world.runner.handle(world.stream(_failing(OutageError("down"))))
     look()
     during, after = seen
     assert ("open", 0, "OutageError('down')") == (during.state, during.offset, during.error)
@@ -95,7 +95,7 @@ def test_exhausted_each_row_becomes_a_letter() -> None:
     """In their order, with what the contract says of each, and only then is the batch over."""
     world = World([1, 2])
     rows = [row(4), row(5), row(7, partition=1)]
-    world.attempting.handle(world.stream(_failing(*[OutageError("down")] * 3), rows))
+    world.runner.handle(world.stream(_failing(*[OutageError("down")] * 3), rows))
     kinds = ["DeadLettered"] * 3 + ["CircuitClosed"]
     assert ["Assigned", "CircuitOpened", "ProbeFailed", *kinds] == world.kinds()
     assert events.CircuitClosed(Scope(), "dead-lettered", 3.0) == world.events[-1]
@@ -113,7 +113,7 @@ def test_a_permanent_error_is_not_waited_for() -> None:
     """Its rows are letters at once; no circuit opens."""
     world = World([1])
     stream = world.stream(_failing(PoisonError()), [row(0)])
-    world.attempting.handle(stream)
+    world.runner.handle(stream)
     assert ["Assigned", "DeadLettered"] == world.kinds()
     assert [] == stream.waits_s
 
@@ -124,7 +124,7 @@ def test_a_letter_that_is_not_acknowledged_holds_the_batch() -> None:
     world = World([])
     world.kafka.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, times=2)
     stream = world.stream(_failing(OutageError()), [row(0), row(1)])
-    world.attempting.handle(stream)
+    world.runner.handle(stream)
     failed = ["CircuitOpened", "DeadLetterFailed", "DeadLetterFailed"]
     done = ["DeadLettered", "DeadLettered", "CircuitClosed"]
     assert ["Assigned", *failed, *done] == world.kinds()
@@ -141,12 +141,12 @@ def test_a_missing_topic_of_letters() -> None:
     world = World([])
     del world.kafka.topics[LETTERS]
     with pytest.raises(UnknownTopicError, match="there is no topic"):
-        world.attempting.handle(world.stream(_failing()))
+        world.runner.handle(world.stream(_failing()))
     world = World([])
-    world.attempting.handle(world.stream(_failing()))
+    world.runner.handle(world.stream(_failing()))
     world.kafka.topics.pop(LETTERS)
     world.kafka.clock.at(40, lambda: world.kafka.create_topic(LETTERS))
-    world.attempting.handle(world.stream(_failing(OutageError()), [row(0)]))
+    world.runner.handle(world.stream(_failing(OutageError()), [row(0)]))
     assert [b"v0"] == [each.value for each in world.letters()]
 
 
@@ -156,7 +156,7 @@ def test_a_batch_that_comes_again_makes_letters_of_the_same_id() -> None:
     world = World([])
     for run in ("run-1", "run-2"):
         stream = replace(world.stream(_failing(OutageError()), [row(3)]), run=run)
-        world.attempting.handle(stream)
+        world.runner.handle(stream)
     first, second = (parse(each.headers or (), None, None) for each in world.letters())
     assert first.retry_id == second.retry_id
     assert 2 == world.kinds().count("Assigned")
@@ -170,7 +170,7 @@ def test_a_stop_ends_the_wait_at_once(delay_s: float) -> None:
     world.kafka.clock.at(0.1, stream.stop)
     begun_s = world.kafka.clock.now_s()
     with pytest.raises(StoppedError):
-        world.attempting.handle(stream)
+        world.runner.handle(stream)
     assert 0.2 > world.kafka.clock.now_s() - begun_s
     assert ["Assigned", "CircuitOpened", "CircuitClosed", "Revoked"] == world.kinds()
     assert "dropped" == world.events[2].outcome  # type: ignore[union-attr]  # see above
@@ -189,7 +189,7 @@ def test_what_a_stop_interrupts_has_not_failed(error: Exception) -> None:
 
     stream.handler = interrupted
     with pytest.raises(StoppedError):
-        world.attempting.handle(stream)
+        world.runner.handle(stream)
     assert ["Assigned", "Revoked"] == world.kinds()
     assert [] == world.letters()
 
@@ -198,11 +198,11 @@ def test_a_stop_while_letters_cannot_be_sent() -> None:
     """Those that were acknowledged stay; the batch is not done."""
     world = World([])
     stream = world.stream(_failing(PoisonError()), [row(0), row(1)])
-    world.attempting.handle(world.stream(_failing()))
+    world.runner.handle(world.stream(_failing()))
     world.kafka.faults.lose_report()
     world.kafka.clock.at(5, stream.stop)
     with pytest.raises(StoppedError):
-        world.attempting.handle(stream)
+        world.runner.handle(stream)
     assert [] == world.letters()
     assert "Revoked" == world.kinds()[-1]
 
@@ -214,7 +214,7 @@ def test_a_stop_between_two_letters() -> None:
     world.kafka.faults.delivery_s = 0.1
     world.kafka.clock.at(0.25, stream.stop)
     with pytest.raises(StoppedError):
-        world.attempting.handle(stream)
+        world.runner.handle(stream)
     assert 3 >= len(world.letters())
 
 
@@ -223,10 +223,10 @@ def test_stop_as_the_choice_raises_with_the_cause() -> None:
     world = World([1], on_exhausted="stop", on_permanent="stop", with_letters=False)
     down = OutageError("down")
     with pytest.raises(ExhaustedError, match=r"spark:charge.*batch 0: failure 2.*down") as caught:
-        world.attempting.handle(world.stream(_failing(OutageError(), down)))
+        world.runner.handle(world.stream(_failing(OutageError(), down)))
     assert down is caught.value.__cause__
     with pytest.raises(PermanentError, match="failure 1"):
-        world.attempting.handle(world.stream(_failing(PoisonError())))
+        world.runner.handle(world.stream(_failing(PoisonError())))
     closed = [each for each in world.events if isinstance(each, events.CircuitClosed)]
     assert ["dropped"] == [each.outcome for each in closed]
 
@@ -235,7 +235,7 @@ def test_repeat_goes_on_with_the_last_delay() -> None:
     """For ever, or until it succeeds."""
     world = World([1, 2], on_exhausted="repeat", on_permanent="skip", with_letters=False)
     stream = world.stream(_failing(*[OutageError()] * 4))
-    world.attempting.handle(stream)
+    world.runner.handle(stream)
     assert [1, 2, 2, 2] == stream.waits_s
 
 
@@ -243,7 +243,7 @@ def test_skip_is_one_event_for_the_batch() -> None:
     """Loss by choice: its rows are not even read."""
     world = World([1], on_exhausted="stop", on_permanent="skip", with_letters=False)
     stream = world.stream(_failing(PoisonError("bad")), [row(0)])
-    world.attempting.handle(stream)
+    world.runner.handle(stream)
     assert 0 == stream.read
     skipped = events.Skipped(*PLACE, 0, "billing/spark:charge/0/0/-1", "PoisonError('bad')")
     assert [events.Assigned((PLACE,)), skipped] == world.events
@@ -252,9 +252,9 @@ def test_skip_is_one_event_for_the_batch() -> None:
 def test_the_limit_holds_the_next_batch_back() -> None:
     """A batch is given up whole, or not at all; a success ends the row."""
     world = World([], limit=2)
-    world.attempting.handle(world.stream(_failing(PoisonError()), [row(n) for n in range(3)]))
+    world.runner.handle(world.stream(_failing(PoisonError()), [row(n) for n in range(3)]))
     stream = world.stream(_failing(PoisonError(), PoisonError()), [row(3)])
-    world.attempting.handle(stream)
+    world.runner.handle(stream)
     assert [30.0, 30.0] == stream.waits_s
     assert 3 == len(world.letters())
     assert ["CircuitOpened", "LimitReached", "LimitReached", "CircuitClosed"] == world.kinds()[-4:]
@@ -265,18 +265,18 @@ def test_letters_of_the_topic_of_letters() -> None:
     world = World([])
     stream = world.stream(_failing(PoisonError()), [row(0, topic=LETTERS)])
     with pytest.raises(ConfigurationError, match="own letters"):
-        world.attempting.handle(stream)
+        world.runner.handle(stream)
     assert [] == world.letters()
 
 
 def test_the_end_is_said_once_and_only_where_anything_was_said() -> None:
     """A journal waits for what is on its way when it hears of the end."""
     world = World([])
-    world.attempting.close()
+    world.runner.close()
     assert [] == world.kinds()
-    world.attempting.handle(world.stream(_failing()))
-    world.attempting.close()
-    world.attempting.close()
+    world.runner.handle(world.stream(_failing()))
+    world.runner.close()
+    world.runner.close()
     assert ["Assigned", "Stopped"] == world.kinds()
 
 
@@ -288,5 +288,5 @@ def test_a_predicate_that_raises_decides_nothing() -> None:
 
     world = World([1], is_transient=ask)
     with pytest.raises(UsageError, match="transient= raised KeyError"):
-        world.attempting.handle(world.stream(_failing(PoisonError()), [row(0)]))
+        world.runner.handle(world.stream(_failing(PoisonError()), [row(0)]))
     assert ["Assigned", "Revoked"] == world.kinds()

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from linear_retry import DeadLetters, Event, Strategy
-from linear_retry.consumer.micro_batches.attempting import Attempting
-from linear_retry.consumer.micro_batches.publisher import Kafka, Sender
-from linear_retry.consumer.outcomes import Choices
+from linear_retry.consumer.micro_batches.attempting import MicroBatchRunner
+from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
+from linear_retry.consumer.micro_batches.publisher import Kafka, RowPublisher
 from linear_retry.errors import UnknownTopicError
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
+from linear_retry.retry.settings import RetrySettings
 from linear_retry.scope import Partition
 from tests.consumer.group import OutageError
 from tests.fake.cluster import FakeKafka
@@ -85,17 +86,17 @@ class World:
         self.kafka = FakeKafka()
         self.kafka.create_topic(LETTERS, 2)
         self.events: list[Event] = []
-        self.circuits = Circuits("billing", lambda: None)
+        self.circuits: Circuits[MicroBatch] = Circuits("billing", lambda: None)
         policy = Policy(Strategy(list(delays)), on_exhausted, on_permanent, limit)
         clock = self.kafka.clock
         client = Kafka({"message.timeout.ms": 30_000}, self._partitions, 40.0, self.kafka.producer)
-        self.attempting = Attempting(
-            Choices(policy, is_transient, "consumer"),
+        self.runner = MicroBatchRunner(
+            RetrySettings(policy, is_transient, "consumer"),
             self.circuits,
             self.events.append,
             clock,
             "billing",
-            Sender(DeadLetters(LETTERS), client, clock) if with_letters else None,
+            RowPublisher(DeadLetters(LETTERS), client, clock) if with_letters else None,
         )
 
     def stream(self, handler: Callable[[int], object], rows: Sequence[Record] = ()) -> Stream:

@@ -18,7 +18,7 @@ from confluent_kafka import (
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.errors import DataLossError
 from linear_retry.events import DataLost, LeakDropped
-from linear_retry.retry.circuits import Held
+from linear_retry.retry.held import Held
 from linear_retry.scope import Scope
 from tests.consumer.joined_parts import Joined
 

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, Message, 
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.events import Lost, PartitionRevived
-from linear_retry.retry.circuits import Held
+from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
 from tests.consumer.joined_parts import Joined
 

@@ -204,7 +204,7 @@ def test_the_reason_is_heard_amid_something_else(protocol: Protocol) -> None:
     group.fake.faults.fail_commit(KafkaError._FATAL)
     until(group, lambda: said(member, events.CommitFailed))
     group.fake.refuse(member.consumer)
-    member.wiring.loop.read_along()
+    member.wiring.loop.poll_along()
     group.fake.clock.advance(60)
     group.turn()
     assert 1 == len(said(member, events.ClientReplaced))

@@ -11,7 +11,7 @@ from linear_retry.consumer.partitions.assignment import FIRST_PATIENCE_S
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.events import PartitionRevived
-from linear_retry.retry.circuits import Held
+from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
 from tests.consumer.joined_parts import Joined
 
@@ -40,6 +40,7 @@ class _Scene:
             self.parts, FlowControl(self.parts), self.ends
         )
         self.joined.own(_P0, done=5)
+        self.parts.read_ahead.dry = True
         self.joined.clock.advance(FIRST_PATIENCE_S)
         if ask:
             self.stalled_partitions.tick()

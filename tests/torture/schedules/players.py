@@ -67,6 +67,7 @@ class OwnLoopPlayer(Player):
         self.stop.ask()
         try:
             self.attempts.settle()
+            self.wiring.loop.await_delivery()
         finally:
             super().leave()
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from linear_retry import BrokerError, ConfigurationError, FencedError, events
-from linear_retry.consumer import outcomes
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.runners.own_loop import Attempts
 from linear_retry.consumer.session.startup import Brokers
 from linear_retry.consumer.watchdogs import slow_handler
+from linear_retry.retry import engine
 from linear_retry.retry.decision import Decision, Failure, Stop, Transient, decide
 from tests.consumer.group import OutageError
 from tests.torture.schedules.ends import BrokenError
@@ -86,7 +86,7 @@ def test_a_start_that_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("on_exhausted", ["dead-letter", "stop"])
 def test_exhausted_unasked_or_too_early(on_exhausted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To stop is for who chose it, and for the failure after the last delay."""
-    monkeypatch.setattr(outcomes, "decide", lambda *_, **__: Stop("exhausted"))
+    monkeypatch.setattr(engine, "decide", lambda *_, **__: Stop("exhausted"))
     with pytest.raises(BrokenError, match="UnexplainedExhaustedError"):
         _play(_step("outage", down=True), on_exhausted=on_exhausted)
 
@@ -94,7 +94,7 @@ def test_exhausted_unasked_or_too_early(on_exhausted: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("on_permanent", ["dead-letter", "stop"])
 def test_permanent_unasked_or_not_so(on_permanent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage is no permanent failure, whatever was chosen for one."""
-    monkeypatch.setattr(outcomes, "decide", lambda *_, **__: Stop("permanent"))
+    monkeypatch.setattr(engine, "decide", lambda *_, **__: Stop("permanent"))
     with pytest.raises(BrokenError, match="UnexplainedPermanentError"):
         _play(_step("outage", down=True), on_permanent=on_permanent)
 
@@ -115,7 +115,7 @@ def test_inside_the_handler_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
         return decide(failure, *arguments, **options)
 
     stops = [Stop("exhausted")]
-    monkeypatch.setattr(outcomes, "decide", hasty)
+    monkeypatch.setattr(engine, "decide", hasty)
     down = _step("outage_for_some", failing=(1,))
     turn = _step("turn_one", inside="in the handler", member=0, times=2)
     with pytest.raises(BrokenError, match="UnexplainedExhaustedError: member-2"):

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from confluent_kafka import Message
 
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.retry.circuits import Circuits
@@ -56,7 +57,7 @@ def test_the_same_seed_gives_the_same_log() -> None:
 # -- what is broken is found, and told ---------------------------------------------------------
 
 
-def _ungated(_: Circuits, partition: object) -> bool:
+def _ungated(_: Circuits[Message], partition: object) -> bool:
     return False
 
 

@@ -1,55 +1,45 @@
-"""What is said of a message that waits, or is dead?"""
+"""Events about a message that waits, or has been given up."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from linear_retry import events
 from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.records.exception_text import brief
-from linear_retry.retry.circuits import Held
+from linear_retry.retry.held import Held
 from linear_retry.scope import Scope
 
+T = TypeVar("T")
 _Failed = TypeVar("_Failed", events.CircuitOpened, events.ProbeFailed)
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class CircuitOpening(Generic[T]):
     """A circuit has been opened, or opened again, until `retry_at` (aware, UTC)."""
 
     scope: Scope
-    held: Held
+    held: Held[T]
     delay_s: float
     retry_at: datetime
-    was_closed: bool
 
 
-def what(held: Held) -> str:
-    """What it failed with last, in a line."""
-    return "no error" if held.error is None else brief(held.error)
-
-
-def opened(opening: Opening) -> events.CircuitOpened:
+def opened(opening: CircuitOpening[Any]) -> events.CircuitOpened:
     return _failed(events.CircuitOpened, opening)
 
 
-def probe_failed(opening: Opening) -> events.ProbeFailed:
+def probe_failed(opening: CircuitOpening[Any]) -> events.ProbeFailed:
     return _failed(events.ProbeFailed, opening)
 
 
-def retried_now(scope: Scope, held: Held, early_s: float) -> events.RetriedNow:
-    return events.RetriedNow(scope, *held.partition, held.offset, held.failures, early_s)
-
-
-def limit_reached(opening: Opening, limit: int) -> events.LimitReached:
+def limit_reached(opening: CircuitOpening[Any], limit: int) -> events.LimitReached:
     held = opening.held
     return events.LimitReached(
         opening.scope,
         *held.partition,
         held.offset,
-        error=what(held),
+        error=held.error_text,
         failures=held.failures,
         limit=limit,
         delay_s=opening.delay_s,
@@ -57,7 +47,7 @@ def limit_reached(opening: Opening, limit: int) -> events.LimitReached:
     )
 
 
-def letter_failed(opening: Opening, topic: str, error: str) -> events.DeadLetterFailed:
+def letter_failed(opening: CircuitOpening[Any], topic: str, error: str) -> events.DeadLetterFailed:
     held = opening.held
     return events.DeadLetterFailed(
         opening.scope,
@@ -71,7 +61,7 @@ def letter_failed(opening: Opening, topic: str, error: str) -> events.DeadLetter
     )
 
 
-def dead_lettered(held: Held, letter: DeadLetter, topic: str) -> events.DeadLettered:
+def dead_lettered(held: Held[Any], letter: DeadLetter, topic: str) -> events.DeadLettered:
     return events.DeadLettered(
         *held.partition,
         held.offset,
@@ -79,19 +69,23 @@ def dead_lettered(held: Held, letter: DeadLetter, topic: str) -> events.DeadLett
         retry_id=letter.retry_id,
         generation=letter.generation,
         reason=letter.reason,
-        error=what(held),
+        error=held.error_text,
         failures=held.failures,
         escaped_headers=letter.escaped_headers,
     )
 
 
-def _failed(kind: type[_Failed], opening: Opening) -> _Failed:
+def skipped(held: Held[Any], retry_id: str) -> events.Skipped:
+    return events.Skipped(*held.partition, held.offset, retry_id, held.error_text)
+
+
+def _failed(kind: type[_Failed], opening: CircuitOpening[Any]) -> _Failed:
     held = opening.held
     return kind(
         opening.scope,
         *held.partition,
         held.offset,
-        error=what(held),
+        error=held.error_text,
         failures=held.failures,
         delay_s=opening.delay_s,
         retry_at=opening.retry_at,

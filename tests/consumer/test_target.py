@@ -1,28 +1,24 @@
-"""What is stored, opened and committed once it is known what came of a message?"""
+"""The partitions of a consumer, as the engine's target: what is stored, opened and committed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 from confluent_kafka import Message
 
 from linear_retry import Strategy, UsageError, events
-from linear_retry.consumer.dead_letters.publisher import (
-    Abandoned,
-    Acknowledged,
-    Answer,
-    Letters,
-    NotSent,
-)
+from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.requests import Requests
-from linear_retry.consumer.outcomes import Applying, Choices
 from linear_retry.consumer.partitions.commits import COMMIT_EVERY_S
 from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.target import ConsumerTarget
 from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.retry.circuits import Held
 from linear_retry.retry.decision import IsTransient, Policy
+from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
+from linear_retry.retry.held import Held
+from linear_retry.retry.settings import RetrySettings
 from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import Joined
@@ -30,24 +26,22 @@ from tests.consumer.joined_parts import Joined
 _P0, _P1 = ("orders", 0), ("orders", 1)
 
 
-class _Letters(Letters):
+class _Publisher(DeadLetterPublisher):
     """Sends nothing: something happens while an answer is awaited, and then it comes."""
+
+    topic = "orders.dlq"
 
     def __init__(self, meanwhile: Callable[[], object], answer: Answer) -> None:
         self._meanwhile = meanwhile
         self._answer = answer
-        self.heard = 0
-
-    @property
-    def topic(self) -> str:
-        return "orders.dlq"
-
-    def send(self, held: Held, letter: DeadLetter) -> Answer:
-        self._meanwhile()
-        return self._answer
 
     def listen(self) -> None:
-        self.heard += 1
+        """There is no producer."""
+
+    def send(self, held: Held[Message], letter: DeadLetter) -> Generator[bool, None, Answer]:
+        yield True
+        self._meanwhile()
+        return self._answer
 
 
 class _Scene:
@@ -58,21 +52,25 @@ class _Scene:
         self.parts = self.joined.parts
         self.joined.own(_P0, _P1, done=5)
 
-    def applying(
+    def target(
         self,
-        answer: Answer,
+        answer: Answer | None = None,
         meanwhile: Callable[[], object] = list,
         is_transient: IsTransient = lambda error: isinstance(error, OutageError),
-    ) -> Applying:
+    ) -> ConsumerTarget:
         policy = Policy(Strategy([1]), "dead-letter", "dead-letter")
-        choices = Choices(policy, is_transient, "consumer")
-        operator_actions = OperatorActions(self.parts, Requests(), policy)
-        letters = _Letters(meanwhile, answer)
-        return Applying(self.parts, choices, FlowControl(self.parts), letters, operator_actions)
+        settings = RetrySettings(policy, is_transient, "consumer")
+        actions = OperatorActions(self.parts, Requests(), policy)
+        publisher = _Publisher(meanwhile, answer or Acknowledged())
+        return ConsumerTarget(self.parts, settings, FlowControl(self.parts), publisher, actions)
 
-    def held(self) -> Held:
+    def fails(self, target: ConsumerTarget, error: Exception) -> None:
+        """An attempt of the next message; then what the loop does until its letter is answered."""
         message = Message(topic="orders", partition=0, offset=5, value=b"v")
-        return Held(message, _P0, 5, self.parts.assignment.epoch_of(_P0) or 0)
+        epoch = self.parts.assignment.epoch_of(_P0) or 0
+        target.engine.failed(Held(message, _P0, 5, epoch), error)
+        while target.is_delivering:
+            target.take_step()
 
     def goes_and_comes_back(self) -> None:
         self.parts.assignment.drop([_P0])
@@ -87,8 +85,7 @@ def test_a_letter_for_an_ownership_that_is_over() -> None:
     """Acknowledged when its partition has gone, and come back: that is said, and nothing is stored
     in the new ownership, which begins where the group says."""
     scene = _Scene()
-    applying = scene.applying(Acknowledged(), scene.goes_and_comes_back)
-    applying.failed(scene.held(), PoisonError())
+    scene.fails(scene.target(Acknowledged(), scene.goes_and_comes_back), PoisonError())
     assert [events.DeadLettered] == list(map(type, scene.joined.happened))
     assert scene.parts.offsets.next_offset(_P0) is None
 
@@ -96,8 +93,7 @@ def test_a_letter_for_an_ownership_that_is_over() -> None:
 def test_a_sending_that_fails_for_an_ownership_that_is_over() -> None:
     """No circuit holds a message that is another's: it would be attempted from memory."""
     scene = _Scene()
-    applying = scene.applying(NotSent("down"), scene.goes_and_comes_back)
-    applying.failed(scene.held(), PoisonError())
+    scene.fails(scene.target(NotSent("down"), scene.goes_and_comes_back), PoisonError())
     assert [] == scene.joined.happened
     assert not scene.parts.circuits
 
@@ -106,7 +102,7 @@ def test_a_letter_that_is_not_awaited_any_more() -> None:
     """The consumer stops, and is perhaps gone on with: the message is in nobody's hands, so
     everything is fetched again from what is done."""
     scene = _Scene()
-    scene.applying(Abandoned()).failed(scene.held(), PoisonError())
+    scene.fails(scene.target(Abandoned()), PoisonError())
     assert scene.parts.read_ahead.is_invalid
     assert 5 == scene.parts.offsets.next_offset(_P0)
     assert [] == scene.joined.happened
@@ -119,9 +115,9 @@ def test_a_predicate_that_raises() -> None:
     def predicate(_: BaseException) -> bool:
         raise bug
 
-    applying = scene.applying(Acknowledged(), is_transient=predicate)
+    target = scene.target(is_transient=predicate)
     with pytest.raises(UsageError, match="oops") as caught:
-        applying.failed(scene.held(), OutageError())
+        scene.fails(target, OutageError())
     assert bug is caught.value.__cause__
     assert ([], 5) == (scene.joined.happened, scene.parts.offsets.next_offset(_P0))
 
@@ -131,11 +127,11 @@ def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
     the group's lag meanwhile sees the message that is waited for. After pause and seek, which must
     not stand behind a commit that may fail."""
     scene = _Scene()
-    applying = scene.applying(Acknowledged())
-    applying.keep_house()
+    target = scene.target()
+    target.tick()
     scene.joined.acknowledge()
     scene.parts.offsets.done({_P1: 6})
-    applying.failed(scene.held(), OutageError())
+    scene.fails(target, OutageError())
     assert Scope() in dict(scene.parts.circuits)
     assert ([("orders", 1, 6)], True) == scene.commits()[-1]
     assert ["commit", "pause", "seek", "seek", "commit"] == scene.joined.librdkafka.names
@@ -144,12 +140,12 @@ def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
 def test_once_a_second_what_is_done_is_committed_and_the_producer_heard() -> None:
     """Not with each turn, of which a busy loop has thousands."""
     scene = _Scene()
-    applying = scene.applying(Acknowledged())
+    target = scene.target()
     for offset in range(6, 16):
-        applying.keep_house()
+        target.tick()
         scene.joined.acknowledge()
         scene.parts.offsets.done({_P0: offset})
     assert 1 == len(scene.commits())
     scene.joined.clock.advance(COMMIT_EVERY_S)
-    applying.keep_house()
+    target.tick()
     assert ([("orders", 0, 15)], True) == scene.commits()[1]

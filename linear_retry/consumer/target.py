@@ -1,0 +1,136 @@
+"""The partitions of a consumer, as what the engine's decisions take effect on."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, write
+from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.partitions.commits import Committing
+from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.state import Parts
+from linear_retry.kafka import Message
+from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.retry.decision import GIVEN_UP
+from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, Engine, NotSent
+from linear_retry.retry.held import Held
+from linear_retry.retry.settings import RetrySettings
+from linear_retry.scope import Place
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    """A dead letter on its way. `steps` asks for a poll wherever it yields; True: at once."""
+
+    held: Held[Message]
+    letter: DeadLetter
+    steps: Generator[bool, None, Answer]
+
+
+class ConsumerTarget:
+    """Pauses, resumes, stores and commits for the engine, and sends one dead letter at a time.
+
+    While a dead letter is on its way (`is_delivering`) the loop polls, takes the next step of the
+    delivery, and hands nothing over.
+    """
+
+    undone = "nothing is committed past this message"
+
+    def __init__(
+        self,
+        parts: Parts,
+        settings: RetrySettings,
+        flow_control: FlowControl,
+        publisher: DeadLetterPublisher | None,
+        operator_actions: OperatorActions,
+    ) -> None:
+        """`publisher` may be None only where no choice needs dead letters."""
+        self._parts = parts
+        self._flow_control = flow_control
+        self._publisher = publisher
+        self._operator_actions = operator_actions
+        self._commits = Committing(parts)
+        self._delivery: _Delivery | None = None
+        self.pause = flow_control.pause
+        self.resume = flow_control.resume
+        self.commit = self._commits.send
+        self.engine: Engine[Message] = Engine(
+            settings, parts.circuits, parts.row, parts.emit, parts.clock, self
+        )
+
+    def done(self, held: Held[Message]) -> None:
+        self._parts.offsets.done({held.partition: held.offset + 1})
+
+    def letter(self, held: Held[Message], reason: str) -> DeadLetter:
+        return write(held, reason, self._parts.settings.group_id)
+
+    def publish(self, held: Held[Message], reason: str) -> None:
+        self.deliver(replace(held, letter=self.letter(held, reason)))
+
+    def place(self, held: Held[Message]) -> str:
+        return str(Place(*held.partition, held.offset))
+
+    def tick(self) -> None:
+        """Once a second commit, and have the idle producer tell what has piled up."""
+        if self._commits.due:
+            self._commits.send()
+            if self._publisher is not None:
+                self._publisher.listen()
+
+    # -- the dead letter on its way ----------------------------------------------------------
+
+    @property
+    def is_delivering(self) -> bool:
+        return self._delivery is not None
+
+    def deliver(self, held: Held[Message]) -> None:
+        """Begin to send its letter. The offset is stored after the acknowledgement only."""
+        publisher, letter = self._publisher, held.letter
+        if publisher is None or letter is None:
+            raise AssertionError("no dead-letter topic: a bug; please report it")
+        self._operator_actions.begin(held)
+        self._delivery = _Delivery(held, letter, publisher.send(held, letter))
+
+    def take_step(self) -> bool:
+        """Wait for the delivery, for a moment. Whether the consumer is to be polled now."""
+        delivery = self._delivery
+        if delivery is None:
+            return False
+        try:
+            return next(delivery.steps)
+        except StopIteration as ended:
+            self._delivery = None
+            self._conclude(delivery, ended.value)
+            return False
+        except BaseException:
+            self._delivery = None
+            raise
+
+    def abandon(self) -> None:
+        """What polling raised leaves the delivery behind: its message comes again."""
+        delivery, self._delivery = self._delivery, None
+        if delivery is not None:
+            delivery.steps.close()
+
+    def _conclude(self, delivery: _Delivery, answer: Answer) -> None:
+        held, letter, parts = delivery.held, delivery.letter, self._parts
+        topic = self._publisher.topic if self._publisher else ""
+        is_ours = parts.assignment.epoch_of(held.partition) == held.epoch
+        match answer:
+            case Acknowledged():
+                if is_ours:
+                    # A rebalance of others, while it was awaited, had everything fetched anew.
+                    parts.read_ahead.drop_through(held.partition, held.offset)
+                self.engine.acknowledged(held, letter, topic, finishes=is_ours)
+                if letter.reason == GIVEN_UP:
+                    self._operator_actions.dead_lettered(held)
+            case NotSent(error):
+                if is_ours:
+                    self.engine.not_sent(held, topic, error)
+            case Abandoned():
+                # Whoever goes on, we or another, reads the message again.
+                parts.read_ahead.invalidate()
+            case _:
+                assert_never(answer)

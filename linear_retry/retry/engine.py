@@ -1,0 +1,251 @@
+"""Decides what a failure leads to, and puts it into effect on a consumer or a micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeAlias, TypeVar, assert_never
+
+from linear_retry import events
+from linear_retry.errors import ExhaustedError, PermanentError
+from linear_retry.log import log_unread_wait
+from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.retry import failure_events
+from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.clock import Clock
+from linear_retry.retry.consecutive import ConsecutiveDeadLetters
+from linear_retry.retry.decision import (
+    Decision,
+    Defer,
+    Failure,
+    Publish,
+    Reason,
+    Skip,
+    Stop,
+    Transient,
+    Wait,
+    decide,
+)
+from linear_retry.retry.failure_events import CircuitOpening
+from linear_retry.retry.held import Held
+from linear_retry.retry.settings import RetrySettings
+from linear_retry.scope import Scope
+
+_RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The dead-letter topic has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """It is not there, or not surely."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Waited for no longer: the partition is not ours any more, or the consumer stops."""
+
+
+Answer: TypeAlias = Acknowledged | NotSent | Abandoned
+
+
+class Target(Protocol[T]):
+    """What decisions take effect on: a consumer's partitions, or the stream of a micro-batch."""
+
+    def pause(self, scope: Scope) -> None:
+        """Everything in scope stands still, at its first unhandled offset."""
+
+    def resume(self, scope: Scope) -> None:
+        """Everything in scope goes on behind what is done."""
+
+    def done(self, held: Held[T]) -> None:
+        """It is done with, whichever way: store its offset."""
+
+    def commit(self) -> None:
+        """Commit what is done: a circuit has opened."""
+
+    def letter(self, held: Held[T], reason: str) -> DeadLetter:
+        """Its dead letter, as it would be now."""
+
+    def publish(self, held: Held[T], reason: Reason) -> None:
+        """Begin to send its dead letter; it is not done before the acknowledgement."""
+
+    def place(self, held: Held[T]) -> str:
+        """Where it is, for an error."""
+
+    @property
+    def undone(self) -> str:
+        """What a consumer that ends here leaves undone, for an error."""
+
+
+class Engine(Generic[T]):
+    """Opens and closes circuits, and says so: the one place that does, for any target."""
+
+    def __init__(
+        self,
+        settings: RetrySettings,
+        circuits: Circuits[T],
+        consecutive: ConsecutiveDeadLetters,
+        emit: events.Listener,
+        clock: Clock,
+        target: Target[T],
+    ) -> None:
+        self._settings = settings
+        self._circuits = circuits
+        self._consecutive = consecutive
+        self._emit = emit
+        self._clock = clock
+        self._target = target
+        self._has_logged_unread = False
+
+    def failed(self, before: Held[T], error: Exception) -> CircuitOpening[T] | None:
+        """An attempt of this message has failed, and is not counted in `before` yet.
+
+        The wait that it leads to; None: it is over, or its dead letter is on its way. Raises
+        `ExhaustedError` or `PermanentError` where the user chose to stop.
+        """
+        policy, failure = self._settings.policy, self._settings.classify(error)
+        self._log_unread(failure)
+        label = policy.strategy_for(failure).label
+        held = before.failed(error, self._clock.utc_ms(), label)
+        match self._decide(failure, held.failures, self._settings.rng):
+            case Wait(delay_s):
+                return self._open(held, delay_s)
+            case Defer(delay_s):
+                limit = policy.letter_limit or 0
+                return self._open(
+                    replace(held, at_limit=True),
+                    delay_s,
+                    lambda opening: failure_events.limit_reached(opening, limit),
+                )
+            case Publish(reason):
+                self._target.publish(held, reason)
+            case Skip():
+                letter = self._target.letter(held, "permanent")
+                self.finish(held, "skipped", failure_events.skipped(held, letter.retry_id))
+            case Stop(reason):
+                raise self._ended(held, reason) from error
+            case decision:
+                assert_never(decision)
+        return None
+
+    def succeeded(self) -> None:
+        """A handler has returned: whatever fails next is no outage that began before."""
+        self._consecutive.end()
+
+    def finish(self, held: Held[T], outcome: events.CloseOutcome, *said: events.Event) -> None:
+        """Stored; then everything in scope goes on behind it. Then it is said.
+
+        A listener may end the program's loop with a `SystemExit`: what it heard must be so by then,
+        or another loop would send the letter once more.
+        """
+        if outcome == "recovered":
+            self.succeeded()
+        self._target.done(held)
+        scope = self._scope(held)
+        if self._circuits.get(scope) is not None:
+            open_s = self._circuits.close(scope, self._clock.now_s())
+            self._target.resume(scope)
+            said = (*said, events.CircuitClosed(scope, outcome, open_s))
+        for event in said:
+            self._emit(event)
+
+    def drop(self, scope: Scope) -> None:
+        """Nothing in scope is here any more: its circuit closes."""
+        if self._circuits.get(scope) is not None:
+            open_s = self._circuits.close(scope, self._clock.now_s())
+            self._emit(events.CircuitClosed(scope, "dropped", open_s))
+
+    def acknowledged(
+        self, held: Held[T], letter: DeadLetter, topic: str, *, finishes: bool = True
+    ) -> None:
+        """Its letter is there. Unless it `finishes`, that is noted and said, and nothing stored."""
+        self._consecutive.note(letter.reason)
+        event = failure_events.dead_lettered(held, letter, topic)
+        if finishes:
+            self.finish(held, "dead-lettered", event)
+        else:
+            self._emit(event)
+
+    def not_sent(self, before: Held[T], topic: str, error: str) -> CircuitOpening[T]:
+        """Its letter is not there: the sending is tried again after 1, 2, 5, 10, 10 ... seconds."""
+        held = replace(before, sends=before.sends + 1)
+        delay_s = _RESEND_DELAYS_S[min(held.sends, len(_RESEND_DELAYS_S)) - 1]
+        return self._open(
+            held,
+            delay_s,
+            lambda opening: failure_events.letter_failed(opening, topic, error),
+        )
+
+    def is_last(self, held: Held[T]) -> bool:
+        """Whether one failure more would be its last: a dead letter, or the consumer's end."""
+        if held.error is None or held.letter is not None:
+            return False
+        decision = self._decide(Transient(held.error), held.failures + 1)
+        return isinstance(decision, Publish | Stop)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _decide(
+        self, failure: Failure, failures: int, rng: Callable[[], float] | None = None
+    ) -> Decision:
+        in_doubt = self._circuits.letters_in_doubt()
+        consecutive = self._consecutive.counted(in_doubt)
+        return decide(failure, failures, self._settings.policy, rng, consecutive=consecutive)
+
+    def _open(
+        self,
+        held: Held[T],
+        delay_s: float,
+        event_of: Callable[[CircuitOpening[T]], events.Event] | None = None,
+    ) -> CircuitOpening[T]:
+        """Its circuit waits for so long, and holds it; `event_of` says why, where it is no failure.
+
+        The state first, then the pause, then the seeks: a failing call finds it recorded. Nothing
+        here stands behind a commit, which may fail.
+        """
+        scope = self._scope(held)
+        was_closed = self._circuits.get(scope) is None
+        now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
+        circuit = self._circuits.open(scope, held, now_s, delay_s, now_ms)
+        if was_closed:
+            self._target.pause(scope)
+        opening = CircuitOpening(scope, held, delay_s, circuit.retry_at)
+        if was_closed:
+            self._emit(failure_events.opened(opening))
+        elif event_of is None:
+            self._emit(failure_events.probe_failed(opening))
+        if event_of is not None:
+            self._emit(event_of(opening))
+        if was_closed:  # not at every probe: others may go on meanwhile
+            self._target.commit()
+        return opening
+
+    def _ended(self, held: Held[T], reason: Reason) -> ExhaustedError | PermanentError:
+        kind = ExhaustedError if reason == "exhausted" else PermanentError
+        topic, partition = held.partition
+        return kind(
+            f"{self._target.place(held)}: failure {held.failures} was {held.error_text}, and "
+            f'on_{reason}="stop"; {self._target.undone}',
+            topic=topic,
+            partition=partition,
+            offset=held.offset,
+            failures=held.failures,
+        )
+
+    def _scope(self, held: Held[T]) -> Scope:
+        return Scope.of(self._settings.scope, held.partition)
+
+    def _log_unread(self, failure: Failure) -> None:
+        """Once: what is wrong in the handler, or at a server, is so at every failure."""
+        if isinstance(failure, Transient) and failure.unread is not None:
+            if not self._has_logged_unread:
+                log_unread_wait(failure.unread)
+            self._has_logged_unread = True
