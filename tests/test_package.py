@@ -379,7 +379,7 @@ _CATCHES = {
     # The predicate is the user's: what it raises becomes a UsageError that says so.
     ("retry.settings", "classify", "Exception"),
     # What leaves a callback makes librdkafka drop messages: kept, and raised afterwards.
-    ("kafka.consumer.client", "guarded", "BaseException"),
+    ("kafka.consumer.callbacks", "guarded", "BaseException"),
     # What a call that has a thread of its own comes to is raised by whoever waits for it.
     ("kafka.producers.transactional", "run", "BaseException"),
     # What fails of jobs that Ctrl-C has ended is Ctrl-C; all else is raised on.

@@ -1,11 +1,11 @@
-"""Keeps what librdkafka says, and nobody wants to hear, off stderr."""
+"""Keeps librdkafka's own lines off stderr, and gives its errors as text."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 
 def close_quietly(handle: Any) -> None:
@@ -22,3 +22,9 @@ class _Nobody:
 
 
 QUIET: dict[str, Any] = {"log_level": 0, "logger": _Nobody(), "error_cb": lambda _: None}
+
+
+def text_of(error: BaseException) -> str:
+    """What librdkafka says of an error, whatever it raised."""
+    first = error.args[0] if error.args else error
+    return first.str() if isinstance(first, KafkaError) else str(first)

@@ -104,7 +104,7 @@ class Joined:
             items = [TopicPartition(*each) for each in offsets]
             self.librdkafka.config["on_commit"](None, items)
         self._answered = len(sent)
-        self.parts.client.raise_kept()
+        self.parts.client.callbacks.raise_kept()
 
 
 @dataclass(frozen=True)

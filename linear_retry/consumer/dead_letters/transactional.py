@@ -127,7 +127,7 @@ class TransactionalDelivery:
             yield True
             if not self._wait.is_ours(held):
                 return Abandoned()
-            self._parts.client.capture_membership()
+            self._parts.client.member.capture()
             answer = yield from self._attempt(held, record)
         return NotSent(answer.error) if isinstance(answer, _Outdated) else answer
 
@@ -140,7 +140,7 @@ class TransactionalDelivery:
     def _transact(
         self, held: Held[Message], record: OutgoingRecord
     ) -> Steps[Answer | TooLarge | _Outdated]:
-        if self._parts.client.membership is None:
+        if self._parts.client.member.metadata is None:
             return _Outdated("not a member of the group at the moment")
         silent = self._unless_the_group_answers(held)
         if silent is not None:
@@ -214,7 +214,7 @@ class TransactionalDelivery:
     def _add_offset(self, held: Held[Message]) -> Answer | _Outdated | None:
         step = self._wait.retry_until(
             lambda within_s: self._producer.send_offset(
-                held.partition, held.offset + 1, self._parts.client.membership, within_s
+                held.partition, held.offset + 1, self._parts.client.member.metadata, within_s
             ),
             self._timeout_s / 2,
         )

@@ -192,13 +192,13 @@ class DeliveryFilter:
         then nothing that it has is handled any more. Where it never was a member, another would
         not become one either, unless it is the name that is taken (`InstanceIdWait`).
         """
-        if needs_new_client(error) and self._parts.client.was_member:
+        if needs_new_client(error) and self._parts.client.member.was_member:
             self.useless = error
             self._flow_control.mark_lost(
                 self._parts.assignment.partitions, "the client cannot go on"
             )
             return
-        if is_name_taken(error) and not self._parts.client.was_member:
+        if is_name_taken(error) and not self._parts.client.member.was_member:
             self.useless = error
             return
         raise_if_fatal(error, group=self._parts.settings.group_id, topic=topic)

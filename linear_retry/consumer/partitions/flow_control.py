@@ -120,7 +120,7 @@ class FlowControl:
             return
         self.forget(gone)
         self._parts.assignment.mark_lost(gone, self._parts.clock.now_s())
-        self._parts.client.note_lost()
+        self._parts.client.member.note_lost()
         self._parts.emit(Lost(tuple(gone), reason))
 
     def reclaim(self, partitions: Iterable[Partition]) -> None:

@@ -71,7 +71,7 @@ class Session:
         if self.wiring is not None and self._owner_thread.joined:
             parts = self.wiring.parts
             polled_s = max(clock.now_s() - parts.read_ahead.polled_at_s, 0.0)
-            joined = joined or parts.client.has_joined_unheard
+            joined = joined or parts.client.member.has_joined_unheard
         health = judge(
             Signs(
                 utc_ms=clock.utc_ms(),

@@ -35,7 +35,7 @@ class ClientReplacement:
         """
         useless = self._delivery_filter.useless
         if useless is None:
-            if self._parts.client.was_member:
+            if self._parts.client.member.was_member:
                 self._taken.forget()
         elif not is_name_taken(useless):
             self.renew(f"the old one cannot join any more: {useless.str()}")

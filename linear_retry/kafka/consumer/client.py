@@ -1,4 +1,4 @@
-"""The consumer as the rest of the library sees it: what may be asked of it, and what it tells."""
+"""The consumer's client, as the rest of the library sees it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -20,9 +20,10 @@ from confluent_kafka import (
 )
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.kafka.consumer.membership import member_epoch
+from linear_retry.kafka.consumer.callbacks import CallbackGuard, ConsumerListener
+from linear_retry.kafka.consumer.membership import GroupMembership
 from linear_retry.kafka.consumer.settings import ConsumerSettings
-from linear_retry.kafka.quiet import close_quietly
+from linear_retry.kafka.quiet import close_quietly, text_of
 from linear_retry.scope import Partition
 
 SHORTEST_POLL_S = 0.001
@@ -33,29 +34,11 @@ BEGINNING = OFFSET_BEGINNING
 END = OFFSET_END
 
 
-class ConsumerListener(Protocol):
-    """Who is told what happens inside `poll` and `consume`. Exceptions are kept for the caller."""
-
-    def assigned(self, partitions: list[Partition]) -> None: ...
-
-    def revoked(self, partitions: list[Partition]) -> None: ...
-
-    def lost(self, partitions: list[Partition]) -> None: ...
-
-    def committed(self, offsets: Mapping[Partition, int]) -> None: ...
-
-    def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None: ...
-
-    def client_error(self, error: KafkaError) -> None: ...
-
-
 class Client:
     """One confluent_kafka `Consumer`, called by its owner thread only.
 
-    Every callback is guarded: an exception that leaves one would make librdkafka drop the message
-    it had taken (4,378 of 4,809 were skipped so, measured), so it is kept, and raised by the next
-    `raise_kept` (called at the end of `poll` and `consume`), after which the caller must seek
-    every partition to its own next offset.
+    Every callback is guarded (`CallbackGuard`): what one raises is raised at the end of `poll` or
+    `consume`, after which the caller must seek every partition to its own next offset.
     """
 
     def __init__(
@@ -67,87 +50,70 @@ class Client:
     ) -> None:
         """Make the handle. Raises `ConfigurationError` where librdkafka refuses a key.
 
-        `transactional`: keep as which member we were given partitions (`membership`).
+        `transactional`: keep as which member we were given partitions (`member.metadata`).
         """
         self.restarts_all = not settings.incremental
-        self._joins_unheard = settings.config.get("group.protocol") == "consumer"
         self._listener: ConsumerListener
         self._settings = settings
         self._make = consumer
         self._transactional = transactional
         self._topics: list[str] = []
-        self._lives = 0
+        self.callbacks = CallbackGuard()
         self._consumer = self._made()
 
     def set_listener(self, listener: ConsumerListener) -> None:
-        """Set who is called back. To be called before the first `poll`."""
+        """To be called before the first `poll`."""
         self._listener = listener
 
     def _made(self) -> Any:
-        """A new handle, and nothing kept of an earlier one, whose callbacks are deaf from here."""
-        self._lives += 1
-        self._kept: list[BaseException] = []
+        """A new handle; nothing is kept of an earlier one, whose callbacks are disarmed."""
+        self.callbacks.disarm()
+        self.callbacks.clear()
         self._unanswered: Counter[Partition] = Counter()
-        self.membership: object | None = None
-        self.has_joined_unheard = False
-        """In, though no callback says so: a KIP-848 member that gets no partition has none."""
-        self.was_member = False
-        """Whether this handle has ever been in its group, so that it may be again."""
-        self._lost_epoch: int | None = None
         user = self._settings.callbacks
         ours = {key: user[key] for key in ("stats_cb", "throttle_cb") if key in user}
         ours |= {"on_commit": self._on_commit, "error_cb": self._on_error}
-        guarded = {key: self._guarded(callback) for key, callback in ours.items()}
+        guarded = {key: self.callbacks.guarded(callback) for key, callback in ours.items()}
         try:
-            return self._make(dict(self._settings.config) | guarded)
+            made = self._make(dict(self._settings.config) | guarded)
         except (KafkaException, ValueError, TypeError) as error:
             raise ConfigurationError(
-                f"librdkafka refuses the configuration: {_text_of(error)}; correct the key it names"
+                f"librdkafka refuses the configuration: {text_of(error)}; correct the key it names"
             ) from error
+        is_kip_848 = self._settings.config.get("group.protocol") == "consumer"
+        self.member = GroupMembership(made, is_kip_848=is_kip_848)
+        return made
 
     # -- reading ---------------------------------------------------------------------------
 
     def poll(self, timeout_s: float) -> Message | None:
-        """At most one message or error; callbacks run inside. Waits from 1 ms up to 1 s.
-
-        Rounded up to whole milliseconds: librdkafka truncates, and 0.0005 would spin.
-        """
+        """At most one message or error; callbacks run inside. Waits from 1 ms up to 1 s."""
+        # Rounded up to whole milliseconds: librdkafka truncates, and 0.0005 would spin.
         bounded_s = min(max(timeout_s, SHORTEST_POLL_S), LONGEST_POLL_S)
         message: Message | None = self._consumer.poll(math.ceil(bounded_s * 1000) / 1000)
-        if message is None and self._joins_unheard:
-            epoch = self._epoch()
-            self.has_joined_unheard = epoch is None or epoch > max(self._lost_epoch or 0, 0)
-            self.was_member |= (epoch or 0) > 0
-        self.raise_kept()
+        if message is None:
+            self.member.note_idle_poll()
+        self.callbacks.raise_kept()
         return message
 
     def drain(self, timeout_s: float) -> None:
         """Let callbacks run, at the end: what arrives, and what they raise, is for nobody now."""
         self._consumer.poll(timeout_s)
-        self._kept.clear()
+        self.callbacks.clear()
 
     def consume(self, count: int) -> list[Message]:
         """What is there already, at most `count`; callbacks run inside. Never waits."""
         messages: list[Message] = self._consumer.consume(count, 0)
-        self.raise_kept()
+        self.callbacks.raise_kept()
         return messages
-
-    def raise_kept(self) -> None:
-        """Raise the first exception that a callback left behind."""
-        if self._kept:
-            first, *others = self._kept
-            self._kept.clear()
-            for other in others:
-                first.add_note(f"and in another callback: {other!r}")
-            raise first
 
     # -- positions -------------------------------------------------------------------------
 
     def pause(self, partitions: Iterable[Partition]) -> None:
-        self._consumer.pause(_without_offsets(partitions))
+        self._consumer.pause([TopicPartition(*key) for key in partitions])
 
     def resume(self, partitions: Iterable[Partition]) -> None:
-        self._consumer.resume(_without_offsets(partitions))
+        self._consumer.resume([TopicPartition(*key) for key in partitions])
 
     def seek(self, partition: Partition, offset: int) -> None:
         """Raises `KafkaException` where the partition is not, or no longer, assigned."""
@@ -167,7 +133,7 @@ class Client:
             TopicPartition(*key, OFFSET_STORED if offset is None else offset)
             for key, offset in starts.items()
         ]
-        (self._consumer.assign if self.restarts_all else self._consumer.incremental_assign)(items)
+        self._assign(items)
 
     def assignment(self) -> set[Partition]:
         """What librdkafka believes to be ours: a zombie's looks healthy, so ask it last."""
@@ -210,7 +176,7 @@ class Client:
                 raise KafkaException(answer.error)
 
     def committed(self, partition: Partition) -> int | None:
-        """What the group has committed, asked of the broker, for 1 s at most; None: nothing.
+        """What the group has committed, asked for 1 s at most; None: nothing.
 
         Waits for open transactions that would commit it. Raises `KafkaException`.
         """
@@ -221,34 +187,13 @@ class Client:
 
     # -- the group -------------------------------------------------------------------------
 
-    def capture_membership(self) -> None:
-        """Keep as which member, of which generation, a transaction may commit for us.
-
-        None while we are no member: the broker takes a commit that names no member from anyone.
-        """
-        known = self._consumer.memberid()
-        membership = self._consumer.consumer_group_metadata() if known else None
-        self.membership = membership if self._consumer.memberid() == known else None
-
-    def note_lost(self) -> None:
-        """Something of ours counts as lost: that librdkafka takes us for a member proves nothing.
-
-        It does so for as long as no broker says otherwise. Only a later epoch is a membership.
-        """
-        self.has_joined_unheard = False
-        if self._joins_unheard:
-            self._lost_epoch = self._epoch()
-
-    def _epoch(self) -> int | None:
-        return member_epoch(self._consumer.consumer_group_metadata())
-
     def subscribe(self, topics: list[str]) -> None:
         self._topics = topics
         self._consumer.subscribe(
             topics,
-            on_assign=self._guarded(self._on_assign),
-            on_revoke=self._guarded(self._on_revoke),
-            on_lost=self._guarded(self._on_lost),
+            on_assign=self.callbacks.guarded(self._on_assign),
+            on_revoke=self.callbacks.guarded(self._on_revoke),
+            on_lost=self.callbacks.guarded(self._on_lost),
         )
 
     def partition_counts(self, timeout_s: float, topic: str | None = None) -> dict[str, int]:
@@ -256,11 +201,8 @@ class Client:
 
         Raises `KafkaException` where no broker answers within `timeout_s`.
         """
-        known = (
-            self._consumer.list_topics(topic, timeout=timeout_s)
-            if topic
-            else (self._consumer.list_topics(timeout=timeout_s))
-        )
+        topics = (topic,) if topic else ()
+        known = self._consumer.list_topics(*topics, timeout=timeout_s)
         return {
             name: len(metadata.partitions)
             for name, metadata in known.topics.items()
@@ -293,7 +235,7 @@ class Client:
 
     def disarm(self) -> None:
         """From here on no callback of ours runs: `close` would call them on its own thread."""
-        self._lives += 1
+        self.callbacks.disarm()
 
     def close(self) -> None:
         """Leave the group. May hang for minutes where the member was fenced: give it a thread."""
@@ -301,52 +243,39 @@ class Client:
 
     # -- callbacks -------------------------------------------------------------------------
 
-    def _guarded(self, callback: Callable[..., Any]) -> Callable[..., None]:
-        life = self._lives
-
-        def guarded(*arguments: Any) -> None:
-            if self._lives != life:
-                return
-            try:
-                callback(*arguments)
-            except BaseException as error:  # noqa: BLE001  (librdkafka drops a message otherwise)
-                self._kept.append(error)
-
-        return guarded
-
     def _on_assign(self, _: object, partitions: list[TopicPartition]) -> None:
         # Assign first: a pause before it is silently ignored (60,000 messages let through).
         # As given: asking for committed offsets here timed out under an open transaction.
         try:
-            if not self.restarts_all:
-                self._consumer.incremental_assign(partitions)
-            else:
-                self._consumer.assign(partitions)
+            self._assign(partitions)
         finally:
             # Also where a signal's handler has raised in there: confluent_kafka assigns what its
             # callback has not, and what is not known to be ours would be dropped for ever.
-            self.was_member = True
+            self.member.was_member = True
             self._listener.assigned([_key(item) for item in partitions])
         if self._transactional:
             # Here, and not right before it is used: that of a living member would be accepted for
             # a partition that is another's by then.
-            self.capture_membership()
+            self.member.capture()
 
     def _on_revoke(self, _: object, partitions: list[TopicPartition]) -> None:
         self._listener.revoked([_key(item) for item in partitions])
         self._unassign(partitions)
 
     def _on_lost(self, _: object, partitions: list[TopicPartition]) -> None:
-        self.membership = None
-        self.note_lost()
+        self.member.metadata = None
+        self.member.note_lost()
         self._listener.lost([_key(item) for item in partitions])
         self._unassign(partitions)
 
+    def _assign(self, items: list[TopicPartition]) -> None:
+        (self._consumer.assign if self.restarts_all else self._consumer.incremental_assign)(items)
+
     def _unassign(self, partitions: list[TopicPartition]) -> None:
-        if not self.restarts_all:
-            self._consumer.incremental_unassign(partitions)
-        else:
+        if self.restarts_all:
             self._consumer.unassign()
+        else:
+            self._consumer.incremental_unassign(partitions)
 
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         self._unanswered -= Counter(_key(item) for item in partitions)
@@ -365,7 +294,7 @@ class Client:
 
     def _on_error(self, error: KafkaError) -> None:
         if "error_cb" in self._settings.callbacks:
-            self._guarded(self._settings.callbacks["error_cb"])(error)
+            self.callbacks.guarded(self._settings.callbacks["error_cb"])(error)
         self._listener.client_error(error)
 
 
@@ -373,14 +302,5 @@ def _key(item: TopicPartition) -> Partition:
     return item.topic, item.partition
 
 
-def _without_offsets(partitions: Iterable[Partition]) -> list[TopicPartition]:
-    return [TopicPartition(*partition) for partition in partitions]
-
-
 def _with_offsets(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
     return [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
-
-
-def _text_of(error: BaseException) -> str:
-    first = error.args[0] if error.args else error
-    return first.str() if isinstance(first, KafkaError) else str(first)

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry.errors import BrokerError, ConfigurationError, FencedError, UnknownTopicError
 from linear_retry.kafka.consumer.settings import Config, connection, servers_of
-from linear_retry.kafka.quiet import QUIET
-from linear_retry.kafka.topics.standalone_consumer import MISSING, text_of
+from linear_retry.kafka.quiet import QUIET, text_of
+from linear_retry.kafka.topics.standalone_consumer import MISSING
 from linear_retry.records.record import OutgoingRecord
 
 # Without DESCRIBE a broker refuses to say whether there is one.

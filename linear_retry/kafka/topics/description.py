@@ -18,8 +18,8 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.consumer.settings import connection
-from linear_retry.kafka.quiet import QUIET
-from linear_retry.kafka.topics.standalone_consumer import MISSING, PATIENCE_S, text_of
+from linear_retry.kafka.quiet import QUIET, text_of
+from linear_retry.kafka.topics.standalone_consumer import MISSING, PATIENCE_S
 from linear_retry.scope import Partition
 
 _REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)

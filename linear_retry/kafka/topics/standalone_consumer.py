@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
-from linear_retry.kafka.quiet import QUIET
+from linear_retry.kafka.quiet import QUIET, text_of
 
 _Answer = TypeVar("_Answer")
 
@@ -169,8 +169,3 @@ class StandaloneConsumer:
 
 def is_lasting(error: KafkaError) -> bool:
     return error.code() in (*MISSING, *_NO_PERMISSION, KafkaError.TOPIC_EXCEPTION) or error.fatal()
-
-
-def text_of(error: BaseException) -> str:
-    first = error.args[0] if error.args else error
-    return first.str() if isinstance(first, KafkaError) else str(first)

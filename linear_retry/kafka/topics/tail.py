@@ -11,13 +11,13 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.consumer.messages import read_fresh
+from linear_retry.kafka.quiet import text_of
 from linear_retry.kafka.topics.reader import Progress, TopicReader, consume_available
 from linear_retry.kafka.topics.standalone_consumer import (
     MISSING,
     PATIENCE_S,
     StandaloneConsumer,
     is_lasting,
-    text_of,
 )
 from linear_retry.records.record import Record
 

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry.errors import BrokerError
-from linear_retry.kafka.quiet import QUIET
-from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S, text_of
+from linear_retry.kafka.quiet import QUIET, text_of
+from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
 
 _SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
 

@@ -35,7 +35,7 @@ class _Scene:
         self.joined = Joined({"group.protocol": "consumer"})
         self.parts = self.joined.parts
         self.joined.own(_P0, _P1, done=5)
-        self.parts.client.membership = "billing's member"
+        self.parts.client.member.metadata = "billing's member"
         self.librdkafka = RecordingConsumer({})
         self.librdkafka.answers["produce"] = self.reporting()
         self.producer = TransactionalProducer("orders.dlq", {}, lambda _: self.librdkafka)

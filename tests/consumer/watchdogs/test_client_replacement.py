@@ -52,7 +52,7 @@ class _Scene:
             InstanceIdWait(self.parts, Admin({}, lambda _: self.joined.librdkafka), 30.0),
         )
         self.parts.client.subscribe(["orders"])
-        self.parts.client.was_member = was_member
+        self.parts.client.member.was_member = was_member
         self.joined.own(*[_P0] * was_member)
         self.first = self.joined.librdkafka
 
@@ -86,7 +86,7 @@ def test_what_the_old_one_says_afterwards_is_not_heard() -> None:
     scene.client_replacement.renew("it is too old")
     scene.first.config["on_commit"](KafkaError(KafkaError.UNKNOWN_MEMBER_ID), [])
     scene.first.config["error_cb"](KafkaError(KafkaError._FATAL))
-    scene.parts.client.raise_kept()
+    scene.parts.client.callbacks.raise_kept()
 
 
 def test_a_client_whose_heartbeat_is_refused_is_renewed() -> None:

@@ -161,7 +161,7 @@ def test_what_a_callback_raises_is_raised_after_it(call: str, error: BaseExcepti
         _ = scene.client.poll(1.0) if call == "poll" else scene.client.consume(1)
     assert error is caught.value
     assert ["calmly"] == ended
-    scene.client.raise_kept()
+    scene.client.callbacks.raise_kept()
 
 
 def test_of_several_exceptions_the_first_is_raised_with_the_others_noted() -> None:
@@ -188,7 +188,7 @@ def test_what_callbacks_raise_at_the_end_is_for_nobody() -> None:
     callbacks = scene.subscribe()
     scene.librdkafka.answers["poll"] = lambda _: callbacks["on_lost"](None, _items(_P0))
     scene.client.drain(0.1)
-    scene.client.raise_kept()
+    scene.client.callbacks.raise_kept()
     assert [("lost", [_P0])] == scene.listener.told
 
 
@@ -508,16 +508,16 @@ def test_the_membership_is_that_of_the_last_assignment() -> None:
     """Captured in `on_assign`, and given up with the loss: never asked for at its use."""
     client, librdkafka, callbacks = _transactional()
     librdkafka.answers |= {"memberid": "one", "consumer_group_metadata": b"first"}
-    seen = [client.membership]
+    seen = [client.member.metadata]
     callbacks["on_assign"](None, [TopicPartition(*_P0)])
-    seen.append(client.membership)
+    seen.append(client.member.metadata)
     librdkafka.answers["consumer_group_metadata"] = b"second"
-    seen.append(client.membership)
+    seen.append(client.member.metadata)
     callbacks["on_revoke"](None, [])
-    seen.append(client.membership)
+    seen.append(client.member.metadata)
     callbacks["on_lost"](None, [TopicPartition(*_P0)])
     assert [None, b"first", b"first", b"first"] == seen
-    assert client.membership is None
+    assert client.member.metadata is None
 
 
 @pytest.mark.parametrize("ids", [[None, None], ["", ""], ["one", None], ["one", "two"]])
@@ -529,8 +529,8 @@ def test_who_is_no_member_has_no_membership(ids: list[str | None]) -> None:
         "memberid": lambda: next(answers),
         "consumer_group_metadata": b"anyone",
     }
-    client.capture_membership()
-    assert client.membership is None
+    client.member.capture()
+    assert client.member.metadata is None
 
 
 def test_a_consumer_without_transactions_keeps_no_membership() -> None:

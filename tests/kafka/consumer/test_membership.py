@@ -34,9 +34,9 @@ def test_another_form_is_no_reason_to_be_restarted(metadata: bytes) -> None:
     assert member_epoch(metadata) is None
     client, librdkafka, _ = _client("consumer")
     librdkafka.answers |= {"poll": None, "consumer_group_metadata": metadata}
-    client.note_lost()
+    client.member.note_lost()
     client.poll(0.1)
-    assert client.has_joined_unheard
+    assert client.member.has_joined_unheard
 
 
 class _Told:
@@ -64,11 +64,11 @@ def _client(protocol: str) -> tuple[Client, RecordingConsumer, dict[str, Any]]:
 def test_it_is_asked_where_nothing_comes() -> None:
     """In KIP-848 groups, after each poll without a message: out, asked, in."""
     client, librdkafka, _ = _client("consumer")
-    seen = [client.has_joined_unheard]
+    seen = [client.member.has_joined_unheard]
     for metadata in (_OUT, _ASKED, _IN):
         librdkafka.answers |= {"poll": None, "consumer_group_metadata": metadata}
         client.poll(0.1)
-        seen.append(client.has_joined_unheard)
+        seen.append(client.member.has_joined_unheard)
     assert [False, False, False, True] == seen
 
 
@@ -81,7 +81,7 @@ def test_after_a_loss_only_a_later_epoch_counts() -> None:
         if not seen:
             callbacks["on_lost"](None, [TopicPartition("orders", 0)])
         client.poll(0.1)
-        seen.append(client.has_joined_unheard)
+        seen.append(client.member.has_joined_unheard)
     assert [False, False, False, True] == seen
 
 
@@ -90,7 +90,7 @@ def test_in_other_groups_it_is_not_asked() -> None:
     client, librdkafka, _ = _client("classic")
     librdkafka.answers["poll"] = None
     client.poll(0.1)
-    assert not client.has_joined_unheard
+    assert not client.member.has_joined_unheard
     assert "consumer_group_metadata" not in [call[0] for call in librdkafka.calls]
 
 
@@ -104,9 +104,9 @@ def test_whether_it_was_ever_a_member(metadata: bytes | None, was: bool) -> None
     client, librdkafka, kept = _client("consumer")
     librdkafka.answers |= {"poll": None, "consumer_group_metadata": metadata}
     client.poll(0.1)
-    client.note_lost()
-    assert was == client.was_member
+    client.member.note_lost()
+    assert was == client.member.was_member
     kept["on_assign"](librdkafka, [TopicPartition("orders", 0)])
-    assert client.was_member
+    assert client.member.was_member
     client.renew()
-    assert not client.was_member
+    assert not client.member.was_member
