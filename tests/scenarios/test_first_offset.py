@@ -8,7 +8,7 @@ from linear_retry import DataLossError, events
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
-from tests.scenarios.protocols import each_protocol
+from tests.scenarios.protocols import both_protocols
 from tests.testing.violations import violations
 
 pytestmark = [
@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 
-@each_protocol
+@both_protocols
 def test_earliest_begins_at_the_beginning(protocol: dict[str, str], scene: SceneFactory) -> None:
     """With nothing committed, and nothing said of it, a group begins with the first message."""
     group = scene(2, config=protocol)
@@ -30,7 +30,7 @@ def test_earliest_begins_at_the_beginning(protocol: dict[str, str], scene: Scene
     assert [] == group.violations()
 
 
-@each_protocol
+@both_protocols
 def test_latest_loses_nothing_once_it_has_begun(
     protocol: dict[str, str], scene: SceneFactory
 ) -> None:

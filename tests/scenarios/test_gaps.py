@@ -14,7 +14,7 @@ from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency, Scripted
-from tests.scenarios.protocols import PROTOCOLS, each_protocol
+from tests.scenarios.protocols import PROTOCOLS, both_protocols
 from tests.scenarios.scene import Scene
 
 pytestmark = pytest.mark.broker
@@ -56,7 +56,7 @@ class Transactions:
         self._producer.commit_transaction(20)
 
 
-@each_protocol
+@both_protocols
 def test_transactions(protocol: dict[str, str], scene: SceneFactory) -> None:
     """Markers and aborted messages are no messages, and what fails beside them is read again."""
     group = scene(config=protocol)

@@ -49,17 +49,3 @@ def test_a_dependency_that_looks_like_bad_messages(scene: SceneFactory) -> None:
     assert [0, 1] == [letter.original_offset for letter in group.dead_letters()]
     assert [] == broken(group.log(), [LettersWithinLimit(2)])
     assert [] == group.violations()
-
-
-def test_a_success_between_letters(scene: SceneFactory) -> None:
-    """Two bad ones, a good one, and again: never three in a row, so nothing is held back."""
-    group = scene()
-    group.produce(30)
-    dependency = Dependency()
-    dependency.refuses = {(0, offset) for offset in range(30) if offset % 3}
-    member = group.join("first", dependency, dead_letters=DeadLetters(group.letters, limit=2))
-    group.wait_until_done()
-    member.stop()
-    assert 20 == len(group.dead_letters())
-    assert [] == group.said(events.LimitReached)
-    assert [] == group.violations()

@@ -14,7 +14,7 @@ from linear_retry.kafka import Message
 from linear_retry.testing import Place
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency, OutageError
-from tests.scenarios.protocols import COOPERATIVE, each_protocol
+from tests.scenarios.protocols import COOPERATIVE, both_protocols
 from tests.scenarios.scene import Member, Scene
 
 pytestmark = pytest.mark.broker
@@ -31,7 +31,7 @@ def _holding(group: Scene, dependency: Dependency, **options: Any) -> tuple[Memb
     return member, opened.place
 
 
-@each_protocol
+@both_protocols
 def test_retry_now(scene: SceneFactory, protocol: dict[str, Any]) -> None:
     """The dependency is back: the held message is attempted at once, and the rest follows."""
     group, dependency = scene(strategy=[_HOUR_S], config=protocol), Dependency()

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pybreaker
 import pytest
 
-from linear_retry import ExhaustedError, PermanentError, RetryAfter, Strategy, events
-from linear_retry.kafka import Message
+from linear_retry import ExhaustedError, PermanentError, Strategy, events
 from tests.scenarios.conftest import SceneFactory
-from tests.scenarios.handlers import OutageError, PoisonError, Scripted
+from tests.scenarios.handlers import Scripted
 
 pytestmark = pytest.mark.broker
-
-
-def test_repeat_the_last_delay(scene: SceneFactory) -> None:
-    """`on_exhausted="repeat"`: the last delay for ever, and no dead letter."""
-    group = scene(strategy=[0.1, 0.05])
-    group.produce(3)
-    member = group.join("first", Scripted({"0@1": ["outage"] * 5}), on_exhausted="repeat")
-    group.wait_until_done()
-    member.stop()
-    assert [0.1, 0.05, 0.05, 0.05, 0.05] == group.waits_s()
-    assert [] == group.dead_letters()
-    assert [] == group.violations()
 
 
 @pytest.mark.parametrize(
@@ -66,77 +52,6 @@ def test_skip(scene: SceneFactory) -> None:
     assert (group.topic, 0, 2) == (skipped.topic, skipped.partition, skipped.offset)
     assert skipped.retry_id.startswith(f"{group.group}/{group.topic}/0/2/")
     assert [] == group.dead_letters()
-    assert [] == group.violations()
-
-
-def test_empty_strategy(scene: SceneFactory) -> None:
-    """With no delays the first failure is the last: dead-lettered, and nothing is paused."""
-    group = scene(strategy=[])
-    group.produce(4)
-    member = group.join("first", Scripted({"0@2": ["outage"]}))
-    group.wait_until_done()
-    member.stop()
-    assert [("exhausted", 1)] == [(e.reason, e.failures) for e in group.said(events.DeadLettered)]
-    assert [] == group.said(events.CircuitOpened)
-    assert [] == group.violations()
-
-
-def test_retry_after(scene: SceneFactory) -> None:
-    """A handler may ask for more time than the strategy gives, never for less."""
-    group = scene(strategy=[0.1, 0.3, 0.1])
-    group.produce(2)
-    asked = iter([RetryAfter(0.4), RetryAfter(0.2)])
-
-    def handle(message: Message) -> None:
-        if message.offset() == 1 and (error := next(asked, None)):
-            raise error
-
-    member = group.join("first", handle)
-    group.wait_until_done()
-    member.stop()
-    assert [0.4, 0.3] == group.waits_s()
-    assert [] == group.violations()
-
-
-def test_breaker_of_the_handlers_own(scene: SceneFactory) -> None:
-    """An open breaker in the handler is waited for like any outage, without being listed."""
-    group = scene(strategy=[0.05] * 20)
-    group.produce(3)
-    breaker = pybreaker.CircuitBreaker(fail_max=1, reset_timeout=0.2)
-    outages = iter([OutageError("down")])
-
-    def call(offset: int | None) -> None:
-        if offset == 1 and (error := next(outages, None)):
-            raise error
-
-    member = group.join("first", lambda message: breaker.call(call, message.offset()))
-    group.wait_until_done()
-    member.stop()
-    assert "CircuitBreakerError" in group.said(events.CircuitOpened)[0].error
-    assert [] == group.dead_letters()
-    assert [] == group.violations()
-
-
-@pytest.mark.parametrize(
-    ("leaves", "letters"),
-    [([OutageError("a"), OutageError("b")], 0), ([OutageError("a"), PoisonError("b")], 1)],
-    ids=["all transient", "one permanent"],
-)
-def test_exception_group(scene: SceneFactory, leaves: list[Exception], letters: int) -> None:
-    """A group of errors is waited for where all of them may go away, else it is permanent."""
-    group = scene(strategy=[0.05])
-    group.produce(3)
-    raised = iter([ExceptionGroup("several", leaves)])
-
-    def handle(message: Message) -> None:
-        if message.offset() == 1 and (error := next(raised, None)):
-            raise error
-
-    member = group.join("first", handle)
-    group.wait_until_done()
-    member.stop()
-    assert letters == len(group.dead_letters())
-    assert 1 - letters == len(group.said(events.CircuitOpened))
     assert [] == group.violations()
 
 

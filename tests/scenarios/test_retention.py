@@ -9,7 +9,7 @@ from linear_retry.testing import Place
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
-from tests.scenarios.protocols import PROTOCOLS, each_protocol
+from tests.scenarios.protocols import PROTOCOLS, both_protocols
 from tests.scenarios.scene import Member, Scene
 from tests.testing.violations import violations
 
@@ -61,7 +61,7 @@ class Waiting:
         )
 
 
-@each_protocol
+@both_protocols
 def test_goes_on_at_the_low_watermark(protocol: dict[str, str], scene: SceneFactory) -> None:
     """The held message is handled from memory; then the loss is said, and what is left is read."""
     waiting = Waiting(scene, protocol, "earliest")

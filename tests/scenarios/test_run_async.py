@@ -241,18 +241,12 @@ def _begun(one: Child) -> int:
     return sum(isinstance(entry, AttemptStarted) for entry in one.log())
 
 
-_BOTH = pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"]
-)
-
-
-@_BOTH
-def test_told_once(scene: SceneFactory, tmp_path: Path, number: int) -> None:
+def test_told_once(scene: SceneFactory, tmp_path: Path) -> None:
     """The handler in hand is finished and its message committed; `asyncio.run` returns."""
     group, gate = scene(), tmp_path / "gate"
     with child(group, tmp_path, f"gate {gate}") as one:
         wait_until(gate.exists, "it has begun the message")
-        one.signal(number)
+        one.signal(signal.SIGINT)
         gate.unlink()
         assert (0, "returned\n") == one.end()
     assert ["done"] * 3 == one.ended()
@@ -261,15 +255,14 @@ def test_told_once(scene: SceneFactory, tmp_path: Path, number: int) -> None:
     assert [] == one.violations()
 
 
-@_BOTH
-def test_told_twice(scene: SceneFactory, tmp_path: Path, number: int) -> None:
+def test_told_twice(scene: SceneFactory, tmp_path: Path) -> None:
     """The second cancels the handler, nothing is stored for its message; `asyncio.run` returns."""
     group, hanging = scene(), tmp_path / "hanging"
     with child(group, tmp_path, f"hang {hanging}") as one:
         wait_until(hanging.exists, "it hangs")
-        one.signal(number)
+        one.signal(signal.SIGTERM)
         # Two signals at once are one, for the kernel: the other of the two is not.
-        one.signal(signal.SIGTERM if number == signal.SIGINT else signal.SIGINT)
+        one.signal(signal.SIGINT)
         assert (0, "returned\n") == one.end()
     assert ["done", "done", "interrupted"] == one.ended()
     assert {(group.topic, 0): 2} == group.committed()

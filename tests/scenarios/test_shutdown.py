@@ -40,15 +40,14 @@ def test_told_to_end_while_open(scene: SceneFactory, number: int) -> None:
     assert [] == group.violations()
 
 
-@TOLD
-def test_told_to_end_while_busy(scene: SceneFactory, tmp_path: Path, number: int) -> None:
+def test_told_to_end_while_busy(scene: SceneFactory, tmp_path: Path) -> None:
     """The message in hand is finished and committed, and no other is begun."""
     group = scene()
     group.produce(5)
     gate = tmp_path / "gate"
     first = group.spawn("first", {"0@2": [f"gate {gate}"]})
     group.wait_for_attempts(3)
-    first.signal(number)
+    first.signal(signal.SIGTERM)
     gate.touch()
     assert 0 == first.exit_code()
     assert [0, 1, 2] == [offset for _, _, offset in group.handled("first")]

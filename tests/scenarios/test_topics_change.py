@@ -12,7 +12,7 @@ from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
-from tests.scenarios.protocols import each_protocol
+from tests.scenarios.protocols import both_protocols
 from tests.scenarios.scene import Scene
 from tests.scenarios.wide_scene import WideSceneFactory
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.broker
 QUICK_TO_FIND = {"topic.metadata.refresh.interval.ms": 300}
 
 
-@each_protocol
+@both_protocols
 def test_partitions_added_while_open(protocol: dict[str, str], scene: SceneFactory) -> None:
     """Partitions added while a circuit is open are found, stand still, and are then all read."""
     group = scene(2, strategy=[0.2], config=protocol | QUICK_TO_FIND)
@@ -43,7 +43,7 @@ def test_partitions_added_while_open(protocol: dict[str, str], scene: SceneFacto
     assert [] == group.violations()
 
 
-@each_protocol
+@both_protocols
 def test_new_topic_of_a_pattern(
     protocol: dict[str, str], scene: SceneFactory, kafka: RealKafka
 ) -> None:
@@ -61,7 +61,7 @@ def test_new_topic_of_a_pattern(
     assert [] == group.violations()
 
 
-@each_protocol
+@both_protocols
 def test_source_deleted_and_made_again(
     protocol: dict[str, str], wide_scene: WideSceneFactory, kafka: RealKafka
 ) -> None:
@@ -83,7 +83,7 @@ def test_source_deleted_and_made_again(
     assert [] == group.violations()
 
 
-@each_protocol
+@both_protocols
 def test_source_deleted_before_the_commit(
     protocol: dict[str, str], wide_scene: WideSceneFactory, kafka: RealKafka
 ) -> None:

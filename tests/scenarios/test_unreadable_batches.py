@@ -11,7 +11,7 @@ from linear_retry.kafka import Message
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
-from tests.scenarios.protocols import PROTOCOLS
+from tests.scenarios.protocols import EAGER, KIP_848
 from tests.scenarios.scene import Scene
 
 pytestmark = pytest.mark.broker
@@ -34,8 +34,9 @@ def _handle(_: Message) -> None:
     """All is well."""
 
 
-@pytest.mark.parametrize("length", [5, 100], ids=["repeats", "garbage"])
-@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS.keys())
+@pytest.mark.parametrize(
+    ("length", "protocol"), [(5, EAGER), (100, KIP_848)], ids=["repeats", "garbage"]
+)
 def test_it_stops_its_partition_until_it_is_stepped_over(
     own_kafka: RealKafka, own_scene: SceneFactory, length: int, protocol: dict[str, str]
 ) -> None:

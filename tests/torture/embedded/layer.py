@@ -84,4 +84,4 @@ def _happened(scene: Scene) -> Counts:
     )
 
 
-EMBEDDED_RUNS = Seeded("embedded", "runs", 40, 1_000, play, chunk=8, at_once=4)
+EMBEDDED_RUNS = Seeded("embedded", "runs", 16, 1_000, play, chunk=8, at_once=4)

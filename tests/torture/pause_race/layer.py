@@ -49,7 +49,7 @@ class PauseRace:
 
     name: str = "pause-race"
     unit: str = "partition-assignments"
-    short: int = 10_000
+    short: int = 3_000
     long: int = 300_000
 
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
