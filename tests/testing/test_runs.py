@@ -58,7 +58,7 @@ def _kept_bytes(amount: int) -> int:
 
 def test_days_take_no_more_room_than_hours() -> None:
     """Fed without a log being kept, as a consumer that runs for days is watched."""
-    assert _kept_bytes(12_000) < 3 * _kept_bytes(1_500)
+    assert _kept_bytes(4_000) < 3 * _kept_bytes(500)
 
 
 def test_what_retention_took_takes_no_room() -> None:

@@ -11,19 +11,21 @@ from tests.torture.schedules.play import KINDS, play, story
 from tests.torture.schedules.struck import gaps, summed_up
 
 _SHRUNK = 3
-_ENOUGH = 20_000
-"""So many schedules strike everywhere; fewer may leave a rare state out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """What its plays counted is told by state; the first failures are shrunk, as they come."""
+    """What its plays counted is told by state; the first failures are shrunk, as they come.
+
+    `enough` schedules strike everywhere; fewer may leave a rare state out.
+    """
 
     name: str = "schedules"
     unit: str = "schedules"
     short: int = 8_000
     long: int = 1_000_000
     shrinking_plays: int = 600
+    enough: int = 20_000
 
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
         """In the last part is nothing but what has struck nowhere."""
@@ -35,7 +37,7 @@ class Schedules:
             failures = [*map(self._shrunk, part.failures[:to_shrink]), *part.failures[to_shrink:]]
             to_shrink = max(to_shrink - len(failures), 0)
             yield Tally(part.done, summed_up(part.counts), failures)
-        missing = gaps(counts, KINDS) if amount >= _ENOUGH else []
+        missing = gaps(counts, KINDS) if amount >= self.enough else []
         if missing:
             lines = "\n  ".join(["has never struck, in any of these schedules:", *missing])
             seeds = range(first, first + amount)

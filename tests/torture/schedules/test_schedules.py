@@ -190,7 +190,7 @@ def test_what_does_not_fail_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_never_struck_is_replayed_by_all() -> None:
     """No single seed is to blame for that."""
-    *_, last = Schedules(short=1).run(3, 2, _no_broker)
+    *_, last = Schedules(enough=1).run(3, 2, _no_broker)
     assert ["--first 3 --amount 2"] == [failure.command for failure in last.failures]
     assert "has never struck" in last.failures[0].story
 
