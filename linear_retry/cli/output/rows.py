@@ -68,18 +68,16 @@ def write_table(
         TabbedRows(head).write(rows)
 
 
-def write_aligned(
-    head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None
-) -> None:
-    """As `write_table`, but in a pipe as lines of aligned cells.
+def write_aligned(rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
+    """As `write_table`, but in a pipe as lines of aligned cells. The first row is the head.
 
     `styles` has the style of each cell that is drawn in one.
     """
     if is_terminal():
-        _draw(head, rows, frozenset(head), styles or {})
+        _draw(rows[0], rows[1:], frozenset(rows[0]), styles or {})
         return
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for row in (head, *rows):
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
         typer.echo("  ".join(map(str.rjust, row, widths)).rstrip())
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import ceil, exp, log
 
+from linear_retry.cli.output.rows import is_terminal
 from linear_retry.strategy.delays import duration_text
 from linear_retry.tuning.durations import Estimate
 
@@ -28,7 +28,7 @@ _TICKS_MS = (
 
 def draw(strategies: Mapping[str, Sequence[int]], durations: Estimate) -> None:
     """On a terminal that is wide enough: how often outages last so long, and each attempt."""
-    if not sys.stdout.isatty():
+    if not is_terminal():
         return
     from rich.console import Console
     from rich.text import Text

@@ -8,12 +8,12 @@ import typer
 
 from linear_retry.cli.output.exit_codes import INSUFFICIENT_DATA, fail
 from linear_retry.cli.output.printable import one_line
-from linear_retry.cli.output.rows import write_json
+from linear_retry.cli.output.rows import write_aligned, write_json
 from linear_retry.cli.spark import comparison
 from linear_retry.cli.spark.chart import draw
 from linear_retry.cli.spark.options import RecordedOutages
 from linear_retry.cli.spark.tune import load
-from linear_retry.cli.strategy.commands import echo_head, echo_table
+from linear_retry.cli.strategy.commands import print_heading
 from linear_retry.spark import Lake, Simulated
 from linear_retry.spark import simulate as run
 from linear_retry.spark.session import session
@@ -45,9 +45,9 @@ def simulate(
     if as_json is not None:
         write_json(as_json | comparison.simulated_json(one) for one in found)
         return
-    echo_head(strategy)
+    print_heading(strategy)
     if len(found) > 1:
-        echo_table([_ALL, *map(_row, found)])
+        write_aligned([_ALL, *map(_row, found)])
     else:
         _say_one(found[0], strategy)
 
@@ -56,7 +56,7 @@ def _say_one(one: Simulated, strategy: Strategy) -> None:
     typer.echo(f"{one_line(one.group)}: {one.outages} outages, {one.ended} with a known end")
     strategies = {} if one.current_ms is None else {"current": one.current_ms}
     draw({**strategies, "simulated": strategy.delays_ms}, one.comparison.durations)
-    echo_table(comparison.rows(one.comparison, "simulated", one.outages))
+    write_aligned(comparison.rows(one.comparison, "simulated", one.outages))
     for line in comparison.remarks(one.comparison, "simulated"):
         typer.echo(line)
 

@@ -9,12 +9,11 @@ import typer
 
 from linear_retry.cli.output.exit_codes import INSUFFICIENT_DATA, NEGATIVE, USAGE_ERROR, fail
 from linear_retry.cli.output.printable import one_line
-from linear_retry.cli.output.rows import write_json
+from linear_retry.cli.output.rows import write_aligned, write_json
 from linear_retry.cli.spark import comparison
 from linear_retry.cli.spark.chart import draw
 from linear_retry.cli.spark.options import RecordedOutages, StrategyFile
 from linear_retry.cli.strategy import commands
-from linear_retry.cli.strategy.commands import echo_table
 from linear_retry.errors import StrategyError
 from linear_retry.files import printable_path
 from linear_retry.spark import Lake, Tuned, groups
@@ -97,7 +96,7 @@ def _say(found: list[Tuned], conditions: Conditions) -> None:
     if not found:
         typer.echo("of no outage anything is known; nothing is proposed")
     elif len(found) > 1:
-        echo_table([_ALL, *map(_row, found)])
+        write_aligned([_ALL, *map(_row, found)])
         for one in found:
             for line in _why_not(one):
                 typer.echo(line)
@@ -117,7 +116,7 @@ def _say_one(one: Tuned, conditions: Conditions) -> None:
         return
     strategies = {} if one.current_ms is None else {"current": one.current_ms}
     draw({**strategies, "proposed": one.proposal}, one.comparison.durations)
-    echo_table(comparison.rows(one.comparison, "proposed", one.outages - one.seen))
+    write_aligned(comparison.rows(one.comparison, "proposed", one.outages - one.seen))
     for line in comparison.remarks(one.comparison, "proposed"):
         typer.echo(line)
     if one.comparison.proposed.covered.high < conditions.cover:

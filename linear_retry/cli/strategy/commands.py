@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from linear_retry.cli.output.exit_codes import DONE, NEGATIVE
+from linear_retry.cli.output.rows import plural, write_aligned, write_json
 from linear_retry.errors import StrategyError
 from linear_retry.files import printable_path
 from linear_retry.strategy.delays import duration_text
@@ -41,9 +41,9 @@ def check(
     is_bad = False
     for file in files:
         loaded = load(file)
-        is_bad = is_bad or isinstance(loaded, StrategyError)
+        is_bad |= isinstance(loaded, StrategyError)
         if as_json:
-            echo_json(summary(file, loaded))
+            write_json([summary(file, loaded)])
         elif isinstance(loaded, StrategyError):
             typer.echo(str(loaded))
         else:
@@ -65,7 +65,7 @@ def show(
     loaded = load(file)
     if as_json:
         rows = [] if isinstance(loaded, StrategyError) else [asdict(row) for row in _rows(loaded)]
-        echo_json({**summary(file, loaded), "waits": rows})
+        write_json([{**summary(file, loaded), "waits": rows}])
     elif isinstance(loaded, StrategyError):
         typer.echo(str(loaded), err=True)
     else:
@@ -82,11 +82,6 @@ class _Row:
     wait_max_s: float
     since_first_s: float
     since_first_max_s: float
-
-
-def duration(seconds: float) -> str:
-    """`seconds` as a strategy file would write it: `1h30m`, `250ms`, `0s`."""
-    return duration_text(round(seconds * 1000))
 
 
 def load(file: Path) -> Strategy | StrategyError:
@@ -110,6 +105,7 @@ def _rows(strategy: Strategy) -> Iterator[_Row]:
 
 
 def summary(file: Path, loaded: Strategy | StrategyError) -> dict[str, Any]:
+    """What there is to say of a file, or what is wrong with it."""
     if isinstance(loaded, StrategyError):
         return {"file": printable_path(file), "ok": False, "problems": loaded.problems}
     return {
@@ -129,59 +125,29 @@ def summary(file: Path, loaded: Strategy | StrategyError) -> dict[str, Any]:
 def _show(strategy: Strategy) -> None:
     rows: list[tuple[str, ...]] = [("failure", "wait", "since the first failure")]
     for row in _rows(strategy):
-        wait = duration_range(row.wait_s, row.wait_max_s)
-        since_first = duration_range(row.since_first_s, row.since_first_max_s)
+        wait = range_text(row.wait_s, row.wait_max_s)
+        since_first = range_text(row.since_first_s, row.since_first_max_s)
         rows.append((str(row.failure), wait, since_first))
     rows.append((str(len(strategy) + 1), "gives up", ""))
-    echo_head(strategy)
-    echo_table(rows)
+    print_heading(strategy)
+    write_aligned(rows)
     typer.echo(f"in total: {_totals(strategy)}")
 
 
-def echo_head(strategy: Strategy) -> None:
+def print_heading(strategy: Strategy) -> None:
+    """Its label and description."""
     typer.echo(strategy.label)
     if strategy.description:
         typer.echo(strategy.description)
 
 
-def echo_table(rows: list[tuple[str, ...]], styles: Mapping[str, str] | None = None) -> None:
-    """The first row is the header. A drawn table on a terminal, aligned lines elsewhere.
-
-    `styles` has the style of each cell that is drawn in one.
-    """
-    if sys.stdout.isatty():
-        _draw_table(rows, styles or {})
-        return
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(map(str.rjust, row, widths)).rstrip())
-
-
-def _draw_table(rows: list[tuple[str, ...]], styles: Mapping[str, str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*rows[0])
-    for column in table.columns:
-        column.justify = "right"
-    for row in rows[1:]:
-        table.add_row(*(Text(cell, styles.get(cell, "")) for cell in row))
-    Console().print(table)
-
-
 def _totals(strategy: Strategy) -> str:
-    count, total_s = len(strategy), strategy.total_s
-    waits = f"{count} wait" if count == 1 else f"{count} waits"
-    return f"{waits}, {duration_range(total_s, total_s * (1 + strategy.jitter))}"
+    total_s = strategy.total_s
+    longest_s = total_s * (1 + strategy.jitter)
+    return f"{plural(len(strategy), 'wait')}, {range_text(total_s, longest_s)}"
 
 
-def duration_range(shortest_s: float, longest_s: float) -> str:
-    shortest, longest = duration(shortest_s), duration(longest_s)
+def range_text(shortest_s: float, longest_s: float) -> str:
+    """Both as a strategy file would write them, or one of them where they are alike."""
+    shortest, longest = (duration_text(round(s * 1000)) for s in (shortest_s, longest_s))
     return shortest if shortest == longest else f"{shortest} to {longest}"
-
-
-def echo_json(value: dict[str, Any]) -> None:
-    import orjson
-
-    typer.echo(orjson.dumps(value).decode())

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn, get_args
+from typing import Annotated, NoReturn
 
 import typer
 
 from linear_retry.cli.options.connection import with_option_groups
 from linear_retry.cli.output.exit_codes import NEGATIVE, exit_on_error
+from linear_retry.cli.output.rows import is_terminal, write_aligned, write_json
 from linear_retry.cli.spark.options import RecordedOutages, require_pyspark
 from linear_retry.cli.strategy import simulation_report
-from linear_retry.cli.strategy.commands import (
-    FILE_HELP,
-    echo_head,
-    echo_json,
-    echo_table,
-    load,
-    summary,
-)
+from linear_retry.cli.strategy.commands import FILE_HELP, load, print_heading, summary
 from linear_retry.cli.strategy.outages import length_ms, read
 from linear_retry.errors import ConfigurationError, StrategyError
 from linear_retry.retry.decision import OnExhausted, Policy
-from linear_retry.strategy.delays import shown
+from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.simulation import Recovered, Simulation, Simulator
 from linear_retry.strategy.strategy import Strategy
 
@@ -35,8 +29,16 @@ _STYLES = {
 }
 
 
+class Exhausted(StrEnum):
+    """What happens once a strategy has run out."""
+
+    DEAD_LETTER = "dead-letter"
+    REPEAT = "repeat"
+    STOP = "stop"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class GivenOutages:
     """The outages that the user names, and what happens in one."""
 
     outage: Annotated[
@@ -51,11 +53,11 @@ class Given:
         typer.Option(metavar="FILE", help="More of them: one on each line, # begins a comment."),
     ] = None
     on_exhausted: Annotated[
-        str,
+        Exhausted,
         typer.Option(
             metavar="CHOICE", help="When the strategy has run out: dead-letter, repeat or stop."
         ),
-    ] = "dead-letter"
+    ] = Exhausted.DEAD_LETTER
     attempt: Annotated[
         str, typer.Option(metavar="DURATION", help="How long an attempt takes to fail.")
     ] = "0s"
@@ -64,7 +66,7 @@ class Given:
 @with_option_groups
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP)],
-    given: Given,
+    given: GivenOutages,
     recorded: RecordedOutages,
     lake: Annotated[
         str | None,
@@ -98,7 +100,7 @@ def simulate(
             raise typer.BadParameter(f"{_WITH_LAKE} are for recorded outages; give --lake DIR")
         _in_given(file, given, as_json)
     else:
-        if given != Given():
+        if given != GivenOutages():
             raise typer.BadParameter(
                 f"{_WITHOUT_LAKE} are not for recorded outages; leave them out"
             )
@@ -109,9 +111,10 @@ _WITH_LAKE = "--group, --current, --seed, --master and --probe-cost"
 _WITHOUT_LAKE = "--outage, --outages, --on-exhausted and --attempt"
 
 
-def _in_given(file: Path, given: Given, as_json: bool) -> None:
+def _in_given(file: Path, given: GivenOutages, as_json: bool) -> None:
     outages_ms = [length_ms(text, "--outage") for text in given.outage or []]
-    attempt_ms, choice = length_ms(given.attempt, "--attempt"), _choice(given.on_exhausted)
+    attempt_ms = length_ms(given.attempt, "--attempt")
+    choice: OnExhausted = given.on_exhausted.value
     if not outages_ms and given.outages is None:
         raise typer.BadParameter("no outage is given; write --outage 7m, or --outages FILE")
     loaded, problems = load(file), list[str]()
@@ -124,10 +127,10 @@ def _in_given(file: Path, given: Given, as_json: bool) -> None:
     simulations = [simulator.through(outage_ms) for outage_ms in outages_ms]
     if as_json:
         head = {**summary(file, loaded), "on_exhausted": choice, "attempt_s": attempt_ms / 1000}
-        for simulation in simulations:
-            echo_json(head | simulation_report.as_json(simulation, simulator.waits_out_ms))
+        waits_out_ms = simulator.waits_out_ms
+        write_json(head | simulation_report.as_json(each, waits_out_ms) for each in simulations)
     else:
-        _say(simulations, loaded, attempt_ms)
+        _print(simulations, loaded, attempt_ms)
         typer.echo(simulation_report.limit(simulator.waits_out_ms))
 
 
@@ -144,20 +147,9 @@ def _in_recorded(
         run(lake, loaded, probe_cost_ms, recorded, head)
 
 
-def _choice(text: str) -> OnExhausted:
-    choices: tuple[OnExhausted, ...] = get_args(OnExhausted)
-    for choice in choices:
-        if choice == text:
-            return choice
-    known = ", ".join(choices)
-    raise typer.BadParameter(
-        f"{shown(text)} is no choice; write one of {known}", param_hint="--on-exhausted"
-    )
-
-
 def _refuse(file: Path, problems: list[str], as_json: bool) -> NoReturn:
     if as_json:
-        echo_json({**summary(file, StrategyError(problems)), "timeline": []})
+        write_json([{**summary(file, StrategyError(problems)), "timeline": []}])
     else:
         typer.echo("\n".join(problems), err=True)
     raise typer.Exit(NEGATIVE)
@@ -170,22 +162,22 @@ def _simulator(strategy: Strategy, on_exhausted: OnExhausted, attempt_ms: int) -
         raise typer.BadParameter(str(error), param_hint="--on-exhausted") from error
 
 
-def _say(simulations: list[Simulation], strategy: Strategy, attempt_ms: int) -> None:
-    echo_head(strategy)
+def _print(simulations: list[Simulation], strategy: Strategy, attempt_ms: int) -> None:
+    print_heading(strategy)
     if attempt_ms:
-        typer.echo(f"an attempt takes {simulation_report.shown_ms(attempt_ms)} to fail")
+        typer.echo(f"an attempt takes {duration_text(attempt_ms)} to fail")
     if len(simulations) == 1:
-        _say_one(simulations[0], strategy.jitter > 0)
+        _print_one(simulations[0], strategy.jitter > 0)
     else:
-        echo_table(simulation_report.outages(simulations, strategy.jitter > 0), _STYLES)
+        write_aligned(simulation_report.outages(simulations, strategy.jitter > 0), _STYLES)
         typer.echo(simulation_report.verdict_of_all(simulations))
 
 
-def _say_one(simulation: Simulation, jitter: bool) -> None:
-    typer.echo(f"outage of {simulation_report.shown_ms(simulation.outage_ms)}")
-    if sys.stdout.isatty() and simulation.outage_ms:
+def _print_one(simulation: Simulation, jitter: bool) -> None:
+    typer.echo(f"outage of {duration_text(simulation.outage_ms)}")
+    if is_terminal() and simulation.outage_ms:
         _draw(simulation)
-    echo_table(simulation_report.attempts(simulation), _STYLES)
+    write_aligned(simulation_report.attempts(simulation), _STYLES)
     good = isinstance(simulation.ending, Recovered)
     _echo(simulation_report.verdict(simulation), "bold green" if good else "bold red")
     if jitter:
@@ -203,7 +195,7 @@ def _draw(simulation: Simulation) -> None:
 
 
 def _echo(text: str, style: str) -> None:
-    if not sys.stdout.isatty():
+    if not is_terminal():
         typer.echo(text)
         return
     from rich.console import Console

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
-from linear_retry.cli.strategy.commands import duration, duration_range
+from linear_retry.cli.strategy.commands import range_text
+from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.schedule import Failures
 from linear_retry.strategy.simulation import GivenUp, Recovered, Simulation, Spread, summary
 
@@ -16,19 +17,14 @@ _ATTEMPTS: tuple[str, ...] = ("attempt", "starts at", "result", "then waits")
 _OUTAGES: tuple[str, ...] = ("outage", "attempts", "ends", "at", "idle", "with jitter", "too early")
 
 
-def shown_ms(moment_ms: int) -> str:
-    """As a strategy file would write it."""
-    return duration(moment_ms / 1000)
-
-
 def attempts(simulation: Simulation) -> list[tuple[str, ...]]:
     """A header, and one row for each attempt, or for many with the same wait."""
     rows = [_ATTEMPTS]
     for failures in simulation.failures:
-        rows += _each(failures) if failures.times <= _LISTED else [_together(failures)]
+        rows += _each(failures) if failures.times <= _LISTED else [_grouped(failures)]
     ending = simulation.ending
     if isinstance(ending, Recovered):
-        rows.append((str(ending.attempt), shown_ms(ending.at_ms), "succeeds", ""))
+        rows.append((str(ending.attempt), duration_text(ending.at_ms), "succeeds", ""))
     return rows
 
 
@@ -42,11 +38,11 @@ def verdict(simulation: Simulation) -> str:
     """How it ends."""
     match simulation.ending:
         case Recovered(attempt, at_ms, idle_ms):
-            late = f"back {shown_ms(idle_ms)} after the outage"
-            return f"{late}: attempt {attempt} succeeds at {shown_ms(at_ms)}"
+            late = f"back {duration_text(idle_ms)} after the outage"
+            return f"{late}: attempt {attempt} succeeds at {duration_text(at_ms)}"
         case GivenUp(attempt, at_ms, too_early_ms, outcome):
-            last = f"attempt {attempt}, the last one, came {shown_ms(too_early_ms)} too early"
-            return f"{outcome} at {shown_ms(at_ms)}: {last}"
+            last = f"attempt {attempt}, the last one, came {duration_text(too_early_ms)} too early"
+            return f"{outcome} at {duration_text(at_ms)}: {last}"
         case _:
             assert_never(simulation.ending)
 
@@ -68,7 +64,7 @@ def limit(waits_out_ms: int | None) -> str:
         case 0:
             return "no outage is waited out"
         case _:
-            return f"outages of up to {shown_ms(waits_out_ms)} are waited out"
+            return f"outages of up to {duration_text(waits_out_ms)} are waited out"
 
 
 def verdict_of_all(simulations: Sequence[Simulation]) -> str:
@@ -77,7 +73,7 @@ def verdict_of_all(simulations: Sequence[Simulation]) -> str:
     gave_up = [s.ending.outcome for s in simulations if isinstance(s.ending, GivenUp)]
     parts = [f"{total.given_up} {gave_up[0]}" if gave_up else "all waited out"]
     if total.idle_median_ms is not None and total.idle_worst_ms is not None:
-        median, worst = shown_ms(total.idle_median_ms), shown_ms(total.idle_worst_ms)
+        median, worst = duration_text(total.idle_median_ms), duration_text(total.idle_worst_ms)
         parts.append(f"idle afterwards {median} (median), {worst} (worst)")
     parts.append(f"{total.attempts} attempts in all")
     return f"{total.outages} outages: {'; '.join(parts)}"
@@ -126,28 +122,42 @@ def _s(milliseconds: int | None) -> float | None:
 
 
 def _each(failures: Failures) -> Iterator[tuple[str, ...]]:
-    wait = "" if failures.wait_ms is None else shown_ms(failures.wait_ms)
+    wait = "" if failures.wait_ms is None else duration_text(failures.wait_ms)
     for index in range(failures.times):
         at_ms = failures.at_ms + index * failures.every_ms
-        yield str(failures.attempt + index), shown_ms(at_ms), "fails", wait
+        yield str(failures.attempt + index), duration_text(at_ms), "fails", wait
 
 
-def _together(failures: Failures) -> tuple[str, ...]:
+def _grouped(failures: Failures) -> tuple[str, ...]:
     numbers = f"{failures.attempt} to {failures.attempt + failures.times - 1}"
-    moments = f"{shown_ms(failures.at_ms)} to {shown_ms(failures.last_at_ms)}"
-    return numbers, moments, "fail", f"{shown_ms(failures.wait_ms or 0)} each"
+    moments = f"{duration_text(failures.at_ms)} to {duration_text(failures.last_at_ms)}"
+    return numbers, moments, "fail", f"{duration_text(failures.wait_ms or 0)} each"
 
 
 def _outage(simulation: Simulation) -> tuple[str, ...]:
     ending, spread = simulation.ending, simulation.spread
-    how = (shown_ms(simulation.outage_ms), str(ending.attempt))
+    how = (duration_text(simulation.outage_ms), str(ending.attempt))
     jitter = _bounds(spread) if spread else "never"
     if spread and spread.may_give_up:
         jitter += " or never"
     if isinstance(ending, Recovered):
-        return *how, "recovered", shown_ms(ending.at_ms), shown_ms(ending.idle_ms), jitter, ""
-    return *how, ending.outcome, shown_ms(ending.at_ms), "", jitter, shown_ms(ending.too_early_ms)
+        return (
+            *how,
+            "recovered",
+            duration_text(ending.at_ms),
+            duration_text(ending.idle_ms),
+            jitter,
+            "",
+        )
+    return (
+        *how,
+        ending.outcome,
+        duration_text(ending.at_ms),
+        "",
+        jitter,
+        duration_text(ending.too_early_ms),
+    )
 
 
 def _bounds(spread: Spread) -> str:
-    return duration_range(spread.idle_min_ms / 1000, spread.idle_max_ms / 1000)
+    return range_text(spread.idle_min_ms / 1000, spread.idle_max_ms / 1000)

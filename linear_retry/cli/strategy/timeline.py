@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from rich.text import Text
 
-from linear_retry.cli.strategy.simulation_report import shown_ms
+from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.simulation import Recovered, Simulation
 
 _OUTAGE, _IDLE, _FAILS, _SUCCEEDS, _GIVES_UP = "▒", "░", "×", "✓", "†"
@@ -68,7 +68,8 @@ def _marks(simulation: Simulation, scale: _Scale) -> Iterator[Text]:
     end = "consumer back" if isinstance(ending, Recovered) else ending.outcome
     marks = [(simulation.outage_ms, "dependency back"), (ending.at_ms, end)]
     (early_ms, early), (late_ms, late) = (
-        (at_ms, f"{shown_ms(at_ms)} {text}") for at_ms, text in sorted(marks, key=itemgetter(0))
+        (at_ms, f"{duration_text(at_ms)} {text}")
+        for at_ms, text in sorted(marks, key=itemgetter(0))
     )
     cell, last = scale.cell(early_ms), scale.width - 1
     if cell == last:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.cli.strategy.commands import duration
+from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.strategy import Strategy
 
 runner = CliRunner()
@@ -161,7 +161,7 @@ def test_show_json_of_a_bad_file_is_json(bad: Path) -> None:
 def test_a_duration_is_written_as_a_file_would(duration_ms: int) -> None:
     """What is shown as a duration is that duration in a strategy file (up to its 7 days)."""
     bounded_ms = min(duration_ms, 604_800_000)
-    assert (bounded_ms,) == Strategy([duration(bounded_ms / 1000)]).delays_ms
+    assert (bounded_ms,) == Strategy([duration_text(bounded_ms)]).delays_ms
 
 
 @pytest.mark.parametrize(
@@ -259,5 +259,5 @@ def test_a_terminal_gets_a_table(good: Path) -> None:
     os.close(master)
 
     assert (0, "") == (ended.returncode, ended.stderr)
-    assert "┃" in text
+    assert "─" in text
     assert "10m31s" in text

@@ -10,8 +10,8 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.cli.strategy.commands import duration
 from linear_retry.cli.strategy.outages import length_ms, parse, read
+from linear_retry.strategy.delays import duration_text
 
 
 def parsed(content: bytes) -> tuple[list[int], list[str]]:
@@ -23,7 +23,7 @@ def parsed(content: bytes) -> tuple[list[int], list[str]]:
 @given(st.integers(0, 315_360_000_000))
 def test_a_length_is_written_like_a_wait(outage_ms: int) -> None:
     """As a duration, or as a number of seconds, up to ten years."""
-    assert outage_ms == length_ms(duration(outage_ms / 1000), "--outage")
+    assert outage_ms == length_ms(duration_text(outage_ms), "--outage")
     assert outage_ms == length_ms(f"{outage_ms // 1000}.{outage_ms % 1000:03}", "--outage")
 
 

@@ -240,7 +240,7 @@ def test_several_outages_for_programs(file: Path, tmp_path: Path) -> None:
         (["--outage", "1", "--attempt", "-1"], 'Invalid value for --attempt: "-1" is no length'),
         (
             ["--outage", "1", "--on-exhausted", "skip"],
-            '--on-exhausted: "skip" is no choice; write one of dead-letter, repeat, stop',
+            "'skip' is not one of 'dead-letter', 'repeat', 'stop'",
         ),
     ],
 )
@@ -289,7 +289,7 @@ def test_problems_for_programs(file: Path, tmp_path: Path) -> None:
 # -- where it is shown ---------------------------------------------------------------------------
 
 
-def is_terminal(*arguments: object, **environment: str) -> str:
+def on_a_terminal(*arguments: object, **environment: str) -> str:
     """What a terminal gets, without its colours."""
     master, terminal = pty.openpty()
     ended = child(
@@ -318,18 +318,18 @@ def _read(terminal: int) -> bytes:
 @pytest.mark.parametrize("width", [76, 80, 120, 200])
 def test_a_terminal_gets_a_drawing(file: Path, width: int) -> None:
     """As wide as the terminal, up to 120 columns, with the table below it."""
-    text = is_terminal(file, "--outage", "7m", COLUMNS=str(width))
+    text = on_a_terminal(file, "--outage", "7m", COLUMNS=str(width))
     mark = next(line for line in text.splitlines() if "consumer back" in line)
     assert min(width, 120) == len(mark)
-    for words in ("▒▒▒", "░░░", "✓", "┃ attempt ┃", "10m31s │", "back 3m31s after the outage"):
+    for words in ("▒▒▒", "░░░", "✓", " attempt ", "10m31s ", "back 3m31s after the outage"):
         assert words in text
 
 
 def test_a_terminal_that_cannot_draw(file: Path) -> None:
     """One that is narrow, or lacks the letters, gets the table alone; no outage needs no line."""
-    narrow = is_terminal(file, "--outage", "7m", COLUMNS="75")
-    poor = is_terminal(file, "--outage", "7m", PYTHONIOENCODING="latin-1")
-    for text in (narrow, poor, is_terminal(file, "--outage", "0")):
+    narrow = on_a_terminal(file, "--outage", "7m", COLUMNS="75")
+    poor = on_a_terminal(file, "--outage", "7m", PYTHONIOENCODING="latin-1")
+    for text in (narrow, poor, on_a_terminal(file, "--outage", "0")):
         assert "consumer back" not in text
         assert "succeeds" in text
     assert "\\u" not in poor
@@ -337,8 +337,9 @@ def test_a_terminal_that_cannot_draw(file: Path) -> None:
 
 def test_several_on_a_terminal(file: Path) -> None:
     """A drawn table."""
-    text = is_terminal(file, "--outage", "7m", "--outage", "40m", COLUMNS="80")
-    assert "┃ outage ┃ attempts ┃" in text
+    text = on_a_terminal(file, "--outage", "7m", "--outage", "40m", COLUMNS="80")
+    assert " outage " in text
+    assert " attempts " in text
     assert "1 dead-lettered" in text
 
 
