@@ -124,11 +124,7 @@ class LimitLifted:
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswered:
-    """A command from the control topic was answered: `retry`, `give-up` or `lift-limit`.
-
-    docs/operating.md has the answers; several may follow one another. `by` is who sent it, by their
-    own account. Without a place it is about no message.
-    """
+    """A command from the control topic was answered; without a place it is about no message."""
 
     topic: str | None
     partition: int | None
@@ -193,11 +189,7 @@ class PartitionRevived:
 
 @dataclass(frozen=True, slots=True)
 class PartitionUnreadable(_OfMessage):
-    """The broker has what comes next in this partition, and it cannot be read: it is stalled.
-
-    Such as a batch whose checksum is wrong. From `offset` on it is read again at `retry_at`, until
-    that succeeds (`PartitionReadable`) or an operator steps over it (`skip_unreadable`).
-    """
+    """What comes next cannot be read, its checksum is wrong, say: it is read again at `retry_at`."""
 
     error: str
     attempts: int

@@ -64,7 +64,8 @@ _MAY_IMPORT = {
     **dict.fromkeys(_EVERYONES, _EVERYONES),
     "files": {"files"},
     "records": {"records"} | _EVERYONES,
-    "log": {"records"} | _EVERYONES,
+    "event_text": _EVERYONES,
+    "log": {"event_text", "records"} | _EVERYONES,
     "kafka": {"kafka", "records"} | _EVERYONES,
     "retry": {"retry", "log", "records"} | _EVERYONES,
     "strategy": {"strategy", "files", "retry"} | _EVERYONES,
@@ -86,7 +87,19 @@ _MAY_IMPORT = {
     }
     | _EVERYONES,
     "cli": {
-        *("", "cli", "demo", "dlq", "files", "journal", "kafka", "log", "records", "retry"),
+        *(
+            "",
+            "cli",
+            "demo",
+            "dlq",
+            "event_text",
+            "files",
+            "journal",
+            "kafka",
+            "log",
+            "records",
+            "retry",
+        ),
         *("spark", "strategy", "tuning"),
     }
     | _EVERYONES,

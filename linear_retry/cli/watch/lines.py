@@ -12,9 +12,9 @@ from linear_retry.cli.circuits import formats
 from linear_retry.cli.circuits.listing import unknown
 from linear_retry.cli.output.printable import in_one_line, moment
 from linear_retry.cli.output.rows import json_line
+from linear_retry.event_text import text_of
 from linear_retry.journal.entry import Entry, encode
 from linear_retry.journal.group_state import GroupStates
-from linear_retry.log import text_of
 from linear_retry.retry.clock import now_ms
 
 _FIRST = 10

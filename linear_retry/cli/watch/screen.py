@@ -20,10 +20,10 @@ from linear_retry.cli.circuits.tables import clock
 from linear_retry.cli.circuits.tables import table as circuit_table
 from linear_retry.cli.output.printable import in_one_line, moment
 from linear_retry.cli.watch.lines import away
+from linear_retry.event_text import text_of
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import Counts, GroupView, Member, MemberState, OpenCircuit
-from linear_retry.log import text_of
 from linear_retry.retry.clock import now_ms as utc_now_ms
 
 _EVERY_S = 1.0
