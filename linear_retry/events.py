@@ -12,7 +12,6 @@ from linear_retry.scope import Partition, Place, Scope
 CloseOutcome: TypeAlias = Literal["recovered", "dead-lettered", "skipped", "dropped"]
 
 WaitReason: TypeAlias = Literal["failed", "letter", "limit"]
-"""Why a circuit is open: the message failed, its letter did, or the limit of letters is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +188,7 @@ class PartitionRevived:
 
 @dataclass(frozen=True, slots=True)
 class PartitionUnreadable(_OfMessage):
-    """What comes next cannot be read, its checksum is wrong, say: it is read again at `retry_at`."""
+    """What comes next cannot be read (a wrong checksum, say): it is tried again at `retry_at`."""
 
     error: str
     attempts: int
@@ -213,10 +212,7 @@ class DataLost(_OfMessage):
 
 @dataclass(frozen=True, slots=True)
 class HandlerTooSlow(_OfMessage):
-    """No poll for longer than `max.poll.interval.ms`: the partitions count as lost.
-
-    `elapsed_s` is the time since the last poll, `attempts` how often in a row it was this offset.
-    """
+    """No poll for `elapsed_s`, `attempts` times in a row here: the partitions count as lost."""
 
     elapsed_s: float
     max_poll_interval_s: float
