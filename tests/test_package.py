@@ -367,7 +367,7 @@ _CATCHES = {
     ("consumer.loop", "await_delivery", "BaseException"),
     ("consumer.target", "take_step", "BaseException"),
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
-    ("consumer.micro_batches.attempting", "_error_of", "Exception"),
+    ("consumer.micro_batches.runner", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.
     ("consumer.monitoring.listeners", "tell", "Exception"),
     # What raises here would be the handler's error, and permanent: a dead letter for an outage.

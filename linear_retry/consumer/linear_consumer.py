@@ -1,4 +1,4 @@
-"""The consumer that waits in order: what does a user hold in hand?"""
+"""The consumer that users run: in order, and waiting where a message fails for now."""
 
 from __future__ import annotations
 
@@ -14,26 +14,21 @@ from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.counters import Counters, Counts
 from linear_retry.consumer.monitoring.health import Health, Vitals
 from linear_retry.consumer.monitoring.listeners import (
-    BoundListener,
     Listeners,
+    bind_listeners,
     breaker_listener_failed,
 )
-from linear_retry.consumer.operations.requests import (
-    GiveUp,
-    Retry,
-    SkipUnreadable,
-    checked_lift,
-    checked_place,
-)
+from linear_retry.consumer.operations.operator_methods import OperatorMethods
+from linear_retry.consumer.operations.requests import Wish
 from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.consumer.runners.run_handler import Handler
 from linear_retry.consumer.session.session import Session
-from linear_retry.consumer.wiring import ConsumerConfig, Dependencies
-from linear_retry.errors import LinearRetryError, UsageError
+from linear_retry.consumer.wiring import Dependencies
+from linear_retry.errors import LinearRetryError
 from linear_retry.events import Listener
-from linear_retry.journal.journal import Journal, JournalContext
+from linear_retry.journal.journal import Journal
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Breaker, Circuits, CircuitView
 from linear_retry.retry.decision import OnExhausted, OnPermanent
@@ -42,14 +37,14 @@ from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
 
 
-class LinearConsumer:
+class LinearConsumer(OperatorMethods):
     """Consumes topics in order, at least once, and waits where a message fails for now.
 
-        On a transient error the partitions in scope are paused, the failed message is held, and
-        attempted again at `retry_at`, which the strategy gives for its number of failures. When the
-        strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
+    On a transient error the partitions in scope are paused, the failed message is held, and
+    attempted again at `retry_at`, which the strategy gives for its number of failures. When the
+    strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
 
-        One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
+    One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
     `close`, `retry_now`, `give_up`, `lift_limit`, `skip_unreadable`, `circuits`, `breaker`,
     `health`, `counts` and `lag` are for any thread. A context manager, for `with` and `async with`:
     leaving it closes. `group_id` is its group's name, `member` its own: `group.instance.id`, else
@@ -103,11 +98,10 @@ class LinearConsumer:
             journals=journals,
             control=control,
         )
-        for journal in journals:
-            journal.bind(_journal_context(wanted))
-        for listener in listeners:
-            if isinstance(listener, BoundListener):
-                listener.bind(wanted.settings.group_id)
+        context = wanted.dependencies.journal_context(
+            wanted.settings, wanted.instance, wanted.process, close_timeout_s
+        )
+        bind_listeners(listeners, context)
         self._circuits: Circuits[Message] = Circuits(
             wanted.settings.group_id, breaker_listener_failed
         )
@@ -118,7 +112,7 @@ class LinearConsumer:
         told = Listeners((self._counters.hear, vitals.hear, *listeners))
         self._session = Session(wanted, self._circuits, told.tell, vitals, self._counters)
         self._gives_up = wanted.dead_letters is not None
-        self._limit = wanted.choices.policy.letter_limit
+        self._limit = wanted.retry.policy.letter_limit
         self._ready: Iterator[Attempt] = iter(())
 
     # -- for the owner thread ----------------------------------------------------------------
@@ -242,70 +236,8 @@ class LinearConsumer:
         """End `run` after the message in hand. For good; also for signal handlers."""
         self._session.stop.ask()
 
-    def retry_now(
-        self, topic: str | None = None, partition: int | None = None, offset: int | None = None
-    ) -> Future[bool]:
-        """For an operator: attempt this held message now, and not at `retry_at`.
-
-        Without coordinates: end the wait of every open circuit. Where one holds no message, since
-        that went to another member, the first to come is attempted. True once the waits have ended,
-        False where no circuit is open.
-
-        True the moment its attempt starts, which is before its outcome is known; where only its
-        dead letter waits to be sent, the moment that starts. False if it is not held (any more),
-        and where the consumer has not started, is stopped or closed; after a `run` that raised, and
-        between two loops of your own, the next one answers, or `close`. A message in the handler is
-        not attempted twice: it is True or False after that, as the message is held again or not.
-
-        A failure counts as any, and the strategy goes on from there. Two that are asked for at
-        once are one attempt. Looked at once a second or so, between two messages. Do not wait for
-        it in the handler or in a listener: it is answered by their thread, which also runs what is
-        hung on to the future. A future that is cancelled in time has no effect.
-
-        Raises `UsageError` for what can be no coordinates, and after a fork.
-        """
-        if topic is None and partition is None and offset is None:
-            return self._session.wish(Retry(None))
-        return self._session.wish(Retry(checked_place(topic, partition, offset)))
-
-    def give_up(self, topic: str, partition: int, offset: int) -> Future[bool]:
-        """For an operator: send this held message to the dead letters now, reason `given-up`.
-
-        True once the letter is acknowledged; still pending while the sending is tried again. False
-        if the message is not held (any more), is revoked or lost, or the consumer stops before.
-        One in the handler is given up after that, if it has failed and is held again. With a
-        `retry_now` that was asked for before and is not answered yet, the attempt comes first.
-
-        All else is as with `retry_now`. Raises `UsageError` also where there is no dead-letter
-        topic.
-        """
-        if not self._gives_up:
-            raise UsageError("give_up: there are no dead letters; name a topic with dead_letters=")
-        return self._session.wish(GiveUp(checked_place(topic, partition, offset)))
-
-    def lift_limit(self, letters: int | None = None, *, why: str) -> Future[bool]:
-        """For an operator: let dead letters go beyond `DeadLetters(limit=...)`.
-
-        Until a handler succeeds; with `letters`, for so many at most. What the limit holds is
-        attempted at once. `why` goes on record (`LimitLifted`). True once it is lifted; all else is
-        as with `retry_now`. Raises `UsageError` also where there is no limit.
-        """
-        if self._limit is None:
-            raise UsageError("lift_limit: there is no limit; DeadLetters(limit=...) sets one")
-        return self._session.wish(checked_lift(letters, why))
-
-    def skip_unreadable(self, topic: str, partition: int, offset: int) -> Future[bool]:
-        """For an operator: step over the batch at which this partition stands still, for good.
-
-        `offset` is what `PartitionUnreadable` says. Everything in its batch from there on is lost,
-        and said to be (`DataLost`). Where the batch ends is asked of the brokers, which takes a
-        moment.
-
-        True once the partition goes on behind it. False if it does not stand still there (any
-        more), if it can be read after all, and where no broker says within 30 s where it ends.
-        All else is as with `retry_now`.
-        """
-        return self._session.wish(SkipUnreadable(checked_place(topic, partition, offset)))
+    def _ask(self, wish: Wish) -> Future[bool]:
+        return self._session.wish(wish)
 
     @property
     def circuits(self) -> Mapping[Scope, CircuitView]:
@@ -338,19 +270,3 @@ class LinearConsumer:
         It follows the circuit. Do not call through it, and do not open or close it.
         """
         return self._circuits.breaker(scope or Scope())
-
-
-def _journal_context(wanted: ConsumerConfig) -> JournalContext:
-    """Who is speaking in the journal."""
-    settings, dependencies = wanted.settings, wanted.dependencies
-    return JournalContext(
-        group=settings.group_id,
-        instance=wanted.instance,
-        member=wanted.member,
-        process=wanted.process,
-        connection=settings.connection,
-        close_timeout_s=wanted.close_timeout_s,
-        now_s=dependencies.clock.now_s,
-        utc_ms=dependencies.clock.utc_ms,
-        producer=dependencies.producer,
-    )

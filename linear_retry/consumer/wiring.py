@@ -44,7 +44,7 @@ from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWa
 from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.errors import BrokerError
 from linear_retry.events import Event
-from linear_retry.journal.journal import Journal
+from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import AdminClient, Consumer, Message, Producer
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
@@ -76,6 +76,22 @@ class Dependencies:
     clock: Clock = field(default_factory=SystemClock)
     dice: Callable[[], float] = random.random
 
+    def journal_context(
+        self, settings: ConsumerSettings, instance: str, process: Process, close_timeout_s: float
+    ) -> JournalContext:
+        """Whose events the journal has."""
+        return JournalContext(
+            group=settings.group_id,
+            instance=instance,
+            member=settings.static_member or instance,
+            process=process,
+            connection=settings.connection,
+            close_timeout_s=close_timeout_s,
+            now_s=self.clock.now_s,
+            utc_ms=self.clock.utc_ms,
+            producer=self.producer,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConfig:
@@ -84,7 +100,7 @@ class ConsumerConfig:
     settings: ConsumerSettings
     producer_config: Mapping[str, Any]
     topics: Sequence[str]
-    choices: RetrySettings
+    retry: RetrySettings
     dead_letters: DeadLetters | None
     journals: Sequence[Journal]
     control: str | None
@@ -134,17 +150,17 @@ class Wiring:
         self.lag = _lag(plan, parts)
         self._retention = RetentionCheck(parts, self._admin, plan.strategy_total_s)
         self.letters = self._letters(flow_control) if plan.dead_letters else None
-        operator_actions = OperatorActions(parts, self.requests, plan.choices.policy)
+        operator_actions = OperatorActions(parts, self.requests, plan.retry.policy)
         self.commands = RemoteCommands(
             parts,
             self.requests,
             operator_actions,
             plan.member,
             gives_up=self.letters is not None,
-            has_limit=plan.choices.policy.letter_limit is not None,
+            has_limit=plan.retry.policy.letter_limit is not None,
         )
         self._follower = _follower(plan, self.commands)
-        target = ConsumerTarget(parts, plan.choices, flow_control, self.letters, operator_actions)
+        target = ConsumerTarget(parts, plan.retry, flow_control, self.letters, operator_actions)
         stalled_partitions = StalledPartitionWatchdog(parts, flow_control, self._admin)
         client_replacement = ClientReplacement(
             parts,

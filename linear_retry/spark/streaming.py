@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from linear_retry.consumer.config.checks import Transient
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.micro_batches import wiring
-from linear_retry.consumer.micro_batches.attempting import MicroBatchRunner
+from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
 from linear_retry.consumer.micro_batches.wiring import CLOSE_TIMEOUT_S
 from linear_retry.consumer.runners.handler_checks import check_handler
 from linear_retry.consumer.wiring import Dependencies
@@ -52,7 +52,7 @@ def foreach_batch(
     """
     _check_handler(handler)
     dependencies = Dependencies()
-    attempting = wiring.attempting(
+    runner = wiring.micro_batch_runner(
         config or {},
         strategy=strategy,
         transient=transient,
@@ -62,9 +62,9 @@ def foreach_batch(
         listeners=listeners,
         dependencies=dependencies,
     )
-    if source is not None and attempting.needs_dead_letters:
+    if source is not None and runner.needs_dead_letters:
         check_columns(source.schema)
-    return ForeachBatch(handler, attempting, dependencies.clock)
+    return ForeachBatch(handler, runner, dependencies.clock)
 
 
 class ForeachBatch:
@@ -76,11 +76,11 @@ class ForeachBatch:
     def __init__(
         self,
         handler: Handler,
-        attempting: MicroBatchRunner,
+        runner: MicroBatchRunner,
         clock: Clock,
     ) -> None:
         self._handler = handler
-        self._attempting = attempting
+        self._runner = runner
         self._clock = clock
         self._in_use = threading.Lock()
         self._closed = False
@@ -97,16 +97,16 @@ class ForeachBatch:
         try:
             if self._closed:
                 raise UsageError("foreach_batch: it is closed; make another one")
-            if self._attempting.needs_dead_letters:
+            if self._runner.needs_dead_letters:
                 check_columns(rows.schema)
-            self._attempting.handle(SparkBatch(rows, batch_id, self._handler, self._clock))
+            self._runner.handle(SparkBatch(rows, batch_id, self._handler, self._clock))
         finally:
             self._in_use.release()
 
     @property
     def circuit(self) -> CircuitView:
         """The circuit now: its state, and until when it waits, why. For any thread."""
-        return self._attempting.circuit
+        return self._runner.circuit
 
     def close(self) -> None:
         """Have the journal say that it has ended, and wait for that a moment. Idempotent.
@@ -117,7 +117,7 @@ class ForeachBatch:
             raise UsageError("foreach_batch: a query has it in use; stop that first")
         try:
             self._closed = True
-            self._attempting.close()
+            self._runner.close()
         finally:
             self._in_use.release()
 

@@ -385,7 +385,7 @@ def test_what_is_no_hold(hold: Any) -> None:
 @pytest.mark.parametrize(("hold", "hold_s"), [(None, None), (45, 45.0), (0.5, 0.5), ("5m", 300.0)])
 def test_the_hold_is_the_policys(hold: Any, hold_s: float | None) -> None:
     """Seconds or a duration, as strategies take them."""
-    assert hold_s == _choices(DeadLetters(LETTERS, hold=hold)).policy.hold_s
+    assert hold_s == _retry_settings(DeadLetters(LETTERS, hold=hold)).policy.hold_s
 
 
 def test_a_bug_in_the_handler_does_not_empty_the_topic() -> None:
@@ -401,7 +401,7 @@ def test_a_bug_in_the_handler_does_not_empty_the_topic() -> None:
     assert [] == group.violations(finished=False)
 
 
-def _choices(dead_letters: DeadLetters | None) -> RetrySettings:
+def _retry_settings(dead_letters: DeadLetters | None) -> RetrySettings:
     return plan(
         {"bootstrap.servers": "fake:9092", "group.id": "billing"},
         [TOPIC],
@@ -414,7 +414,7 @@ def _choices(dead_letters: DeadLetters | None) -> RetrySettings:
         start_timeout_s=1,
         close_timeout_s=1,
         dependencies=Dependencies(),
-    ).choices
+    ).retry
 
 
 @pytest.mark.parametrize(
@@ -428,7 +428,7 @@ def _choices(dead_letters: DeadLetters | None) -> RetrySettings:
 )
 def test_the_limit_is_the_policys(dead_letters: DeadLetters | None, limit: int | None) -> None:
     """What `DeadLetters` says is what decisions go by."""
-    assert limit == _choices(dead_letters).policy.letter_limit
+    assert limit == _retry_settings(dead_letters).policy.letter_limit
 
 
 # -- is the law itself one? --------------------------------------------------------------------

@@ -79,7 +79,7 @@ def plan(
         producer_config=for_letters,
         answer_within_s=answer_within_s(for_letters),
         topics=names,
-        choices=RetrySettings(
+        retry=RetrySettings(
             limited(policy, letters),
             is_transient(transient),
             scope,

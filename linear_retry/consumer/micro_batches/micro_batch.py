@@ -1,4 +1,4 @@
-"""What must be lent to a micro-batch for it to be attempted again?"""
+"""What a stream offers for each micro-batch: to attempt it again, to wait, to read its rows."""
 
 from __future__ import annotations
 

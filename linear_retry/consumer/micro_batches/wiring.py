@@ -1,4 +1,4 @@
-"""What is a stream's waiting made of, and can what the user asks for work at all?"""
+"""Checks what the user asks of a stream, and puts its runner together."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from linear_retry.consumer.config.checks import (
     policy_of,
 )
 from linear_retry.consumer.dead_letters.settings import DeadLetters
-from linear_retry.consumer.micro_batches.attempting import MicroBatchRunner
 from linear_retry.consumer.micro_batches.publisher import Kafka, RowPublisher, asking
+from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
 from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.monitoring.identity import this_process
 from linear_retry.consumer.monitoring.listeners import (
-    BoundListener,
     Listeners,
+    bind_listeners,
     breaker_listener_failed,
 )
 from linear_retry.consumer.wiring import Dependencies
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
-from linear_retry.journal.journal import Journal, JournalContext
+from linear_retry.journal.journal import Journal
 from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_settings
 from linear_retry.kafka.consumer.settings import connection as connection_of
 from linear_retry.kafka.producers.settings import producer_config
@@ -44,7 +44,7 @@ CLOSE_TIMEOUT_S = 10.0
 _NOBODY = {"group.id": "foreach_batch", "bootstrap.servers": "nobody asks it"}
 
 
-def attempting(
+def micro_batch_runner(
     config: Mapping[str, Any],
     *,
     strategy: Strategy | Sequence[Element],
@@ -62,14 +62,16 @@ def attempting(
     listeners = check_listeners(listeners)
     journals = [listener for listener in listeners if isinstance(listener, Journal)]
     check_journals(journals, letters, ())
-    choices = RetrySettings(
+    retry_settings = RetrySettings(
         limited(policy, letters), is_transient(transient), "consumer", dependencies.dice
     )
     settings = _settings(with_log(config), is_used=letters is not None or bool(journals))
     publisher = None if letters is None else _publisher(letters, settings, dependencies)
-    _bind(listeners, settings, dependencies)
+    process = this_process(settings.config)
+    context = dependencies.journal_context(settings, str(uuid4()), process, CLOSE_TIMEOUT_S)
+    bind_listeners(listeners, context)
     return MicroBatchRunner(
-        choices,
+        retry_settings,
         Circuits(settings.group_id, breaker_listener_failed),
         Listeners(listeners).tell,
         dependencies.clock,
@@ -96,25 +98,3 @@ def _publisher(
     connection = {**settings.connection, **connection_of(letters.config)}
     kafka = Kafka(keys, asking(connection), answer_within_s(keys), dependencies.producer)
     return RowPublisher(letters, kafka, dependencies.clock)
-
-
-def _bind(
-    listeners: Sequence[Listener], settings: ConsumerSettings, dependencies: Dependencies
-) -> None:
-    instance = str(uuid4())
-    context = JournalContext(
-        group=settings.group_id,
-        instance=instance,
-        member=settings.static_member or instance,
-        process=this_process(settings.config),
-        connection=settings.connection,
-        close_timeout_s=CLOSE_TIMEOUT_S,
-        now_s=dependencies.clock.now_s,
-        utc_ms=dependencies.clock.utc_ms,
-        producer=dependencies.producer,
-    )
-    for listener in listeners:
-        if isinstance(listener, Journal):
-            listener.bind(context)
-        elif isinstance(listener, BoundListener):
-            listener.bind(settings.group_id)

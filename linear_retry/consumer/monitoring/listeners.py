@@ -1,4 +1,4 @@
-"""Who is told what has happened?"""
+"""Calls the listeners of a consumer with each event."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from linear_retry.events import Event, Listener
+from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.log import log, log_listener_failure
 
 
@@ -19,6 +20,15 @@ class BoundListener(ABC):
     @abstractmethod
     def __call__(self, event: Event) -> object:
         """As any listener's."""
+
+
+def bind_listeners(listeners: Iterable[Listener], context: JournalContext) -> None:
+    """Tell those that ask for it whose they are. Raises `ConfigurationError` for another's."""
+    for listener in listeners:
+        if isinstance(listener, Journal):
+            listener.bind(context)
+        elif isinstance(listener, BoundListener):
+            listener.bind(context.group)
 
 
 class Listeners:

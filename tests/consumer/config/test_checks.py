@@ -281,7 +281,7 @@ def test_a_strategy_is_a_strategy(strategy: Any) -> None:
 @pytest.mark.parametrize("strategy", [[1, 5, "30s"], (1, 5, 30)], ids=repr)
 def test_a_list_is_a_strategy_of_these_delays(strategy: Any) -> None:
     """`strategy=[1, 2]` was refused, though nothing else can be meant."""
-    assert Strategy([1, 5, 30]) == _plan(strategy=strategy).choices.policy.strategy
+    assert Strategy([1, 5, 30]) == _plan(strategy=strategy).retry.policy.strategy
     with pytest.raises(StrategyError):
         _plan(strategy=[*strategy, "soon"])
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from linear_retry import DeadLetters, Event, Strategy
-from linear_retry.consumer.micro_batches.attempting import MicroBatchRunner
 from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
 from linear_retry.consumer.micro_batches.publisher import Kafka, RowPublisher
+from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
 from linear_retry.errors import UnknownTopicError
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits
