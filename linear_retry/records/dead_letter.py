@@ -5,50 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from linear_retry.errors import DeadLetterError
+from linear_retry.records import retry_headers as names
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_reader import HeaderReader
 from linear_retry.records.header_text import Header, valid_unicode
 from linear_retry.records.record import Record
-
-VERSION = 1
-
-_GENERATION_MAX = 2**31 - 1
-
-_VERSION = "retry-version"
-_ID = "retry-id"
-_GENERATION = "retry-generation"
-_DESTINATION = "retry-destination"
-_ORIGINAL_PARTITION = "retry-original-partition"
-_ORIGINAL_OFFSET = "retry-original-offset"
-_ORIGINAL_TIMESTAMP_MS = "retry-original-timestamp-ms"
-GROUP_ID = "retry-group-id"
-_SEND_TO = "retry-send-to"
-_REASON = "retry-reason"
-_COUNTER = "retry-counter"
-_RETRY_AT_MS = "retry-at-ms"
-_FIRST_FAILURE_MS = "retry-first-failure-ms"
-_LAST_FAILURE_MS = "retry-last-failure-ms"
-_STRATEGY = "retry-strategy"
-_EXCEPTION_TYPE = "retry-exception-type"
-_EXCEPTION_MESSAGE = "retry-exception-message"
-_EXCEPTION_STACK = "retry-exception-stack"
-_ESCAPED_HEADERS = "retry-escaped-headers"
-_OVERSIZED = "retry-oversized"
-REPLAY_ID = "retry-replay-id"
-_REPLAY_COUNT = "retry-replay-count"
-
-HEADER_NAMES = frozenset(
-    {
-        *(_VERSION, _ID, _GENERATION),
-        *(_DESTINATION, _ORIGINAL_PARTITION, _ORIGINAL_OFFSET, _ORIGINAL_TIMESTAMP_MS),
-        *(GROUP_ID, _SEND_TO, _REASON, _COUNTER, _RETRY_AT_MS),
-        *(_FIRST_FAILURE_MS, _LAST_FAILURE_MS, _STRATEGY),
-        *(_EXCEPTION_TYPE, _EXCEPTION_MESSAGE, _EXCEPTION_STACK),
-        *(_ESCAPED_HEADERS, _OVERSIZED, REPLAY_ID, _REPLAY_COUNT),
-    }
-)
-"""The headers that are ours. Any other name, `retry-foo` too, is the user's and stays."""
+from linear_retry.records.retry_headers import read_retry_headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +52,7 @@ class DeadLetter:
     strategy: str
     error: ErrorText | None = None
     escaped_headers: tuple[str, ...] = ()
-    send_to: str = "dead-letter"
+    send_to: str = names.DEAD_LETTER
     retry_at_ms: int | None = None
     oversized: str | None = None
     replay_id: str | None = None
@@ -108,28 +70,31 @@ class DeadLetter:
     def _contents(self) -> tuple[tuple[str, str | int | None], ...]:
         error = self.error
         return (
-            (_VERSION, VERSION),
-            (_ID, self.retry_id),
-            (_GENERATION, self.generation),
-            (_DESTINATION, self.destination),
-            (_ORIGINAL_PARTITION, self.original_partition),
-            (_ORIGINAL_OFFSET, self.original_offset),
-            (_ORIGINAL_TIMESTAMP_MS, self.original_timestamp_ms),
-            (GROUP_ID, self.group_id),
-            (_SEND_TO, self.send_to),
-            (_REASON, self.reason),
-            (_COUNTER, self.failures),
-            (_RETRY_AT_MS, self.retry_at_ms),
-            (_FIRST_FAILURE_MS, self.first_failure_ms),
-            (_LAST_FAILURE_MS, self.last_failure_ms),
-            (_STRATEGY, self.strategy),
-            (_EXCEPTION_TYPE, None if error is None else error.type),
-            (_EXCEPTION_MESSAGE, None if error is None else error.message),
-            (_EXCEPTION_STACK, None if error is None else error.stack),
-            (_ESCAPED_HEADERS, ",".join(self.escaped_headers) if self.escaped_headers else None),
-            (_OVERSIZED, self.oversized),
-            (REPLAY_ID, self.replay_id),
-            (_REPLAY_COUNT, self.replay_count),
+            (names.VERSION, names.FORMAT_VERSION),
+            (names.ID, self.retry_id),
+            (names.GENERATION, self.generation),
+            (names.DESTINATION, self.destination),
+            (names.ORIGINAL_PARTITION, self.original_partition),
+            (names.ORIGINAL_OFFSET, self.original_offset),
+            (names.ORIGINAL_TIMESTAMP_MS, self.original_timestamp_ms),
+            (names.GROUP_ID, self.group_id),
+            (names.SEND_TO, self.send_to),
+            (names.REASON, self.reason),
+            (names.COUNTER, self.failures),
+            (names.RETRY_AT_MS, self.retry_at_ms),
+            (names.FIRST_FAILURE_MS, self.first_failure_ms),
+            (names.LAST_FAILURE_MS, self.last_failure_ms),
+            (names.STRATEGY, self.strategy),
+            (names.EXCEPTION_TYPE, None if error is None else error.type),
+            (names.EXCEPTION_MESSAGE, None if error is None else error.message),
+            (names.EXCEPTION_STACK, None if error is None else error.stack),
+            (
+                names.ESCAPED_HEADERS,
+                ",".join(self.escaped_headers) if self.escaped_headers else None,
+            ),
+            (names.OVERSIZED, self.oversized),
+            (names.REPLAY_ID, self.replay_id),
+            (names.REPLAY_COUNT, self.replay_count),
         )
 
 
@@ -150,7 +115,7 @@ def to_dead_letter(record: Record, failure: FailureInfo) -> DeadLetter:
     return DeadLetter(
         key=record.key,
         value=record.value,
-        original_headers=tuple(h for h in record.headers if h[0] not in HEADER_NAMES),
+        original_headers=tuple(h for h in record.headers if h[0] not in names.HEADER_NAMES),
         retry_id=lineage.retry_id,
         generation=lineage.generation,
         destination=lineage.destination,
@@ -172,40 +137,35 @@ def to_dead_letter(record: Record, failure: FailureInfo) -> DeadLetter:
 def parse(headers: Iterable[Header], key: bytes | None, value: bytes | None) -> DeadLetter:
     """The dead letter that a record is: the inverse of `DeadLetter.headers`.
 
-    Of a header that comes twice the last counts. Raises `DeadLetterError`, which names every
-    problem, where a header without a default is missing or any of ours is garbled.
+    Of a header that comes twice the last counts. Raises `DeadLetterError` as `read_retry_headers`.
     """
     all_headers = tuple(headers)
-    said = HeaderReader(all_headers)
-    letter = DeadLetter(
+    said = read_retry_headers(dict(all_headers))
+    texts = said.exception_type, said.exception_message, said.exception_stack
+    return DeadLetter(
         key=key,
         value=value,
-        original_headers=tuple(h for h in all_headers if h[0] not in HEADER_NAMES),
-        retry_id=said.text(_ID),
-        generation=said.number(_GENERATION, at_least=1, at_most=_GENERATION_MAX, default=1),
-        destination=said.text(_DESTINATION),
-        original_partition=said.number(_ORIGINAL_PARTITION),
-        original_offset=said.number(_ORIGINAL_OFFSET),
-        original_timestamp_ms=said.number(_ORIGINAL_TIMESTAMP_MS, at_least=-1, default=-1),
-        group_id=said.text(GROUP_ID),
-        reason=said.text(_REASON),
-        failures=said.number(_COUNTER, default=0),
-        first_failure_ms=said.number(_FIRST_FAILURE_MS, at_least=-1, default=-1),
-        last_failure_ms=said.number(_LAST_FAILURE_MS, at_least=-1, default=-1),
-        strategy=said.optional_text(_STRATEGY) or "",
-        error=_error(said),
-        escaped_headers=said.names(_ESCAPED_HEADERS),
-        send_to=said.optional_text(_SEND_TO) or "dead-letter",
-        retry_at_ms=said.optional_number(_RETRY_AT_MS),
-        oversized=said.optional_text(_OVERSIZED),
-        replay_id=said.optional_text(REPLAY_ID),
-        replay_count=said.optional_number(_REPLAY_COUNT),
+        original_headers=tuple(h for h in all_headers if h[0] not in names.HEADER_NAMES),
+        retry_id=said.retry_id,
+        generation=said.generation,
+        destination=said.destination,
+        original_partition=said.original_partition,
+        original_offset=said.original_offset,
+        original_timestamp_ms=said.original_timestamp_ms,
+        group_id=said.group_id,
+        reason=said.reason,
+        failures=said.failures,
+        first_failure_ms=said.first_failure_ms,
+        last_failure_ms=said.last_failure_ms,
+        strategy=said.strategy,
+        error=None if texts == (None, None, None) else ErrorText(texts[0] or "", *texts[1:]),
+        escaped_headers=said.escaped_headers,
+        send_to=said.send_to,
+        retry_at_ms=said.retry_at_ms,
+        oversized=said.oversized,
+        replay_id=said.replay_id,
+        replay_count=said.replay_count,
     )
-    if said.number(_VERSION) > VERSION:
-        said.problems.append(f"{_VERSION} is above {VERSION}: upgrade linear-retry to read it")
-    if said.problems:
-        raise DeadLetterError("not a dead letter: " + "; ".join(said.problems))
-    return letter
 
 
 def foreign_group(record: Record, group_id: str) -> str | None:
@@ -214,11 +174,11 @@ def foreign_group(record: Record, group_id: str) -> str | None:
     That is so where the topic is its `retry-destination`: this group had its own first life of it
     there. Anywhere else a replayed message is for whoever reads that topic.
     """
-    if not any(name == REPLAY_ID for name, _ in record.headers):
+    if not any(name == names.REPLAY_ID for name, _ in record.headers):
         return None
-    said = HeaderReader(record.headers)
-    other_id, destination = said.text(GROUP_ID), said.text(_DESTINATION)
-    said.text(REPLAY_ID)
+    said = HeaderReader(dict(record.headers))
+    other_id, destination = said.text(names.GROUP_ID), said.text(names.DESTINATION)
+    said.text(names.REPLAY_ID)
     if said.problems or destination != record.topic or other_id == group_id:
         return None
     return other_id
@@ -250,19 +210,19 @@ def _new_lineage(record: Record, group_id: str) -> Lineage:
 
 
 def _continued_lineage(record: Record, group_id: str) -> Lineage | None:
-    said = HeaderReader(record.headers)
-    if said.optional_text(REPLAY_ID) is None:
+    said = HeaderReader(dict(record.headers))
+    if said.optional_text(names.REPLAY_ID) is None:
         return None
     present = {name for name, _ in record.headers}
-    is_for_all = present.isdisjoint((_ID, GROUP_ID))
+    is_for_all = present.isdisjoint((names.ID, names.GROUP_ID))
     lineage = Lineage(
-        retry_id="" if is_for_all else said.text(_ID),
-        generation=1 + said.number(_GENERATION, at_least=1, at_most=_GENERATION_MAX - 1),
-        destination=said.text(_DESTINATION),
-        partition=said.number(_ORIGINAL_PARTITION),
-        offset=said.number(_ORIGINAL_OFFSET),
-        timestamp_ms=said.number(_ORIGINAL_TIMESTAMP_MS, at_least=-1),
-        escaped_headers=tuple(n for n in said.names(_ESCAPED_HEADERS) if n in present),
+        retry_id="" if is_for_all else said.text(names.ID),
+        generation=1 + said.number(names.GENERATION, at_least=1, at_most=names.GENERATION_MAX - 1),
+        destination=said.text(names.DESTINATION),
+        partition=said.number(names.ORIGINAL_PARTITION),
+        offset=said.number(names.ORIGINAL_OFFSET),
+        timestamp_ms=said.number(names.ORIGINAL_TIMESTAMP_MS, at_least=-1),
+        escaped_headers=tuple(n for n in said.names(names.ESCAPED_HEADERS) if n in present),
     )
     if is_for_all:
         # Sent to every group: with one id the letters of two groups would count as one.
@@ -270,12 +230,3 @@ def _continued_lineage(record: Record, group_id: str) -> Lineage | None:
         lineage = replace(lineage, retry_id=valid_unicode(f"{group_id}/{place}"))
     # All or nothing: an identity put together from two lives would be a third message's.
     return None if said.problems else lineage
-
-
-def _error(said: HeaderReader) -> ErrorText | None:
-    type_name, message, stack = (
-        said.optional_text(name) for name in (_EXCEPTION_TYPE, _EXCEPTION_MESSAGE, _EXCEPTION_STACK)
-    )
-    if type_name is None and message is None and stack is None:
-        return None
-    return ErrorText(type_name or "", message, stack)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-from linear_retry.records.header_text import Header, whole_number
+from linear_retry.records.header_text import whole_number
 
 INT64_MAX = 2**63 - 1
 
@@ -12,12 +12,13 @@ INT64_MAX = 2**63 - 1
 class HeaderReader:
     """Reads headers by name and type; never raises, but collects `problems`, one text each.
 
-    Of a header that comes twice the last counts; one whose value is null counts as missing. What
-    is missing or garbled reads as a stand-in, so look at `problems` before using anything.
+    One whose value is null counts as missing. What is missing or garbled reads as a stand-in, so
+    look at `problems` before using anything.
     """
 
-    def __init__(self, headers: Iterable[Header]) -> None:
-        self._contents = dict(headers)
+    def __init__(self, contents: Mapping[str, bytes | None]) -> None:
+        """`contents` are headers by name."""
+        self._contents = contents
         self.problems: list[str] = []
 
     def text(self, name: str) -> str:

@@ -12,8 +12,9 @@ from confluent_kafka import Message, Producer
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.producers.acknowledged import write_all
 from linear_retry.kafka.topics.reader import TopicReader
-from linear_retry.records.dead_letter import HEADER_NAMES, FailureInfo, to_dead_letter
+from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.record import OutgoingRecord, Record
+from linear_retry.records.retry_headers import HEADER_NAMES
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "dead-letters.md").read_text("utf-8")
 

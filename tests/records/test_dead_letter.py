@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.dead_letter import (
-    HEADER_NAMES,
     DeadLetter,
     FailureInfo,
     foreign_group,
@@ -21,6 +20,7 @@ from linear_retry.records.dead_letter import (
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_text import Header
 from linear_retry.records.record import Record
+from linear_retry.records.retry_headers import HEADER_NAMES
 
 _INT64_MAX = 2**63 - 1
 _text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -7,7 +7,7 @@ import pytest
 from linear_retry import events
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
-from linear_retry.records.dead_letter import HEADER_NAMES
+from linear_retry.records.retry_headers import HEADER_NAMES
 from tests.conftest import TopicFactory
 from tests.kafka_operations import Record
 from tests.scenarios.conftest import SceneFactory

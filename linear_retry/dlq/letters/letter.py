@@ -5,17 +5,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from linear_retry.dlq.letters import fast_parse
 from linear_retry.dlq.letters.foreign import FOREIGN, Contents, ForeignFormat
 from linear_retry.dlq.letters.origin import Origin
 from linear_retry.errors import DeadLetterError
-from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.records.header_text import Header
 from linear_retry.records.record import Record
+from linear_retry.records.retry_headers import VERSION, read_retry_headers
 
 OURS = "linear-retry"
 NONE = "none"
-_OUR_MARKER = "retry-version"
 
 
 class State(StrEnum):
@@ -79,29 +77,21 @@ def read_letter(record: Record, formats: tuple[ForeignFormat, ...] = FOREIGN) ->
     for form in formats:
         if form.marker in contents:
             return _of_several(record, contents, formats)
-    return _usual(record, contents) or _parsed(record)
+    return _ours(record, contents)
 
 
 def _of_several(record: Record, contents: Contents, formats: tuple[ForeignFormat, ...]) -> Letter:
     names = [name for name, _ in record.headers]
     markers = {form.marker: form for form in formats if form.marker in contents}
-    last = next(name for name in reversed(names) if name == _OUR_MARKER or name in markers)
-    return _foreign(record, markers[last], contents) if last in markers else _parsed(record)
+    last = next(name for name in reversed(names) if name == VERSION or name in markers)
+    return _foreign(record, markers[last], contents) if last in markers else _ours(record, contents)
 
 
-def _usual(record: Record, contents: Contents) -> Letter | None:
-    """What `_parsed` gives, much faster; None where anything is unusual."""
-    said = fast_parse.usual(contents)
-    if said is None:
-        return None
+def _ours(record: Record, contents: Contents) -> Letter:
     try:
-        exception = [
-            None if text is None else text.decode()
-            for text in map(contents.get, fast_parse.EXCEPTION)
-        ]
-    except UnicodeDecodeError:
-        return None
-    retry_id, generation, topic, partition, offset, timestamp_ms, group_id, reason, failures = said
+        said = read_retry_headers(contents)
+    except DeadLetterError as error:
+        return _no_letter(record, str(error))
     return Letter(
         record.topic,
         record.partition,
@@ -110,48 +100,22 @@ def _usual(record: Record, contents: Contents) -> Letter | None:
         record.key,
         record.value,
         record.headers,
-        retry_id,
-        int(generation),
-        OURS,
-        None,
-        Origin(topic, int(partition), int(offset), int(timestamp_ms)),
-        group_id,
-        reason,
-        int(failures),
-        exception[0] or None,
-        exception[1],
-        exception[2],
-        record.escaped_headers,
-    )
-
-
-def _parsed(record: Record) -> Letter:
-    try:
-        return _ours(record, parse(record.headers, record.key, record.value))
-    except DeadLetterError as error:
-        return _no_letter(record, str(error))
-
-
-def _ours(record: Record, letter: DeadLetter) -> Letter:
-    error = letter.error
-    return Letter(
-        *_place_and_parts(record),
-        letter.retry_id,
-        letter.generation,
+        said.retry_id,
+        said.generation,
         OURS,
         None,
         Origin(
-            letter.destination,
-            letter.original_partition,
-            letter.original_offset,
-            letter.original_timestamp_ms,
+            said.destination,
+            said.original_partition,
+            said.original_offset,
+            said.original_timestamp_ms,
         ),
-        letter.group_id,
-        letter.reason,
-        letter.failures,
-        None if error is None else error.type or None,
-        None if error is None else error.message,
-        None if error is None else error.stack,
+        said.group_id,
+        said.reason,
+        said.failures,
+        said.exception_type or None,
+        said.exception_message,
+        said.exception_stack,
         record.escaped_headers,
     )
 

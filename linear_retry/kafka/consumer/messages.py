@@ -13,6 +13,7 @@ from linear_retry.errors import DeadLetterError
 from linear_retry.records import dead_letter
 from linear_retry.records.header_text import Header, sendable
 from linear_retry.records.record import Record
+from linear_retry.records.retry_headers import REPLAY_ID
 from linear_retry.scope import Place
 
 # Where a header's name is not UTF-8, `headers()` of confluent-kafka 2.16.1 returns a list *and*
@@ -118,7 +119,7 @@ def _is_sound_and_not_replayed(found: Any) -> bool:
     if not _is_sound(found):
         return False
     names = [part for part in gc.get_referents(*found) if type(part) is str]
-    return dead_letter.REPLAY_ID not in names
+    return REPLAY_ID not in names
 
 
 def make_safe(message: Message) -> _SafeHeaders:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 
-from linear_retry.dlq.letters.fast_parse import EXCEPTION, RARE, USUAL
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS
-from linear_retry.records.dead_letter import HEADER_NAMES, VERSION
+from linear_retry.records.retry_headers import EXCEPTION, HEADER_NAMES, RARE, USUAL
+from linear_retry.records.retry_headers import FORMAT_VERSION as VERSION
 from linear_retry.spark.tables import foreign
 from linear_retry.spark.tables.headers import CONTENTS, INT64_MAX, NAMES, HeaderColumn, content
 from linear_retry.spark.tables.sql import (

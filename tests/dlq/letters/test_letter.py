@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from linear_retry.dlq.letters import fast_parse
 from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.dlq.letters.origin import Origin
 from linear_retry.errors import DeadLetterError
-from linear_retry.records.dead_letter import HEADER_NAMES, DeadLetter, parse
+from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.record import Record
 from tests.dlq.sample_letters import RECORDS, our_record, our_records
@@ -42,8 +41,8 @@ def test_whatever_lies_there_is_read(record: Record) -> None:
 
 
 @given(our_records() | RECORDS)
-def test_the_quick_way_says_what_parse_says(record: Record) -> None:
-    """Of ours, fast or not, each field is what the one parser of the package reads."""
+def test_ours_say_what_the_parser_reads(record: Record) -> None:
+    """Of ours, each field is what the one parser of the package reads."""
     letter = read_letter(record, formats=())
     parsed = _parsed(record)
     if isinstance(parsed, str):
@@ -65,17 +64,6 @@ def test_the_quick_way_says_what_parse_says(record: Record) -> None:
         letter.exception_message,
         letter.exception_stack,
     )
-
-
-def test_the_quick_way_is_taken() -> None:
-    """A letter as this version writes it needs no `parse`: that would take five times as long."""
-    record = our_record(error=ErrorText("ValueError", "no", "Traceback"))
-    assert fast_parse.usual(dict(record.headers)) is not None
-
-
-def test_the_quick_way_knows_every_header() -> None:
-    """A header that is new is unusual until somebody has said what it is."""
-    assert {*fast_parse.USUAL, *fast_parse.EXCEPTION, *fast_parse.RARE} == HEADER_NAMES
 
 
 def test_an_id_is_of_the_letter_or_of_its_place() -> None:

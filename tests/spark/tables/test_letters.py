@@ -1,4 +1,4 @@
-"""Do Spark's columns say of a dead letter what `linear_retry.dlq` says?"""
+"""Spark's columns say of a dead letter what `linear_retry.dlq` says."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from pyspark.sql import Row, SparkSession
 
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS, Letter, read_letter
-from linear_retry.records.dead_letter import HEADER_NAMES, parse
+from linear_retry.records.dead_letter import parse
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_text import Header
 from linear_retry.records.record import Record
+from linear_retry.records.retry_headers import HEADER_NAMES
 from linear_retry.spark.tables.letters import HEADER_COLUMNS, dead_letters
 from tests.dlq.sample_letters import OWN_HEADERS, RECORDS, our_record, our_records
+from tests.records.header_corpus import CORPUS
 from tests.spark.records import Many, frame
 
 pytestmark = pytest.mark.usefixtures("as_ingested")
@@ -78,6 +80,16 @@ def test_spark_and_dlq_say_the_same(spark: SparkSession, records: list[Record]) 
     for record, row in zip(records, rows, strict=True):
         assert _told(read_letter(record)) == _of(row), record
         assert (row.format == NONE) <= bool(row.problems)
+
+
+def test_the_corpus_is_read_as_it_says(spark: SparkSession) -> None:
+    """The header sets that the parser of records is tried with, and what each must give."""
+    records = [replace(our_record(), headers=each.headers) for each in CORPUS.values()]
+    rows = dead_letters(frame(spark, records)).collect()
+    for (name, expected), record, row in zip(CORPUS.items(), records, rows, strict=True):
+        assert _told(read_letter(record)) == _of(row), name
+        assert (expected.wrong is None) == (row.problems is None), name
+        assert any(str(expected.wrong) in each for each in row.problems or ["None"]), name
 
 
 def _told(letter: Letter) -> dict[str, object]:

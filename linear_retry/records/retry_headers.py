@@ -1,0 +1,170 @@
+"""The retry headers: their names, and the one parser of what they say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import NamedTuple
+
+from linear_retry.errors import DeadLetterError
+from linear_retry.records.header_reader import HeaderReader
+
+FORMAT_VERSION = 1
+GENERATION_MAX = 2**31 - 1
+
+VERSION = "retry-version"
+ID = "retry-id"
+GENERATION = "retry-generation"
+DESTINATION = "retry-destination"
+ORIGINAL_PARTITION = "retry-original-partition"
+ORIGINAL_OFFSET = "retry-original-offset"
+ORIGINAL_TIMESTAMP_MS = "retry-original-timestamp-ms"
+GROUP_ID = "retry-group-id"
+SEND_TO = "retry-send-to"
+REASON = "retry-reason"
+COUNTER = "retry-counter"
+RETRY_AT_MS = "retry-at-ms"
+FIRST_FAILURE_MS = "retry-first-failure-ms"
+LAST_FAILURE_MS = "retry-last-failure-ms"
+STRATEGY = "retry-strategy"
+EXCEPTION_TYPE = "retry-exception-type"
+EXCEPTION_MESSAGE = "retry-exception-message"
+EXCEPTION_STACK = "retry-exception-stack"
+ESCAPED_HEADERS = "retry-escaped-headers"
+OVERSIZED = "retry-oversized"
+REPLAY_ID = "retry-replay-id"
+REPLAY_COUNT = "retry-replay-count"
+
+USUAL = (
+    *(VERSION, ID, GENERATION, DESTINATION),
+    *(ORIGINAL_PARTITION, ORIGINAL_OFFSET, ORIGINAL_TIMESTAMP_MS, GROUP_ID, SEND_TO, REASON),
+    *(COUNTER, FIRST_FAILURE_MS, LAST_FAILURE_MS, STRATEGY),
+)
+"""Those that each letter of ours has, in the order of the pattern's groups."""
+EXCEPTION = (EXCEPTION_TYPE, EXCEPTION_MESSAGE, EXCEPTION_STACK)
+RARE = (RETRY_AT_MS, ESCAPED_HEADERS, OVERSIZED, REPLAY_ID, REPLAY_COUNT)
+HEADER_NAMES = frozenset({*USUAL, *EXCEPTION, *RARE})
+"""The headers that are ours. Any other name, `retry-foo` too, is the user's and stays."""
+
+DEAD_LETTER = "dead-letter"
+
+_TEXT, _ANY_TEXT = r"([^\0]+)", r"([^\0]*)"
+# At most 18 digits: all of them are numbers of 64 bits. 9 for what has a limit of 32.
+_NUMBER, _SMALL, _TIME = r"([0-9]{1,18})", r"([1-9][0-9]{0,8})", r"(-1|[0-9]{1,18})"
+_USUAL_SHAPE = re.compile(
+    "\0".join(
+        (
+            *(str(FORMAT_VERSION), _TEXT, _SMALL, _TEXT, _NUMBER, _NUMBER, _TIME),
+            *(_TEXT, _ANY_TEXT, _TEXT, _NUMBER, _TIME, _TIME, _ANY_TEXT),
+        )
+    )
+)
+_usual_of = itemgetter(*USUAL)
+
+
+class RetryHeaders(NamedTuple):
+    """What the retry headers of one record say. A named tuple: millions are read."""
+
+    retry_id: str
+    generation: int
+    destination: str
+    original_partition: int
+    original_offset: int
+    original_timestamp_ms: int
+    group_id: str
+    send_to: str
+    reason: str
+    failures: int
+    first_failure_ms: int
+    last_failure_ms: int
+    strategy: str
+    exception_type: str | None = None
+    exception_message: str | None = None
+    exception_stack: str | None = None
+    retry_at_ms: int | None = None
+    escaped_headers: tuple[str, ...] = ()
+    oversized: str | None = None
+    replay_id: str | None = None
+    replay_count: int | None = None
+
+
+def read_retry_headers(contents: Mapping[str, bytes | None]) -> RetryHeaders:
+    """What `contents` say: the headers by name, the last of those of one name.
+
+    Raises `DeadLetterError`, which names every problem, where a header without a default is missing
+    or any of ours is garbled.
+    """
+    return _matched(contents) or _checked(contents)
+
+
+def _matched(contents: Mapping[str, bytes | None]) -> RetryHeaders | None:
+    """Those of a usual letter by one match, in a tenth of the time; None where any is unusual."""
+    for name in RARE:
+        if name in contents:
+            return None
+    try:
+        # No header of ours has a NUL: where one is in there, the pattern does not match.
+        joined = b"\0".join(_usual_of(contents)).decode()
+        kind, message, stack = [
+            None if text is None else text.decode() for text in map(contents.get, EXCEPTION)
+        ]
+    except (KeyError, TypeError, UnicodeDecodeError):
+        return None
+    found = _USUAL_SHAPE.fullmatch(joined)
+    if found is None:
+        return None
+    retry_id, generation, topic, partition, offset, timestamp_ms, *rest = found.groups()
+    group_id, send_to, reason, failures, first_ms, last_ms, strategy = rest
+    return RetryHeaders(
+        retry_id,
+        int(generation),
+        topic,
+        int(partition),
+        int(offset),
+        int(timestamp_ms),
+        group_id,
+        send_to or DEAD_LETTER,
+        reason,
+        int(failures),
+        int(first_ms),
+        int(last_ms),
+        strategy,
+        kind,
+        message,
+        stack,
+    )
+
+
+def _checked(contents: Mapping[str, bytes | None]) -> RetryHeaders:
+    reader = HeaderReader(contents)
+    found = RetryHeaders(
+        retry_id=reader.text(ID),
+        generation=reader.number(GENERATION, at_least=1, at_most=GENERATION_MAX, default=1),
+        destination=reader.text(DESTINATION),
+        original_partition=reader.number(ORIGINAL_PARTITION),
+        original_offset=reader.number(ORIGINAL_OFFSET),
+        original_timestamp_ms=reader.number(ORIGINAL_TIMESTAMP_MS, at_least=-1, default=-1),
+        group_id=reader.text(GROUP_ID),
+        send_to=reader.optional_text(SEND_TO) or DEAD_LETTER,
+        reason=reader.text(REASON),
+        failures=reader.number(COUNTER, default=0),
+        first_failure_ms=reader.number(FIRST_FAILURE_MS, at_least=-1, default=-1),
+        last_failure_ms=reader.number(LAST_FAILURE_MS, at_least=-1, default=-1),
+        strategy=reader.optional_text(STRATEGY) or "",
+        exception_type=reader.optional_text(EXCEPTION_TYPE),
+        exception_message=reader.optional_text(EXCEPTION_MESSAGE),
+        exception_stack=reader.optional_text(EXCEPTION_STACK),
+        retry_at_ms=reader.optional_number(RETRY_AT_MS),
+        escaped_headers=reader.names(ESCAPED_HEADERS),
+        oversized=reader.optional_text(OVERSIZED),
+        replay_id=reader.optional_text(REPLAY_ID),
+        replay_count=reader.optional_number(REPLAY_COUNT),
+    )
+    if reader.number(VERSION) > FORMAT_VERSION:
+        reader.problems.append(
+            f"{VERSION} is above {FORMAT_VERSION}: upgrade linear-retry to read it"
+        )
+    if reader.problems:
+        raise DeadLetterError("not a dead letter: " + "; ".join(reader.problems))
+    return found

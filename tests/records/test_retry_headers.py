@@ -1,0 +1,66 @@
+"""Retry headers are read as the shared corpus says, usual ones fast and all others alike."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from linear_retry.errors import DeadLetterError
+from linear_retry.records.header_text import Header
+from linear_retry.records.record import Record
+from linear_retry.records.retry_headers import (
+    EXCEPTION,
+    HEADER_NAMES,
+    OVERSIZED,
+    RARE,
+    USUAL,
+    RetryHeaders,
+    read_retry_headers,
+)
+from tests.dlq.sample_letters import RECORDS, our_records
+from tests.records.header_corpus import CORPUS, HeaderSet
+
+
+def _read(headers: dict[str, bytes | None]) -> RetryHeaders | str:
+    try:
+        return read_retry_headers(headers)
+    except DeadLetterError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_each_set_is_read_as_it_says(name: str) -> None:
+    """Its fields where it is valid; else the header that is missing or garbled is named."""
+    expected: HeaderSet = CORPUS[name]
+    found = _read(dict(expected.headers))
+    if isinstance(found, str):
+        assert expected.wrong is not None
+        assert f"{expected.wrong} is" in found
+    else:
+        assert expected.wrong is None
+        assert expected.fields == {field: getattr(found, field) for field in expected.fields}
+
+
+def _is_read_alike(headers: tuple[Header, ...]) -> bool:
+    """With and without a header that is as good as missing, which none of the usual sets has."""
+    contents = dict(headers)
+    return contents.get(OVERSIZED) is not None or _read(contents) == _read(
+        contents | {OVERSIZED: None}
+    )
+
+
+@given(our_records() | RECORDS)
+def test_the_usual_are_read_as_all_others_are(record: Record) -> None:
+    """What the one match reads is what reading header by header gives."""
+    assert _is_read_alike(record.headers)
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_the_corpus_is_read_alike(name: str) -> None:
+    """As drawn ones: also those that Hypothesis seldom finds."""
+    assert _is_read_alike(CORPUS[name].headers)
+
+
+def test_every_header_is_usual_or_rare() -> None:
+    """A header that is new is read only once it is said how often it is there."""
+    assert sorted((*USUAL, *EXCEPTION, *RARE)) == sorted(HEADER_NAMES)
