@@ -207,7 +207,7 @@ _DOORS = {
     "pytest": ["testing.pytest_plugin"],
     "pyspark": ["spark"],
     "altair": ["report"],
-    "vl_convert": ["report.bundle"],
+    "vl_convert": ["report.charts"],
     "jinja2": ["report.page"],
     "markupsafe": ["report.page"],
     "py4j": ["spark.errors"],
@@ -387,7 +387,7 @@ _CATCHES = {
     # What a call that has a thread of its own comes to is raised by whoever waits for it.
     ("kafka.producers.transactional", "run", "BaseException"),
     # What fails of jobs that Ctrl-C has ended is Ctrl-C; all else is raised on.
-    ("spark.session", "_ending_jobs", "Exception"),
+    ("spark.session", "_ended_by_signals", "Exception"),
     # A user's __str__ may raise anything, and its exception still needs a dead letter.
     ("records.header_text", "guarded", "Exception"),
 }

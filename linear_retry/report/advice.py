@@ -1,4 +1,4 @@
-"""What should somebody do, by these numbers? Each sentence stands with its rule."""
+"""Advice by the numbers of a report, each with the rule that it comes from."""
 
 from __future__ import annotations
 
@@ -36,19 +36,18 @@ _EVENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A sentence or two with its numbers, and the rule that it comes from."""
+    """A sentence or two with numbers, and the rule behind them."""
 
     text: str
     rule: str
 
 
 def advice(tables: Tables) -> list[Advice]:
-    """The most pressing first; none where no rule applies."""
-    groups = records(tables["groups"]) if "groups" in tables else []
-    letters = records(tables["letters"]) if "letters" in tables else []
-    keys = records(tables["keys"]) if "keys" in tables else []
-    events = records(tables["events"]) if "events" in tables else []
-    errors = records(tables["errors"])
+    """All advice whose rule applies, the most pressing first."""
+    groups, letters, keys, events, errors = (
+        records(tables[name]) if name in tables else []
+        for name in ("groups", "letters", "keys", "events", "errors")
+    )
     return [
         *_of_events(events),
         *_in_vain(errors),
@@ -63,13 +62,13 @@ def advice(tables: Tables) -> list[Advice]:
 
 
 def _of_events(rows: list[Row]) -> Iterator[Advice]:
-    for event, said in _EVENTS.items():
+    for event, text in _EVENTS.items():
         for row in (row for row in rows if row["event"] == event):
             when = f"{count(row['times'])} times, the last at {moment(row['last_ms'])}"
             if row["times"] == 1:
                 when = f"once, at {moment(row['last_ms'])}"
             yield Advice(
-                f"Group {shown(row['group'])} {said} ({when}).", f"{event} is in the journal."
+                f"Group {shown(row['group'])} {text} ({when}).", f"{event} is in the journal."
             )
 
 

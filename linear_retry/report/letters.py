@@ -1,4 +1,4 @@
-"""Which messages were given up: when, why, and of which keys?"""
+"""The sections on dead letters: when, why, and of which keys."""
 
 from __future__ import annotations
 
@@ -8,8 +8,30 @@ from typing import Any
 
 import altair as alt
 
-from linear_retry.report.section import Chart, Column, Grid, Row, Section, Swatch, Tables, records
-from linear_retry.report.style import AMBER, GREY, RED, STEP, VIOLET, colors, data, names, spec, utc
+from linear_retry.report.charts import (
+    AMBER,
+    GREY,
+    RED,
+    VIOLET,
+    colors,
+    data,
+    spec,
+    stacked_bars,
+    utc,
+)
+from linear_retry.report.section import (
+    LAST,
+    Chart,
+    Column,
+    Grid,
+    Row,
+    Section,
+    Swatch,
+    Tables,
+    count_column,
+    records,
+    text_column,
+)
 from linear_retry.report.words import count, counted, duration, moment, percent, shown, simple
 
 _ERRORS = 15
@@ -19,10 +41,11 @@ _REASONS = {
     "given-up": ("given-up (by an operator)", VIOLET),
 }
 _OTHER = ("other reasons", GREY)
+_COLORS = dict((*_REASONS.values(), _OTHER))
 
 
 def sections(tables: Tables) -> list[Section]:
-    """Letters, and their keys where these are to be seen."""
+    """The section on letters, and the one on their keys if these are shown."""
     if "letters" not in tables or tables["letters"].empty:
         missing = "This lake has no dead letters: none were sent, or none were ingested."
         return [Section("Dead letters", missing)]
@@ -37,9 +60,7 @@ def _letters(rows: list[Row], over_time: list[Row]) -> Section:
     by_reason: Counter[str] = Counter()
     for row in rows:
         by_reason[_reason(row)] += row["letters"]
-    legend = tuple(
-        Swatch(color, text) for text, color in (*_REASONS.values(), _OTHER) if by_reason[text]
-    )
+    legend = tuple(Swatch(color, text) for text, color in _COLORS.items() if by_reason[text])
     parts = ", ".join(f"{count(number)} {text}" for text, number in by_reason.most_common())
     charts = [
         Chart(_by_error(rows), "Dead letters by exception and reason", legend),
@@ -62,39 +83,15 @@ def _reason(row: Row) -> str:
     return _REASONS.get(row["reason"], _OTHER)[0]
 
 
-def _color() -> alt.Color:
-    scale = colors(dict((*_REASONS.values(), _OTHER)))
-    return alt.Color("reason:N", scale=scale, legend=None)
-
-
 def _by_error(rows: list[Row]) -> dict[str, Any]:
-    """Of an exception's type the last part of its name, or all of it where that is not clear."""
+    """Labels exceptions by the last part of their names, or by the whole if that is ambiguous."""
     kinds = {row["exception_type"] for row in rows}
     alike = Counter(simple(kind) for kind in kinds)
     label = {kind: simple(kind) if alike[simple(kind)] == 1 else shown(kind) for kind in kinds}
     sums: Counter[tuple[str, str]] = Counter()
     for row in rows:
         sums[label[row["exception_type"]], _reason(row)] += row["letters"]
-    by_label: Counter[str] = Counter()
-    for (name, _), number in sums.items():
-        by_label[name] += number
-    order = [name for name, _ in by_label.most_common(_ERRORS)]
-    values = [
-        {"exception": name, "reason": reason, "letters": number}
-        for (name, reason), number in sums.items()
-        if name in order
-    ]
-    chart = (
-        alt.Chart(data(values))
-        .mark_bar()
-        .encode(
-            x=alt.X("letters:Q", axis=alt.Axis(title="letters", tickCount=5, tickMinStep=1)),
-            y=names("exception", order),
-            color=_color(),
-            tooltip=["exception:N", "reason:N", "letters:Q"],
-        )
-    )
-    return spec(chart, STEP * len(order))
+    return stacked_bars(sums, _COLORS, ("exception", "reason", "letters"), most=_ERRORS)
 
 
 def _over_time(rows: list[Row]) -> dict[str, Any]:
@@ -107,8 +104,8 @@ def _over_time(rows: list[Row]) -> dict[str, Any]:
     for (from_ms, until_ms, reason), number in sorted(sums.items()):
         bar = {"from_ms": from_ms, "until_ms": until_ms, "bottom": height[from_ms]}
         height[from_ms] += number
-        told = {"reason": reason, "letters": number, "from": moment(from_ms)}
-        values.append({**bar, "top": height[from_ms], **told})
+        shown_in_tip = {"reason": reason, "letters": number, "from": moment(from_ms)}
+        values.append({**bar, "top": height[from_ms], **shown_in_tip})
     chart = (
         alt.Chart(data(values))
         .mark_rect()
@@ -117,7 +114,7 @@ def _over_time(rows: list[Row]) -> dict[str, Any]:
             x2="until_ms",
             y=alt.Y("bottom:Q", axis=alt.Axis(title="letters", tickCount=5, tickMinStep=1)),
             y2="top",
-            color=_color(),
+            color=alt.Color("reason:N", scale=colors(_COLORS), legend=None),
             tooltip=["from:N", "reason:N", "letters:Q"],
         )
     )
@@ -125,23 +122,23 @@ def _over_time(rows: list[Row]) -> dict[str, Any]:
 
 
 _COLUMNS = (
-    Column("group", lambda row: shown(row["group"]), is_number=False),
-    Column("reason", lambda row: shown(row["reason"]), is_number=False),
-    Column("exception", lambda row: shown(row["exception_type"]), is_number=False),
-    Column("letters", lambda row: count(row["letters"])),
+    text_column("group"),
+    text_column("reason"),
+    text_column("exception", "exception_type"),
+    count_column("letters"),
     Column("mean failures", lambda row: f"{row['mean_failures'] or 0:.1f}"),
     Column("mean wait", lambda row: duration(row["mean_waited_s"])),
-    Column("last", lambda row: moment(row["last_ms"])),
-    Column("its latest text", lambda row: shown(row["latest_text"]), is_number=False),
+    LAST,
+    text_column("its latest text", "latest_text"),
 )
 
 
 def _keys(letters: list[Row], rows: list[Row]) -> Section:
-    told = with_share(rows, letters)
+    keys = with_share(rows, letters)
     return Section(
         "Top keys",
-        _most(told),
-        grids=(Grid.of("Keys with the most dead letters", told, _KEY_COLUMNS, "keys"),),
+        _most(keys),
+        grids=(Grid.of("Keys with the most dead letters", keys, _KEY_COLUMNS, "keys"),),
         notes=(
             "Keys may be personal data: `--no-keys` makes the page and its tables without them, "
             "and without the texts of exceptions, which may quote them. 0x… are the bytes of a key "
@@ -151,7 +148,7 @@ def _keys(letters: list[Row], rows: list[Row]) -> Section:
 
 
 def with_share(keys: list[Row], letters: list[Row]) -> list[Row]:
-    """Each key with its `share` of its group's letters, or None where these are not all known."""
+    """Adds each key's `share` of its group's letters, or None if not all of these are known."""
     of_group: Counter[str] = Counter()
     for row in letters:
         of_group[row["group"]] += row["letters"]
@@ -175,10 +172,10 @@ def _most(rows: Iterable[Row]) -> str:
 
 _KEY_COLUMNS = (
     Column("key", lambda row: "(no key)" if row["form"] == "none" else shown(row["key"]), False),
-    Column("bytes", lambda row: count(row["size_bytes"])),
-    Column("group", lambda row: shown(row["group"]), is_number=False),
-    Column("letters", lambda row: count(row["letters"])),
+    count_column("bytes", "size_bytes"),
+    text_column("group"),
+    count_column("letters"),
     Column("share of its group", lambda row: percent(row["share"])),
-    Column("kinds of exceptions", lambda row: count(row["exception_types"])),
-    Column("last", lambda row: moment(row["last_ms"])),
+    count_column("kinds of exceptions", "exception_types"),
+    LAST,
 )

@@ -1,4 +1,4 @@
-"""When were there outages, how long did they last, and how long was what blocked?"""
+"""The sections on outages: over time, how long they last, and the time that they blocked."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from typing import Any
 
 import altair as alt
 
-from linear_retry.report.section import Chart, Column, Grid, Row, Section, Swatch, Tables, records
-from linear_retry.report.style import AMBER, BLUE, GREY, RED, STEP, colors, data, names, spec, utc
+from linear_retry.report.charts import AMBER, BLUE, GREY, RED, STEP, colors, data, names, spec, utc
+from linear_retry.report.section import (
+    LAST,
+    Chart,
+    Column,
+    Grid,
+    Row,
+    Section,
+    Swatch,
+    Tables,
+    count_column,
+    records,
+    text_column,
+)
 from linear_retry.report.words import between, count, counted, duration, moment, percent, shown
 
 _GROUPS = 20
@@ -26,7 +38,7 @@ _MISSING = Section(
 
 
 def sections(tables: Tables) -> list[Section]:
-    """Three of them; one that says so where there are no outages."""
+    """The three sections, or one that says that there are no outages."""
     if "groups" not in tables or tables["groups"].empty:
         return [_MISSING]
     groups = records(tables["groups"])
@@ -105,15 +117,15 @@ def _heat(rows: list[Row], order: list[str]) -> dict[str, Any]:
 
 
 _COLUMNS = (
-    Column("group", lambda row: shown(row["group"]), is_number=False),
-    Column("outages", lambda row: count(row["outages"])),
-    Column("members", lambda row: count(row["members"])),
-    Column("recovered", lambda row: count(row["recovered"])),
-    Column("given up", lambda row: count(row["given_up"])),
-    Column("still open", lambda row: count(row["still_open"])),
-    Column("failed attempts", lambda row: count(row["failed_attempts"])),
+    text_column("group"),
+    count_column("outages"),
+    count_column("members"),
+    count_column("recovered"),
+    count_column("given up", "given_up"),
+    count_column("still open", "still_open"),
+    count_column("failed attempts", "failed_attempts"),
     Column("open for", lambda row: duration(row["blocked_s"])),
-    Column("last", lambda row: moment(row["last_ms"])),
+    LAST,
 )
 
 
@@ -196,7 +208,7 @@ def _curve(rows: list[Row], longest_s: float) -> dict[str, Any]:
 
 
 def _tick(seconds: int) -> str:
-    """Whole units: an axis says `1 min`, where a sentence says `60 s`."""
+    """A tick of the axis, in whole units."""
     for size_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size_s:
             return f"{seconds // size_s} {unit}"
@@ -204,9 +216,9 @@ def _tick(seconds: int) -> str:
 
 
 _END_COLUMNS = (
-    Column("group", lambda row: shown(row["group"]), is_number=False),
-    Column("outages", lambda row: count(row["outages"])),
-    Column("with a known end", lambda row: count(row["known_end"])),
+    text_column("group"),
+    count_column("outages"),
+    count_column("with a known end", "known_end"),
     Column("this share", lambda row: percent(row["ended"])),
     Column("ended within", lambda row: duration(row["after_s"])),
     Column("95% sure", lambda row: between(row["low_s"], row["high_s"])),

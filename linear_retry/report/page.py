@@ -1,8 +1,8 @@
-"""How does it all become one page, that needs nothing else?
+"""Renders the report as one page of HTML that needs nothing else.
 
-What the letters say is text in it, and never anything else: the template escapes it, the charts get
-it as JSON in which no tag can begin or end, and the page's own policy lets the browser run the two
-scripts that are ours, by their hash, compile no text as a script, and fetch nothing.
+Text of letters is never anything but text in it: the template escapes it, the charts get it as JSON
+in which no tag can begin or end, and the page's content security policy lets the browser run our
+two scripts, by their hash, compile no text as a script, and fetch nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,17 @@ from markupsafe import Markup, escape
 
 from linear_retry.report import errors, letters, outages
 from linear_retry.report.advice import advice
-from linear_retry.report.section import Column, Grid, Section, Tables, records, total
-from linear_retry.report.words import count, duration, moment, percent, shown
+from linear_retry.report.section import (
+    FIRST_AND_LAST,
+    Grid,
+    Section,
+    Tables,
+    count_column,
+    records,
+    text_column,
+    total,
+)
+from linear_retry.report.words import count, duration, percent, shown
 
 _ROOM = files("linear_retry.report")
 _IN_SCRIPTS = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
@@ -39,11 +48,11 @@ class Tile:
     label: str
 
 
-def rendered(
+def render(
     tables: Tables, scripts: str, *, lake: str, folder: str, made_at: datetime
 ) -> tuple[str, int]:
-    """The page, and how many pieces of advice there are. `scripts` is what draws the charts."""
-    said = advice(tables)
+    """The page, and how many pieces of advice there are; `scripts` draw the charts."""
+    advices = advice(tables)
     sections = [*outages.sections(tables), *letters.sections(tables), errors.section(tables)]
     drawing = _text("page.js")
     page = _template().render(
@@ -55,13 +64,13 @@ def rendered(
         lake=shown(lake),
         made_at=f"{made_at:%Y-%m-%d %H:%M} UTC",
         tiles=_tiles(tables),
-        advice=said[:_ADVICE],
-        unsaid=max(0, len(said) - _ADVICE),
+        advice=advices[:_ADVICE],
+        unsaid=max(0, len(advices) - _ADVICE),
         sections=[*sections, *_events(tables)],
         folder=folder,
         names=", ".join(tables),
     )
-    return page, len(said)
+    return page, len(advices)
 
 
 @cache
@@ -77,18 +86,18 @@ def _text(name: str) -> str:
 
 
 def _in_script(value: Any) -> Markup:
-    """JSON in which no tag can begin, nor a comment: the element ends where we end it."""
+    """JSON in which neither a tag nor a comment can begin."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return Markup(text.translate(_IN_SCRIPTS))
 
 
 def _with_code(text: str) -> Markup:
-    """Escaped, and only then what stands between backticks shown as code."""
+    """Escapes the text, and then marks what is between backticks as code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def _policy(*scripts: str) -> str:
-    """What a browser may do with the page: run these scripts, and nothing else."""
+    """The content security policy: a browser may run these scripts, and nothing else."""
     digests = (
         base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts
     )
@@ -131,9 +140,8 @@ def _events(tables: Tables) -> list[Section]:
 
 
 _EVENT_COLUMNS = (
-    Column("group", lambda row: shown(row["group"]), is_number=False),
-    Column("event", lambda row: shown(row["event"]), is_number=False),
-    Column("times", lambda row: count(row["times"])),
-    Column("first", lambda row: moment(row["first_ms"])),
-    Column("last", lambda row: moment(row["last_ms"])),
+    text_column("group"),
+    text_column("event"),
+    count_column("times"),
+    *FIRST_AND_LAST,
 )

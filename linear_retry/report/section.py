@@ -1,4 +1,4 @@
-"""What is a section of the page made of?"""
+"""The parts of a section of the page: charts, tables and text."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
-from linear_retry.report.words import count
+from linear_retry.report.words import count, moment, shown
 
 Tables: TypeAlias = Mapping[str, "pd.DataFrame"]
-"""By name, as in docs/report.md; of what the lake does not have there is none."""
+"""By name, as in docs/report.md, without those that the lake has no source for."""
 
 Row: TypeAlias = dict[str, Any]
 _ROWS = 20
@@ -19,7 +19,7 @@ _ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class Swatch:
-    """What a colour means."""
+    """An entry of a legend."""
 
     color: str
     text: str
@@ -27,7 +27,7 @@ class Swatch:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`spec` is Vega-Lite's. `title` is read out in place of the drawing."""
+    """A drawing; `spec` is Vega-Lite's, and `title` is read out in its place."""
 
     spec: Mapping[str, Any]
     title: str
@@ -38,16 +38,30 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table on the page. `is_number`: aligned to the right."""
+    """A column of a table on the page; numbers are aligned to the right."""
 
     head: str
     cell: Callable[[Row], str]
     is_number: bool = True
 
 
+def text_column(head: str, name: str = "") -> Column:
+    """A column of the texts in the field `name`."""
+    return Column(head, lambda row: shown(row[name or head]), is_number=False)
+
+
+def count_column(head: str, name: str = "") -> Column:
+    """A column of the counts in the field `name`."""
+    return Column(head, lambda row: count(row[name or head]))
+
+
+LAST = Column("last", lambda row: moment(row["last_ms"]))
+FIRST_AND_LAST = (Column("first", lambda row: moment(row["first_ms"])), LAST)
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table as it stands on the page, and what is said of the rows that do not."""
+    """A table on the page; `more` says how many rows are left out."""
 
     title: str
     columns: tuple[Column, ...]
@@ -63,7 +77,7 @@ class Grid:
         file: str,
         most: int = _ROWS,
     ) -> Grid:
-        """The first rows; the others are in the file `file`."""
+        """Shows the first rows; all of them are in the file `file`."""
         left = len(rows) - most
         return cls(
             title,
@@ -75,9 +89,9 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One question and its answer. `text` says what is seen, `notes` how it was counted.
+    """A section of the page: `text` says what is seen, `notes` how it was counted.
 
-    Where there is nothing, `text` says so, and there is no chart and no grid.
+    If there is nothing to show, `text` says so, and there are no charts and grids.
     """
 
     title: str
@@ -88,7 +102,7 @@ class Section:
 
 
 def records(table: pd.DataFrame) -> list[Row]:
-    """Its rows, with None for what is missing."""
+    """The rows of a table, with None for missing values."""
     return list(table.astype(object).where(table.notna(), None).to_dict("records"))
 
 

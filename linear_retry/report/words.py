@@ -1,4 +1,4 @@
-"""How does a person read a number, a time, or a text that anybody may have written?"""
+"""Formats numbers, times and untrusted text for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def is_missing(value: Any) -> bool:
-    """Whether pandas has nothing there."""
+    """Whether it is one of pandas' missing values."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -43,7 +43,7 @@ def counted(number: Any, noun: str) -> str:
 
 
 def percent(share: Any) -> str:
-    """A share; never 0 or 100 where it is not quite that."""
+    """A share in per cent; never 0 or 100 unless it is exactly that."""
     if is_missing(share):
         return NOTHING
     if 0 < share < 0.001:
@@ -54,7 +54,7 @@ def percent(share: Any) -> str:
 
 
 def duration(seconds: Any) -> str:
-    """In the largest unit of which there are two, with two or three digits."""
+    """In the largest unit of which there are at least two, with two or three digits."""
     if is_missing(seconds):
         return NOTHING
     for size_s, unit in _UNITS:
@@ -69,7 +69,7 @@ def duration(seconds: Any) -> str:
 
 
 def between(low_s: Any, high_s: Any) -> str:
-    """`12 s to 3.0 min`; `more than 12 s` where there is no upper bound."""
+    """`12 s to 3.0 min`; `more than 12 s` without an upper bound."""
     if is_missing(high_s):
         return NOTHING if is_missing(low_s) else f"more than {duration(low_s)}"
     return f"{duration(low_s)} to {duration(high_s)}"

@@ -1,21 +1,21 @@
-"""Which episodes does the journal tell: how long was each circuit open, and what became of it?
+"""The table `outages`: each episode in the journal, that is each time a circuit was open.
 
-Their columns are in docs/outages.md. An episode begins with `CircuitOpened` and ends with
-`CircuitClosed` of the same scope in the same life (instance) of a member. What is not told is not
-guessed; `kind` says so:
+Its columns are in docs/outages.md. An episode begins with `CircuitOpened` and ends with
+`CircuitClosed` of the same scope and the same instance of a member. Nothing is guessed; `kind` says
+what is in the journal:
 
-- `closed`: both are there.
+- `closed`: both entries.
 - `close_missing`: the scope was opened again without having been closed.
-- `stopped`, `restarted`: it was open when the consumer ended, or was followed by another life of
-  its member without a word.
-- `open`: nothing has come after it.
-- `left_censored`: its beginning is not there.
+- `stopped`, `restarted`: it was open when the consumer stopped, or was followed by another instance
+  of its member without a `Stopped`.
+- `open`: nothing after it.
+- `left_censored`: no beginning.
 
-`missing` counts the entries that were dropped within it. Of its length only bounds are known: it
+`missing` counts the entries that were dropped within it. Only bounds of its duration are known: it
 lasted longer than `lower_ms`, the start of the last attempt that failed, and no longer than
-`upper_ms`, the start of the first that did not, both since the first failure. Where it did not end
-with `recovered`, there is no upper bound; neither where entries are missing, where the circuit
-opened for a dead letter and not for an attempt, or where a clock went back.
+`upper_ms`, the start of the first that succeeded, both since the first failure. There is no upper
+bound unless it ended with `recovered`; and there are no bounds if entries are missing, the circuit
+opened for a dead letter and not for an attempt, or a clock went back.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _END = Window.unboundedFollowing
 
 _HASH = "of_member"
 _MEMBER = (_HASH, "group", "member")
-_LIFE = (*_MEMBER, "instance")
-_SCOPE = (*_LIFE, "scope_topic", "scope_partition")
+_INSTANCE = (*_MEMBER, "instance")
+_SCOPE = (*_INSTANCE, "scope_topic", "scope_partition")
 _EPISODE = (*_SCOPE, "number")
 _TRANSITIONS = (
     *("CircuitOpened", "ProbeFailed", "RetriedNow"),
@@ -47,36 +47,34 @@ _ERROR_TYPE = "^<?([A-Za-z_][A-Za-z0-9_.]*)"
 
 
 def outages(lake: Lake) -> dict[str, int]:
-    """Make the table `outages` anew of all that is in `journal`; how many there are of each kind.
+    """Makes the table `outages` anew of all that is in `journal`; returns the count of each kind.
 
-    Until it is written the old one stays. Killed in the instant between the two, there is none:
-    call it again. Raises `LakeError` where no journal was ingested, or the lake cannot be written.
+    The old table stays until the new one is written. Killed in the instant between the two, there
+    is none: call it again. Raises `LakeError` if no journal was ingested, or the lake cannot be
+    written.
     """
-    lake.classic()
-    found, counted = episodes(lake.table(JOURNAL)), Observation()
+    lake.require_classic()
+    found, counts = episodes(lake.table(JOURNAL)), Observation()
     day = date_of("timestamp_millis(coalesce(opened_at_ms, last_at_ms))")
     dated = found.withColumn("date", F.expr(day)).observe(
-        counted, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS)
+        counts, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS)
     )
     # A shuffle, and no `coalesce`: that would have the few tasks that write find the episodes too,
     # and keep the memory of all of these until their end.
     unfinished = f"{lake.path}/_unfinished/{OUTAGES}"
     lake.write(dated.hint("rebalance", "date"), unfinished)
     lake.publish(unfinished, f"{lake.path}/{OUTAGES}")
-    return dict(counted.get)
+    return dict(counts.get)
 
 
 def episodes(journal: DataFrame) -> DataFrame:
-    """One row for each episode in the table `journal`.
-
-    All is of one member's entries or of a part of them, so that there is one shuffle.
-    """
-    found = _counted(_placed(_lives(_entries(journal)))).groupBy(*_EPISODE).agg(*_told())
-    return _judged(found).select(*_columns())
+    """One row for each episode in the table `journal`, found with one shuffle, by member."""
+    numbered = _numbered(_transitions(_instances(_entries(journal))))
+    return _classified(numbered.groupBy(*_EPISODE).agg(*_aggregates())).select(*_columns())
 
 
 def _entries(journal: DataFrame) -> DataFrame:
-    """What is needed of those that can be read, those of a member together and in their order."""
+    """The columns needed of the readable entries, those of each member together and in order."""
     event = F.col("event")
     is_letter = event == "DeadLettered"
     retry_at_ms = F.when(F.col("retry_at_ms").between(0, LAST_MS), F.col("retry_at_ms"))
@@ -101,28 +99,29 @@ def _entries(journal: DataFrame) -> DataFrame:
         F.when(event.isin(*_WITH_ERROR), F.col("error")).alias("error"),
         (is_letter & (F.col("reason") == "exhausted")).alias("exhausted"),
     )
-    in_order = (*_LIFE, "sequence", "topic", "partition", "offset")
+    in_order = (*_INSTANCE, "sequence", "topic", "partition", "offset")
     return needed.repartition(*_MEMBER).sortWithinPartitions(*in_order)
 
 
-def _lives(entries: DataFrame) -> DataFrame:
-    """Each entry once, with what is known of the life that it is of.
+def _instances(entries: DataFrame) -> DataFrame:
+    """Each entry once, with what is known of its instance.
 
     In one window: another one, of a member or without an order, would copy all rows again.
     """
-    life = Window.partitionBy(*_LIFE).orderBy("sequence")
-    whole, until_now = life.rowsBetween(_BEGINNING, _END), life.rowsBetween(_BEGINNING, _NOW)
+    instance = Window.partitionBy(*_INSTANCE).orderBy("sequence")
+    whole = instance.rowsBetween(_BEGINNING, _END)
+    until_now = instance.rowsBetween(_BEGINNING, _NOW)
     event = F.col("event")
     is_transition = event.isin(*_TRANSITIONS)
-    again = F.coalesce(F.lag("sequence").over(life) == F.col("sequence"), F.lit(False))
+    again = F.coalesce(F.lag("sequence").over(instance) == F.col("sequence"), F.lit(False))
     return entries.select(
         "*",
         is_transition.alias("is_transition"),
         again.alias("again"),
-        (F.col("sequence") - F.dense_rank().over(life)).alias("lost"),
+        (F.col("sequence") - F.dense_rank().over(instance)).alias("lost"),
         F.count(F.when(event.isin("Revoked", "Lost"), 1)).over(until_now).alias("moves"),
         F.max(F.when(event == "Stopped", F.col("sequence"))).over(whole).alias("stopped"),
-        F.max("at_ms").over(whole).alias("life_ends_ms"),
+        F.max("at_ms").over(whole).alias("instance_ends_ms"),
         (F.max("sequence").over(whole) == F.col("sequence")).alias("is_last"),
         *(
             F.max(is_transition & F.col(name).isNotNull()).over(whole).alias(f"has_{name}")
@@ -131,10 +130,10 @@ def _lives(entries: DataFrame) -> DataFrame:
     ).where("NOT again")
 
 
-def _placed(lives: DataFrame) -> DataFrame:
-    """Transitions, letters with the scope that their message falls in, and the end of each life."""
+def _transitions(instances: DataFrame) -> DataFrame:
+    """Transitions, letters with the scope of their message, and each instance's last entry."""
     is_letter = F.col("event") == "DeadLettered"
-    chosen = lives.where(F.col("is_transition") | is_letter | F.col("is_last"))
+    chosen = instances.where(F.col("is_transition") | is_letter | F.col("is_last"))
     return chosen.withColumns(
         {
             name: F.when(~is_letter | F.col(f"has_{name}"), F.col(name))
@@ -143,20 +142,20 @@ def _placed(lives: DataFrame) -> DataFrame:
     )
 
 
-def _counted(placed: DataFrame) -> DataFrame:
-    """Each transition with the number of its episode, and with the transition before it there."""
+def _numbered(transitions: DataFrame) -> DataFrame:
+    """Each transition with the number of its episode, and the transition before it in its scope."""
     scope = Window.partitionBy(*_SCOPE).orderBy("sequence")
     event, is_transition = F.col("event"), F.col("is_transition")
     is_opened, is_closed = event == "CircuitOpened", event == "CircuitClosed"
     until_now, earlier = scope.rowsBetween(_BEGINNING, _NOW), scope.rowsBetween(_BEGINNING, -1)
     # A whole row at a time: of single columns, a NULL would be passed over for an older value.
-    told = F.struct("event", "due_ms", "moves")
-    before = F.last(F.when(is_transition, told), ignorenulls=True).over(earlier)
-    # It grows with each that begins, by one or by two: what opens, or what comes after a close.
+    transition = F.struct("event", "due_ms", "moves")
+    before = F.last(F.when(is_transition, transition), ignorenulls=True).over(earlier)
+    # It grows with each episode, by one or by two: with an opening, or with what follows a close.
     number = F.count(F.when(is_opened, 1)).over(until_now) + F.count(F.when(is_closed, 1)).over(
         earlier
     )
-    with_before = placed.select("*", before.alias("before"), number.alias("counted"))
+    with_before = transitions.select("*", before.alias("before"), number.alias("counted"))
     is_shut = F.coalesce(F.col("before.event") == "CircuitClosed", F.lit(True))
     is_letter = (event == "DeadLettered") & ~is_shut
     begins = is_transition & (is_opened | is_shut)
@@ -169,8 +168,8 @@ def _counted(placed: DataFrame) -> DataFrame:
     )
 
 
-def _told() -> list[Column]:
-    """What the entries of one episode tell together."""
+def _aggregates() -> list[Column]:
+    """The aggregates of one episode's entries."""
     event, before = F.col("event"), F.col("before")
     is_closed = event == "CircuitClosed"
     is_probe = (event == "ProbeFailed") | (
@@ -202,19 +201,19 @@ def _told() -> list[Column]:
         F.count(F.when(is_letter, 1)).alias("letters"),
         F.max(is_letter & F.col("exhausted")).alias("exhausted"),
         F.count(F.when(event == "DeadLetterFailed", 1)).alias("letters_failed"),
-        *(F.max(name).alias(name) for name in ("stopped", "lost", "life_ends_ms")),
+        *(F.max(name).alias(name) for name in ("stopped", "lost", "instance_ends_ms")),
     ]
 
 
-def _judged(found: DataFrame) -> DataFrame:
-    """With `kind`, `missing` and the bounds; without what is there for the end of its life only."""
+def _classified(found: DataFrame) -> DataFrame:
+    """Adds `kind`, `missing` and the bounds; drops the rows of an instance's last entry."""
     scope = Window.partitionBy(*_SCOPE).orderBy("number")
     first, close = F.col("first"), F.col("close")
     # The narrowest first: so there is one sort.
     known = (
         found.withColumn("following", F.lead("first.lost").over(scope))
-        .withColumn("life_lost", F.max("lost").over(Window.partitionBy(*_LIFE)))
-        .withColumn("member_ends_ms", F.max("life_ends_ms").over(Window.partitionBy(*_MEMBER)))
+        .withColumn("instance_lost", F.max("lost").over(Window.partitionBy(*_INSTANCE)))
+        .withColumn("member_ends_ms", F.max("instance_ends_ms").over(Window.partitionBy(*_MEMBER)))
         .where(F.col("number").isNotNull())
     )
     kind = (
@@ -222,16 +221,16 @@ def _judged(found: DataFrame) -> DataFrame:
         .when(close.isNotNull(), "closed")
         .when(F.col("following").isNotNull(), "close_missing")
         .when(F.col("stopped") > first["sequence"], "stopped")
-        .when(F.col("member_ends_ms") > F.col("life_ends_ms"), "restarted")
+        .when(F.col("member_ends_ms") > F.col("instance_ends_ms"), "restarted")
         .otherwise("open")
     )
-    ends = F.coalesce(close["lost"], "following", "life_lost")
-    told = known.withColumn("kind", kind).withColumn("missing", ends - first["lost"])
-    return told.withColumn("bounds", _bounds())
+    ends = F.coalesce(close["lost"], "following", "instance_lost")
+    kinds = known.withColumn("kind", kind).withColumn("missing", ends - first["lost"])
+    return kinds.withColumn("bounds", _bounds())
 
 
 def _bounds() -> Column:
-    """`lower_ms` and `upper_ms`; NULL where nothing is known."""
+    """`lower_ms` and `upper_ms`; NULL if nothing is known."""
     first, close = F.col("first"), F.col("close")
     upper_ms = close["good_ms"] - first["at_ms"]
     gave_up_ms = F.when(F.col("exhausted"), close["gave_up_ms"])

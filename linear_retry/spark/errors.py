@@ -1,4 +1,4 @@
-"""What of Spark's many lines says why?"""
+"""Finds the cause in the many lines of Spark's errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 
 JavaError = Py4JJavaError
-"""What the JVM has raised, where PySpark has no class of its own for it."""
+"""An exception of the JVM for which PySpark has no class of its own."""
 
 _CAUSE = re.compile(r"^(?:Caused by: |: )?([\w.$]*(?:Error|Exception)\b.*)$", re.MULTILINE)
 _CODE = re.compile(r"^\[[A-Z0-9_.]+\] ")
@@ -15,21 +15,21 @@ _OF_FILES = ("[FAILED_READ_FILE", "[CANNOT_READ")
 _LONGEST = 500
 
 
-def cause(told: str) -> str:
+def last_cause(text: str) -> str:
     """The last of the causes that Spark lists, in one line; else its first line."""
-    causes = _CAUSE.findall(told) or told.strip().splitlines()[:1] or [""]
+    causes = _CAUSE.findall(text) or text.strip().splitlines()[:1] or [""]
     return str(causes[-1])[:_LONGEST]
 
 
-def is_of_sql(told: str) -> bool:
-    """Whether that is what an expression of SQL has raised, and not the machinery below it."""
-    line = _without_class(cause(told))
+def is_sql_error(text: str) -> bool:
+    """Whether an SQL expression is the cause, and not a file or the cluster."""
+    line = _without_class(last_cause(text))
     return _CODE.match(line) is not None and not line.startswith(_OF_FILES)
 
 
-def in_words(told: str) -> str:
-    """The cause without names for programs: neither class, nor code, nor SQLSTATE."""
-    line = _CODE.sub("", _without_class(cause(told)))
+def without_codes(text: str) -> str:
+    """The last cause without its class, error code and SQLSTATE."""
+    line = _CODE.sub("", _without_class(last_cause(text)))
     return re.sub(r"\.?\s*SQLSTATE:.*$", "", line).rstrip(". ;")
 
 

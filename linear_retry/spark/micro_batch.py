@@ -19,7 +19,7 @@ from linear_retry.scope import Partition
 Handler: TypeAlias = Callable[[DataFrame, int], object]
 """As for Spark's `foreachBatch`: what returns is done, what raises has failed."""
 
-_LOOK_S = 1.0
+_POLL_S = 1.0
 _COLUMNS = {
     "topic": "string",
     "partition": "int",
@@ -76,7 +76,7 @@ class SparkBatch:
         until_s = self._clock.now_s() + seconds
         while (left_s := until_s - self._clock.now_s()) > 0:
             # Python's own sleep would hold up `query.stop()` until its end.
-            self._java.java.lang.Thread.sleep(math.ceil(min(left_s, _LOOK_S) * 1000))
+            self._java.java.lang.Thread.sleep(math.ceil(min(left_s, _POLL_S) * 1000))
             if self.is_stopping():
                 self.end()
 

@@ -1,9 +1,8 @@
-"""Which dead letters does a SQL filter choose, and how are these sent again?
+"""Replays the dead letters that an SQL condition chooses.
 
-The lake only says which: its rows become the names of letters, and `linear_retry.dlq` reads these
-letters from their topic and sends them. The lake is no source of messages, not even of those that
-the topic has no longer: with a letter that is removed, what is recorded of it may be gone too, and
-nobody could tell whether it was sent already.
+The lake only says which: `linear_retry.dlq` reads letters letters from their topic and sends them.
+The lake is no source of messages, not even of those that the topic has no longer: what is recorded
+of a removed letter may be gone too, and nobody could tell whether it was sent already.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from linear_retry.dlq import DeadLetterTopic, Filter
 from linear_retry.dlq.spill import SpilledSet
 from linear_retry.errors import ConfigurationError
-from linear_retry.spark.errors import JavaError, cause, in_words, is_of_sql
+from linear_retry.spark.errors import JavaError, is_sql_error, last_cause, without_codes
 from linear_retry.spark.ingestion.ingest import Progress
 from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
-from linear_retry.spark.ingestion.sources import found, other_topic
+from linear_retry.spark.ingestion.sources import find_sources, other_topic
 from linear_retry.spark.lake.lake import DEAD_LETTERS, Lake, LakeError
 from linear_retry.strategy.delays import shown
 
 
 @dataclass(slots=True)
 class Chosen:
-    """The letters that a filter has chosen, all of one topic; None where it has chosen none.
+    """The letters that a condition has chosen, all of one topic; None if there are none.
 
-    `gone` of the `letters` are no longer in the topic: a retention or a purge has removed them.
+    `gone` of the `letters` are no longer in the topic: retention or a purge has removed them.
     """
 
     names: SpilledSet
@@ -42,13 +41,13 @@ class Chosen:
 
     @property
     def filter(self) -> Filter:
-        """What `linear_retry.dlq` calls a choice."""
+        """The filter of `linear_retry.dlq` that chooses them."""
         return Filter(chosen=self.names)
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What came of a replay. `chosen` and `gone` as in `Chosen`; `left` as in a `Plan`."""
+    """The result of a replay; `chosen` and `gone` as in `Chosen`, `left` as in a `Plan`."""
 
     topic: str | None = None
     chosen: int = 0
@@ -71,56 +70,55 @@ def replay(
     for_group: str | None = None,
     progress: Progress | None = None,
 ) -> Replayed:
-    """Send the open letters again that `where` chooses from the table `dead_letters`.
+    """Sends the open letters again that `where` chooses from the table `dead_letters`.
 
     `config` are librdkafka's keys; `where` is SQL, a condition on the table's columns. The rest is
     as in `DeadLetterTopic.plan_replay` and `replay`, which do it: in the original order, each once.
-    `progress` is told of what is sent.
 
-    Raises `ConfigurationError` for a condition that is none, or that chooses letters of several
+    Raises `ConfigurationError` for an invalid condition, or one that chooses letters of several
     topics, and `LakeError`; and what those two raise. Nothing is sent then.
     """
-    of = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
-    of.classic()
-    with chosen(of, config, where) as these:
-        if these.topic is None:
+    source = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
+    source.require_classic()
+    with choose(source, config, where) as letters:
+        if letters.topic is None:
             return Replayed()
-        with DeadLetterTopic(these.topic, librdkafka_keys(config)) as topic:
+        with DeadLetterTopic(letters.topic, librdkafka_keys(config)) as topic:
             plan = topic.plan_replay(
-                these.filter, to=to, keep_timestamp=keep_timestamp, for_group=for_group
+                letters.filter, to=to, keep_timestamp=keep_timestamp, for_group=for_group
             )
             with plan:
                 sent = topic.replay(plan, by=by, why=why, rate=rate, progress=progress)
                 return Replayed(
-                    these.topic, these.letters, these.gone, sent, dict(plan.not_replayable)
+                    letters.topic, letters.letters, letters.gone, sent, dict(plan.not_replayable)
                 )
 
 
 @contextmanager
-def chosen(lake: Lake, config: Mapping[str, Any], where: str) -> Iterator[Chosen]:
-    """The letters that `where` chooses. Their names lie in a temporary file, gone at the end."""
+def choose(lake: Lake, config: Mapping[str, Any], where: str) -> Iterator[Chosen]:
+    """Chooses letters by `where`. Their names are in a temporary file, removed at the end."""
     with SpilledSet() as names:
-        these = Chosen(names)
+        letters = Chosen(names)
         bounds: Mapping[int, tuple[int, int]] = {}
         for topic, partition, offset, name in _rows(lake, where):
-            if these.topic is None:
-                these.topic, bounds = topic, _bounds(lake, config, topic)
-            elif topic != these.topic:
+            if letters.topic is None:
+                letters.topic, bounds = topic, _bounds(lake, config, topic)
+            elif topic != letters.topic:
                 raise ConfigurationError(
-                    f"{shown(where)} chooses letters of {these.topic!r} and of {topic!r}, and a "
-                    f"replay is of one topic; add, for example: AND topic = '{these.topic}'"
+                    f"{shown(where)} chooses letters of {letters.topic!r} and of {topic!r}, and a "
+                    f"replay is of one topic; add, for example: AND topic = '{letters.topic}'"
                 )
-            these.letters += 1
+            letters.letters += 1
             first, end = bounds.get(partition, (0, 0))
             if first <= offset < end:
                 names.add(name)
             else:
-                these.gone += 1
-        yield these
+                letters.gone += 1
+        yield letters
 
 
 def _bounds(lake: Lake, config: Mapping[str, Any], topic: str) -> Mapping[int, tuple[int, int]]:
-    (source,) = found(config, [(DEAD_LETTERS, topic)])
+    (source,) = find_sources(config, [topic])
     known = lake.topic_id(DEAD_LETTERS, topic)
     if known != source.topic_id:
         raise other_topic(lake, source, known)
@@ -130,8 +128,8 @@ def _bounds(lake: Lake, config: Mapping[str, Any], topic: str) -> Mapping[int, t
 def _rows(lake: Lake, where: str) -> Iterator[tuple[str, int, int, str]]:
     """Topic, partition, offset and resolution key of each letter that is chosen.
 
-    All of it in one job, for a condition may be true now and then. The driver has the rows of one
-    task at a time; shuffled, these are of a bounded size, and are made by all cores.
+    In one job, for a condition may be true at one time and not at another. The driver has the rows
+    of one task at a time; shuffled, letters are of a bounded size, and are made by all cores.
     """
     name = F.concat_ws("#", "id", "generation").alias("name")
     try:
@@ -139,14 +137,14 @@ def _rows(lake: Lake, where: str) -> Iterator[tuple[str, int, int, str]]:
         # In their order, each name is put beside the one before it.
         yield from rows.repartition("name").sortWithinPartitions("name").toLocalIterator()
     except (PySparkException, JavaError) as error:
-        raise _failure(error, where) from error
+        raise _error_of(error, where) from error
 
 
-def _failure(error: Exception, where: str) -> Exception:
-    told = str(error)
-    if isinstance(error, AnalysisException) or is_of_sql(told):
+def _error_of(error: Exception, where: str) -> Exception:
+    text = str(error)
+    if isinstance(error, AnalysisException) or is_sql_error(text):
         return ConfigurationError(
-            f"{shown(where)} is no condition for letters: {in_words(told)}; docs/spark.md has the "
-            "columns"
+            f"{shown(where)} is no condition for letters: {without_codes(text)}; docs/spark.md has "
+            "the columns"
         )
-    return LakeError(f"the table `dead_letters` cannot be read: {cause(told)}")
+    return LakeError(f"the table `dead_letters` cannot be read: {last_cause(text)}")

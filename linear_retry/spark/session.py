@@ -1,4 +1,4 @@
-"""How does the command line come by a Spark session, and what does it say where it cannot?"""
+"""The Spark session of the command line, and the error if there can be none."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ OLDEST_JAVA = 17
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _LOCAL = "local[*]"
-_LOOK_S = 0.1
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-Handler: TypeAlias = Callable[[int, FrameType | None], Any]
+_POLL_S = 0.1
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 # So many columns become one method, and without it HotSpot would interpret that for ever.
 _JIT = "-XX:-DontCompileHugeMethods"
 _SETTINGS = {
@@ -47,23 +47,25 @@ _SETTINGS = {
 
 
 class SparkMissingError(LinearRetryError):
-    """Spark cannot be had on this machine: no Java, no connector, or no such master."""
+    """Spark cannot start on this machine: no Java, no connector, or no such master."""
 
 
 @contextlib.contextmanager
 def session(
     master: str | None = None, more: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """The session that this process has; else one of its own, stopped at the end.
+    """The active session of this process, or else one of its own that is stopped at the end.
 
-    `master` is what Spark calls so, `local[*]` by default; `more` are settings on top of ours.
-    Raises `SparkMissingError`. Spark's own log goes nowhere but into that error.
+    `master` is Spark's, `local[*]` by default; `more` are settings on top of ours. Inside, Ctrl-C,
+    SIGTERM and SIGHUP end Spark's jobs and streams. Raises `SparkMissingError`; Spark's own log
+    goes nowhere but into that error.
     """
     # It would write an error to stderr by itself, as JSON with the plan and all stack traces.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     active = SparkSession.getActiveSession()
     if active is not None:
-        yield active
+        with _restored_signals() as handlers, _ended_by_signals(active, handlers):
+            yield active
         return
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     settings = _SETTINGS | ({} if is_submitted else {"spark.master": master or _LOCAL})
@@ -77,102 +79,100 @@ def session(
     if settings.get("spark.master", "").startswith("local"):
         # A host's own name that cannot be resolved would end the start.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    with tempfile.TemporaryFile() as log, _own_signals() as own:
-        context = _started(SparkConf(loadDefaults=False).setAll(list(settings.items())), log)
+    with tempfile.TemporaryFile() as log, _restored_signals() as handlers:
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        spark = SparkSession(_start(conf, log))
         try:
-            with _ending_jobs(context, own):
-                yield SparkSession(context)
+            with _ended_by_signals(spark, handlers):
+                yield spark
         finally:
-            context.stop()
+            spark.sparkContext.stop()
 
 
 @contextlib.contextmanager
-def _own_signals() -> Iterator[Mapping[int, Handler]]:
-    """The handlers of the signals that end a program, by number; they are put back at the end.
+def _restored_signals() -> Iterator[Mapping[int, _Handler]]:
+    """The handlers of the signals that end a program, by number; restored at the end.
 
     PySpark's handler of SIGINT ends with Spark: later it would ask a context that is gone.
     """
     if threading.current_thread() is not threading.main_thread():
         yield {}
         return
-    own: dict[int, Handler] = {}
-    for number in ENDING:
-        handler = signal.getsignal(number)
-        if callable(handler):
-            own[number] = handler
+    found = {number: signal.getsignal(number) for number in _SIGNALS}
+    handlers = {int(number): handler for number, handler in found.items() if callable(handler)}
     try:
-        yield own
+        yield handlers
     finally:
-        for each, before in own.items():
-            signal.signal(each, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
-def _ending_jobs(context: SparkContext, own: Mapping[int, Handler]) -> Iterator[None]:
-    """Ctrl-C and their like end what Spark does, and then their `own` handlers are called.
-
-    A second Ctrl-C is `KeyboardInterrupt` at once.
+def _ended_by_signals(spark: SparkSession, handlers: Mapping[int, _Handler]) -> Iterator[None]:
+    """Signals end Spark's jobs and streams, and then the program; a second Ctrl-C ends it at once.
 
     By a thread, which has a connection to the JVM of its own: PySpark's handler would make its call
-    inside the one that is interrupted, and neither would be heard of again.
+    inside the one that is interrupted, and neither would ever return. An exception inside a call
+    would break the connection.
     """
-    pressed, ended = threading.Event(), threading.Event()
-    heard: list[int] = []
+    signalled, ended = threading.Event(), threading.Event()
+    received: list[int] = []
 
     def end_jobs() -> None:
-        pressed.wait()
-        while not ended.wait(_LOOK_S):  # whatever is begun still, too
-            context.cancelAllJobs()
+        signalled.wait()
+        while not ended.wait(_POLL_S):  # what starts meanwhile, too
+            spark.sparkContext.cancelAllJobs()
+            for query in spark.streams.active:
+                query.stop()
 
     def note(number: int, _: FrameType | None) -> None:
-        heard.append(number)
-        pressed.set()
+        received.append(number)
+        signalled.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     ender = threading.Thread(target=end_jobs, name="linear_retry Ctrl-C", daemon=True)
     ender.start()
-    for number in own:
+    for number in handlers:
         signal.signal(number, note)
     try:
         yield
     except (Exception, KeyboardInterrupt):
-        if not heard:
+        if not received:
             raise
     finally:
         ended.set()
-        pressed.set()
+        signalled.set()
         ender.join()
-    if heard:
-        own[heard[0]](heard[0], None)
+    if received:
+        if received[0] != signal.SIGINT:  # the exit code depends on which one it was
+            handlers[received[0]](received[0], None)
         raise KeyboardInterrupt
 
 
-def _started(conf: SparkConf, log: IO[bytes]) -> SparkContext:
+def _start(conf: SparkConf, log: IO[bytes]) -> SparkContext:
     try:
         # Not by the builder: Ivy and the JVM would write to our stderr.
         gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]  # PySpark has no types for it
         return SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, RuntimeError, OSError) as error:
-        raise SparkMissingError(_why(log, error)) from error
+        log.seek(0)
+        raise SparkMissingError(_reason(log.read().decode(errors="replace"), error)) from error
 
 
-def _why(log: IO[bytes], error: BaseException) -> str:
-    log.seek(0)
-    told = log.read().decode(errors="replace")
-    missing = re.search(r"unresolved dependency: ([^\s:]+#[^\s:]+;[^\s:]+)", told)
-    if missing is not None:
+def _reason(log: str, error: BaseException) -> str:
+    if re.search(r"unresolved dependency: [^\s:]+#[^\s:]+;[^\s:]+", log):
         return (
             f"Spark's Kafka connector {CONNECTOR} cannot be fetched; check that Maven Central is "
             "reachable, or use spark-submit with its --jars"
         )
     causes = re.findall(
-        r"^(?:Exception in .*? |Caused by: )([\w.]+(?:Exception|Error):.*)", told, re.M
+        r"^(?:Exception in .*? |Caused by: )([\w.]+(?:Exception|Error):.*)", log, re.M
     )
     return f"Spark does not start: {(causes or [str(error)])[-1].strip()[:300]}"
 
 
 def check_java(environ: Mapping[str, str]) -> None:
-    """Raises `SparkMissingError` where the Java that Spark would take is missing or too old."""
+    """Raises `SparkMissingError` if the Java that Spark would take is missing or too old."""
     home = environ.get("JAVA_HOME")
     path = f"{home}/bin" if home else environ.get("PATH")
     command = shutil.which("java", path=path)
@@ -180,8 +180,8 @@ def check_java(environ: Mapping[str, str]) -> None:
     if command is None:
         where = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the path"
         raise SparkMissingError(f"{wanted}; {where}: install a JRE, or set JAVA_HOME")
-    told = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(\d+)', told.stderr)
+    done = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)', done.stderr)
     if version is None or int(version[1]) < OLDEST_JAVA:
-        found = told.stderr.strip().partition("\n")[0] or f"exit code {told.returncode}"
+        found = done.stderr.strip().partition("\n")[0] or f"exit code {done.returncode}"
         raise SparkMissingError(f"{wanted}; {command} says: {found}: set JAVA_HOME to a newer one")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from linear_retry.report.bundle import bundle
-from linear_retry.report.page import rendered
+from linear_retry.report.charts import bundle
+from linear_retry.report.page import render
 from linear_retry.report.section import Tables
 from tests.chromium import browser, seen
 from tests.report.frames import HOSTILE, week
@@ -42,7 +42,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _rendered(tables: Tables, scripts: str = "") -> str:
     at = datetime(2026, 11, 30, 12, tzinfo=UTC)
-    return rendered(tables, scripts, lake="/lake", folder="report_tables/", made_at=at)[0]
+    return render(tables, scripts, lake="/lake", folder="report_tables/", made_at=at)[0]
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])

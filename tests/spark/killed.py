@@ -15,14 +15,14 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from linear_retry.spark import DEAD_LETTERS, Lake
 from linear_retry.spark.ingestion.ingest import TABLES, ingest
 from linear_retry.spark.session import session
-from linear_retry.spark.tables.sql import Steps, date_of
+from linear_retry.spark.tables.sql import Projections, date_of
 from tests.spark.conftest import INTERPRETED, settings
 
 POINTS = ("before it is written", "before it is published", "before it is noted as done")
 BATCH = 40
 
 
-def places() -> Steps:
+def places() -> Projections:
     """Where each record lies. All columns would take a new JVM three times as long."""
     problems = F.lit(None).cast("string").alias("problems")
     day = F.expr(date_of("timestamp")).alias("date")

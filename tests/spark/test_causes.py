@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linear_retry.spark.errors import cause, in_words, is_of_sql
+from linear_retry.spark.errors import is_sql_error, last_cause, without_codes
 
 _RUNNING = """An error occurred while calling o30.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:
@@ -36,6 +36,6 @@ _FOOTER = "[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Could not read footer. SQL
 )
 def test_the_last_cause_is_the_reason(told: str, words: str, of_sql: bool) -> None:
     """In words, and whether it is of the condition or of what is below."""
-    assert words == in_words(told)
-    assert of_sql == is_of_sql(told)
-    assert "\n" not in cause(told)
+    assert words == without_codes(told)
+    assert of_sql == is_sql_error(told)
+    assert "\n" not in last_cause(told)

@@ -13,7 +13,7 @@ import pytest
 from linear_retry.spark import Lake, report
 from tests.docs.markdown import ROOT
 from tests.spark.connected import tuned
-from tests.spark.episodes import told_outages
+from tests.spark.episodes import recorded_outages
 from tests.tuning.recorded import durations_ms
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -26,8 +26,8 @@ def test_a_lake_reads_the_same_over_spark_connect(reported_lake: Lake, tmp_path:
     """The same tables on the same page, the same proposals; what would write says that it cannot,
     and a table that is not there is missed as by any session."""
     lakes = reported_lake, Lake(reported_lake.spark, str(tmp_path / "tuned"))
-    told_outages.keep(
-        Path(lakes[1].path), told_outages.life("billing", durations_ms(11, 60), _DELAYS_MS)
+    recorded_outages.write_journal(
+        Path(lakes[1].path), recorded_outages.instance("billing", durations_ms(11, 60), _DELAYS_MS)
     )
     pages = [tmp_path / way / "report.html" for way in ("classic", "connect")]
     for page in pages:

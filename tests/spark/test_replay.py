@@ -28,10 +28,10 @@ def _ingested(spark: SparkSession, path: Path, *scenes: Scene) -> Lake:
     """What an ingest makes of the letters that are there, without a stream's cost."""
     lake = Lake(spark, str(path))
     records = [read(message) for each in scenes for message in each.kafka.read(each.letters)]
-    lake.keep(dead_letters(frame(spark, records)), DEAD_LETTERS, scenes[0].letters, 0)
+    lake.add(dead_letters(frame(spark, records)), DEAD_LETTERS, scenes[0].letters, 0)
     for given in scenes:
         facts: Any = given.cluster.topics.facts([given.letters])[given.letters]
-        lake.keep_topic_id(DEAD_LETTERS, given.letters, str(facts.id))
+        lake.write_topic_id(DEAD_LETTERS, given.letters, str(facts.id))
     return lake
 
 

@@ -79,7 +79,7 @@ def ingest(
             lake,
             dead_letters or [],
             journal,
-            every=_seconds(every) if continuous else None,
+            every_s=_seconds(every) if continuous else None,
             max_offsets=max_offsets,
             master=master,
             as_json=connection.as_json,

@@ -15,7 +15,7 @@ from linear_retry.cli.output.rows import plural, write_json
 from linear_retry.dlq import DeadLetterTopic, Plan
 from linear_retry.spark import Lake
 from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
-from linear_retry.spark.replaying import Chosen, chosen
+from linear_retry.spark.replaying import Chosen, choose
 from linear_retry.spark.session import session
 
 
@@ -27,7 +27,7 @@ def replay(
     with ExitStack() as stack:
         # Spark has gone before anything is sent: its memory is free, and Ctrl-C is Python's again.
         with ProgressBar("choosing"), session(master) as spark:
-            letters = stack.enter_context(chosen(Lake(spark, lake.rstrip("/")), config, where))
+            letters = stack.enter_context(choose(Lake(spark, lake.rstrip("/")), config, where))
         _print_chosen(letters, as_json=as_json)
         if letters.topic is None:
             if not as_json:

@@ -1,4 +1,4 @@
-"""How do dead letters and the journal get from Kafka into the lake, each record once?"""
+"""Ingests dead letters and the journal from Kafka into the lake, each record once."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from linear_retry.errors import BrokerError, ConfigurationError, LinearRetryError
-from linear_retry.spark.errors import cause
+from linear_retry.spark.errors import last_cause
 from linear_retry.spark.ingestion.kafka_options import java_keys
-from linear_retry.spark.ingestion.sources import Source, claim, found, wanted
+from linear_retry.spark.ingestion.sources import Source, claim, find_sources
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.session import CONNECTOR, SparkMissingError
-from linear_retry.spark.tables.entries import entry_steps
-from linear_retry.spark.tables.letters import letter_steps
-from linear_retry.spark.tables.sql import Steps, table
+from linear_retry.spark.tables.entries import entry_projections
+from linear_retry.spark.tables.letters import letter_projections
+from linear_retry.spark.tables.sql import Projections, project
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Told how many offsets are behind, and of how many."""
+"""Called with how many offsets are done, and of how many."""
 
 MAX_OFFSETS = 1_000_000
 SETTINGS = {
@@ -34,8 +34,8 @@ SETTINGS = {
     # All columns of a table in one method are more than HotSpot makes fast code of.
     "spark.sql.codegen.wholeStage": "false",
 }
-"""Of the session of a batch."""
-_LOOK_S = 1
+"""Settings of a batch's session."""
+_POLL_S = 1
 _OPTIONS = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
@@ -48,15 +48,18 @@ _OPTIONS = {
     # and Spark, which asks then where the partition ends, is answered when that fetch has ended.
     "kafka.fetch.max.wait.ms": "10",
 }
-TABLES: dict[str, Callable[[], Steps]] = {DEAD_LETTERS: letter_steps, JOURNAL: entry_steps}
-"""What makes each table, of records as Spark's Kafka source gives them."""
+TABLES: dict[str, Callable[[], Projections]] = {
+    DEAD_LETTERS: letter_projections,
+    JOURNAL: entry_projections,
+}
+"""The projections that make each table of the records of Spark's Kafka source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What came of one topic: rows written by this call, and those of them with a problem.
+    """The rows of one topic that this call has written, and how many of them have a problem.
 
-    `gone`: how many offsets were removed (by retention, say) before they could be read.
+    `gone` counts offsets that were removed (by retention, say) before they could be read.
     """
 
     table: str
@@ -77,12 +80,12 @@ def ingest(
     max_offsets: int = MAX_OFFSETS,
     progress: Progress | None = None,
 ) -> tuple[Ingested, ...]:
-    """Add what is new in these topics to the tables `dead_letters` and `journal` of the lake.
+    """Adds what is new in these topics to the tables `dead_letters` and `journal` of the lake.
 
-    `config` are librdkafka's keys, as for `linear_retry.dlq`. Everything there is, and then it
-    ends; with `every_s` never, but a batch of what has come so often. Interrupted or killed at any
-    point and called again, each record is in its table once. A batch has up to `max_offsets`
-    records, and becomes at most as many files a day as there are cores.
+    `config` are librdkafka's keys, as for `linear_retry.dlq`. It ends once all is ingested; with
+    `every_s` never, but it ingests a batch so often. Interrupted or killed at any point and called
+    again, each record is in its table once. A batch has up to `max_offsets` records, and becomes at
+    most as many files a day as there are cores.
 
     Raises `ConfigurationError`, `BrokerError`, `UnknownTopicError` and `LakeError`. Needs a classic
     session, not one of Spark Connect, with the Kafka connector.
@@ -90,52 +93,43 @@ def ingest(
     into = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
     if not into.path:
         raise ConfigurationError(f"{lake!r} is no directory for a lake; name one of its own")
-    into.classic()
-    sources = found(config, wanted(dead_letters, journal))
+    into.require_classic()
+    sources = find_sources(config, dead_letters, journal)
     options = {**java_keys(config), "maxOffsetsPerTrigger": str(max_offsets)}
-    with ExitStack() as held:
-        checks = []
-        for source in sources:  # all of them, before the first is begun
+    with ExitStack() as stack:
+        renewals = []
+        for source in sources:  # all of them, before the first is started
             into.prepare(source.table, source.topic)
-            checks.append(held.enter_context(into.alone(source.table, source.topic)))
+            renewals.append(stack.enter_context(into.locked(source.table, source.topic)))
             claim(into, source)
-        steps = {table: TABLES[table]() for table in {source.table for source in sources}}
-        runs = [_Run(into, source, steps[source.table]) for source in sources]
-        held.callback(_stop, runs)
+        made = {table: TABLES[table]() for table in {source.table for source in sources}}
+        runs = [_Run(into, source, made[source.table]) for source in sources]
         for run in runs:
-            run.begin(options, every_s)
+            stack.callback(run.stop)
+            run.start(options, every_s)
         while not all([run.has_ended() for run in runs]):  # noqa: C419  (each is asked)
-            for check in checks:
-                check()
-            _tell(runs, progress)
+            for renew in renewals:
+                renew()
+            if progress is not None:
+                done = [run.done() for run in runs]
+                progress(sum(done), sum(map(max, done, (run.total for run in runs))))
         return tuple(run.result() for run in runs)
-
-
-def _stop(runs: Iterable[_Run]) -> None:
-    for run in runs:
-        run.stop()
-
-
-def _tell(runs: list[_Run], progress: Progress | None) -> None:
-    if progress is not None:
-        done = [run.behind() for run in runs]
-        progress(sum(done), sum(map(max, done, (run.total for run in runs))))
 
 
 class _Run:
     """One streaming query, from one topic into one table."""
 
-    def __init__(self, lake: Lake, source: Source, steps: Steps) -> None:
+    def __init__(self, lake: Lake, source: Source, projections: Projections) -> None:
         self._lake = lake
         self._source = source
-        self._steps = steps
+        self._projections = projections
         self._rows = self._unreadable = 0
         self._starts: dict[int, int] | None = None
         self._query: StreamingQuery | None = None
-        self._failure: LakeError | None = None
+        self._error: LakeError | None = None
         self.total = sum(end - first for first, end in source.bounds.values())
 
-    def begin(self, options: Mapping[str, str], every_s: float | None) -> None:
+    def start(self, options: Mapping[str, str], every_s: float | None) -> None:
         reader = self._lake.spark.readStream.format("kafka").options(**_OPTIONS, **options)
         try:
             records = reader.option("subscribe", self._source.topic).load()
@@ -144,29 +138,27 @@ class _Run:
                 f"the session has no Kafka connector; begin it with spark.jars.packages={CONNECTOR}"
             ) from error
         checkpoint = self._lake.checkpoint(self._source.table, self._source.topic)
-        writer = records.writeStream.foreachBatch(self._keep).option(
-            "checkpointLocation", checkpoint
-        )
-        timed = (
-            writer.trigger(availableNow=True)
-            if every_s is None
-            else writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
-        )
-        self._query = timed.start()
+        writer = records.writeStream.foreachBatch(self._write_batch)
+        writer = writer.option("checkpointLocation", checkpoint)
+        if every_s is None:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
+        self._query = writer.start()
 
     def has_ended(self) -> bool:
-        """Whether there is nothing left to do; waits a moment. Raises what it failed of."""
+        """Whether there is nothing left to do; waits a moment. Raises the query's error."""
         if self._query is None:
             return False
         try:
-            return bool(self._query.awaitTermination(_LOOK_S))
+            return bool(self._query.awaitTermination(_POLL_S))
         except StreamingQueryException as error:
-            raise self._failure or _failure(self._source.topic, error) from error
+            raise self._error or _error_of(self._source.topic, error) from error
         finally:
             self._note_starts()
 
-    def behind(self) -> int:
-        """How many offsets are done, as far as Spark has told."""
+    def done(self) -> int:
+        """How many offsets are done, by Spark's latest progress."""
         last = None if self._query is None else self._query.lastProgress
         if last is None or not last.sources or self._starts is None:
             return 0
@@ -186,28 +178,28 @@ class _Run:
         source = self._source
         return Ingested(source.table, source.topic, self._rows, self._unreadable, gone)
 
-    def _keep(self, records: DataFrame, batch_id: int) -> None:
+    def _write_batch(self, records: DataFrame, batch_id: int) -> None:
         # A batch is in a session of its query's own: nobody else's writing changes.
         for name, value in SETTINGS.items():
             records.sparkSession.conf.set(name, value)
-        rows, seen = table(records, self._steps), Observation()
+        rows, counts = project(records, self._projections), Observation()
         counted = rows.observe(
-            seen, F.count(F.lit(1)).alias("rows"), F.count("problems").alias("unreadable")
+            counts, F.count(F.lit(1)).alias("rows"), F.count("problems").alias("unreadable")
         )
         try:
-            is_new = self._lake.keep(counted, self._source.table, self._source.topic, batch_id)
+            is_new = self._lake.add(counted, self._source.table, self._source.topic, batch_id)
         except LakeError as error:
-            self._failure = error  # else Spark would tell of it in its own way
+            self._error = error  # Spark's own exception would hide it
             raise
         if is_new:
-            self._rows += seen.get["rows"]
-            self._unreadable += seen.get["unreadable"]
+            self._rows += counts.get["rows"]
+            self._unreadable += counts.get["unreadable"]
 
     def _note_starts(self) -> None:
-        """Where the first batch of this call began; nobody but Spark's progress tells."""
-        told = [] if self._query is None or self._starts else self._query.recentProgress
-        if told and told[0].sources:
-            self._starts = _offsets(told[0].sources[0].startOffset)
+        """Notes where the first batch of this call began, which only Spark's progress says."""
+        progress = [] if self._query is None or self._starts else self._query.recentProgress
+        if progress and progress[0].sources:
+            self._starts = _offsets(progress[0].sources[0].startOffset)
             ends = {number: end for number, (_, end) in self._source.bounds.items()}
             self.total = sum(end - self._first(number) for number, end in ends.items())
 
@@ -216,16 +208,15 @@ class _Run:
         return max((self._starts or {}).get(number, first), first)
 
 
-def _offsets(told: str) -> dict[int, int]:
-    """By partition. Told as `{"topic":{"0":12}}`, of which PySpark 4.0 makes Python's text."""
-    pairs = re.findall(r"""["']([0-9]+)["']: ?([0-9]+)""", told)
+def _offsets(text: str) -> dict[int, int]:
+    """Parses `{"topic":{"0":12}}`, which PySpark 4.0 gives as Python's text of it."""
+    pairs = re.findall(r"""["']([0-9]+)["']: ?([0-9]+)""", text)
     return {int(number): int(offset) for number, offset in pairs}
 
 
-def _failure(topic: str, error: StreamingQueryException) -> LinearRetryError:
-    """The last of the causes that Spark lists, in one line."""
-    told = str(error).partition("=== Streaming Query ===")[0]
-    reason = cause(told).rpartition("terminated with exception: ")[2]
+def _error_of(topic: str, error: StreamingQueryException) -> LinearRetryError:
+    text = str(error).partition("=== Streaming Query ===")[0]
+    reason = last_cause(text).rpartition("terminated with exception: ")[2]
     reason = reason.partition(" SQLSTATE:")[0]
     kind = BrokerError if "org.apache.kafka" in reason else LakeError
     return kind(f"{topic} cannot be ingested any further: {reason}")

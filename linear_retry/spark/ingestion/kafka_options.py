@@ -1,4 +1,4 @@
-"""Which options of Spark's Kafka source are librdkafka's keys?"""
+"""Translates librdkafka's keys into options of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _LOGIN = ("sasl.username", "sasl.password")
 def java_keys(config: Mapping[str, Any]) -> dict[str, str]:
     """The options for Spark's Kafka source that mean what `config` means to librdkafka.
 
-    A key that begins with `kafka.` is the Java client's own, and goes to Spark as it is. Raises
-    `ConfigurationError` for one that is not known here: left out, it might weaken what it secures.
+    A key that begins with `kafka.` is the Java client's, and goes to Spark as it is. Raises
+    `ConfigurationError` for an unknown key: left out, it might weaken what it secures.
     """
     found: dict[str, str] = {}
     for key, value in config.items():
@@ -55,7 +55,7 @@ def java_keys(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def librdkafka_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What of `config` is librdkafka's: all but what is the Java client's own."""
+    """The keys of `config` without those of the Java client."""
     return {key: value for key, value in config.items() if not key.startswith("kafka.")}
 
 

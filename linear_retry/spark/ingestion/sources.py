@@ -1,4 +1,4 @@
-"""Can these topics be read, and do they belong to what is in the lake?"""
+"""The topics of an ingest, as the brokers describe them, and whether the lake's rows are theirs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A topic that goes into a table. `bounds`: of each partition its first offset, and its end."""
+    """A topic that goes into a table; `bounds` are each partition's beginning and end offsets."""
 
     table: str
     topic: str
@@ -22,18 +22,16 @@ class Source:
     bounds: Mapping[int, tuple[int, int]]
 
 
-def wanted(dead_letters: Iterable[str], journal: str | None) -> list[tuple[str, str]]:
-    """Which topic goes into which table."""
-    named = [(DEAD_LETTERS, topic) for topic in dead_letters]
-    return named if journal is None else [*named, (JOURNAL, journal)]
-
-
-def found(config: Mapping[str, Any], named: list[tuple[str, str]]) -> tuple[Source, ...]:
-    """The topics, by table and name, as the brokers tell of them. Needs no Spark.
+def find_sources(
+    config: Mapping[str, Any], dead_letters: Iterable[str], journal: str | None = None
+) -> tuple[Source, ...]:
+    """Asks the brokers for the topics; needs no Spark.
 
     Raises `ConfigurationError`, `BrokerError` and `UnknownTopicError`, before anything is written.
     """
-    topics = [topic for _, topic in named]
+    tables = [(DEAD_LETTERS, topic) for topic in dead_letters]
+    tables += [] if journal is None else [(JOURNAL, journal)]
+    topics = [topic for _, topic in tables]
     if not topics:
         raise ConfigurationError("no topic is named; name dead_letters, journal or both")
     twice = next((topic for topic in topics if topics.count(topic) > 1), None)
@@ -44,7 +42,7 @@ def found(config: Mapping[str, Any], named: list[tuple[str, str]]) -> tuple[Sour
     bounds = {topic: cluster.reader.bounds(topic) for topic in topics}
     facts = cluster.topics.facts(topics)
     return tuple(
-        Source(table, topic, _id(facts[topic], topic), bounds[topic]) for table, topic in named
+        Source(table, topic, _id(facts[topic], topic), bounds[topic]) for table, topic in tables
     )
 
 
@@ -55,7 +53,7 @@ def _id(facts: Any, topic: str) -> str:
 
 
 def other_topic(lake: Lake, source: Source, known: str | None) -> LakeError:
-    """What to raise where the rows of that name are not of this topic."""
+    """The error for rows that are of another topic of the same name."""
     return LakeError(
         f"{lake.path}: {source.table} has rows of another topic {source.topic!r} (id {known}, and "
         f"this one's is {source.topic_id}): it was made anew, or is in another cluster; use "
@@ -64,9 +62,9 @@ def other_topic(lake: Lake, source: Source, known: str | None) -> LakeError:
 
 
 def claim(lake: Lake, source: Source) -> None:
-    """Note that this table's rows of that name are of this topic, and of no other.
+    """Records that this table's rows of that name are of this topic, and of no other.
 
-    Raises `LakeError` where they are of another, or where what says how far it is has gone.
+    Raises `LakeError` if they are of another, or if their checkpoint is gone.
     """
     table, topic = source.table, source.topic
     known = lake.topic_id(table, topic)
@@ -78,4 +76,4 @@ def claim(lake: Lake, source: Source) -> None:
             f"({lake.checkpoint(table, topic)} is gone): remove those rows, or use another lake"
         )
     if known is None:
-        lake.keep_topic_id(table, topic, source.topic_id)
+        lake.write_topic_id(table, topic, source.topic_id)

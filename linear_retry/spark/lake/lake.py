@@ -1,12 +1,12 @@
-"""Where in the lake does each table lie, and what says how far it is?
+"""The lake: a directory of Parquet tables, and how far each topic is ingested into it.
 
     LAKE/dead_letters/batch=orders.dlq@00000000/date=2026-11-21/part-....parquet
     LAKE/journal/batch=linear-retry.journal@00000000/date=2026-11-21/part-....parquet
-    LAKE/_ingest/dead_letters/orders.dlq/        Spark's checkpoint, what topic it is of, the lock
+    LAKE/_ingest/dead_letters/orders.dlq/        Spark's checkpoint, the topic's id, the lock
     LAKE/_unfinished/...                         a batch that is being written
 
-A batch is written beside its table and then renamed into it: so whoever reads the files of a table,
-with Spark, DuckDB or pyarrow, finds of each batch all or nothing, whatever was killed meanwhile.
+A batch is written beside its table and then renamed into it: Spark, DuckDB and pyarrow find all of
+a batch or nothing, whatever was killed meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from linear_retry.errors import LinearRetryError
 from linear_retry.spark.errors import JavaError
-from linear_retry.spark.lake.lock import TakenError, lock
+from linear_retry.spark.lake.lock import LockedError, lock
 
 DEAD_LETTERS = "dead_letters"
 JOURNAL = "journal"
@@ -30,7 +30,7 @@ _TOPIC_FILE = "topic.json"
 
 
 class LakeError(LinearRetryError):
-    """The lake cannot be written or read, or what is in it does not fit what is asked."""
+    """The lake cannot be written or read, or its contents do not fit the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Lake:
     spark: SparkSession
     path: str
 
-    def classic(self) -> SparkSession:
-        """Its session. Raises `LakeError` for one of Spark Connect, which has no JVM to reach."""
+    def require_classic(self) -> SparkSession:
+        """Returns its session; raises `LakeError` for one of Spark Connect, which has no JVM."""
         if not isinstance(self.spark, SparkSession):
             raise LakeError(
                 f"{self.path}: over Spark Connect a lake can be read, but neither written nor "
@@ -50,7 +50,7 @@ class Lake:
         return self.spark
 
     def table(self, name: str) -> DataFrame:
-        """What was ingested so far. Raises `LakeError` where that is nothing."""
+        """The table with all that was ingested so far. Raises `LakeError` if there is none."""
         root = f"{self.path}/{name}"
         try:
             found = self.spark.read.option("basePath", root).parquet(root).drop("batch")
@@ -63,7 +63,7 @@ class Lake:
         return found
 
     def prepare(self, table: str, topic: str) -> None:
-        """Make the directories. Raises `LakeError` where they cannot be written."""
+        """Makes the directories. Raises `LakeError` if they cannot be written."""
         for place in (f"{self.path}/{table}", self.state(table, topic), self._unfinished(table)):
             self._make(place)
         probe = f"{self._unfinished(table)}/probe-{topic}"
@@ -71,23 +71,23 @@ class Lake:
         self._delete(probe)
 
     @contextmanager
-    def alone(self, table: str, topic: str) -> Iterator[Callable[[], None]]:
-        """Nobody else adds this topic's rows meanwhile; what is given is called every second or so.
+    def locked(self, table: str, topic: str) -> Iterator[Callable[[], None]]:
+        """Holds the lock on this topic's rows; gives a function to call every second or so.
 
-        Raises `LakeError` where somebody else does, at once or in that call.
+        Raises `LakeError` if another process has the lock, or takes it over.
         """
         place = f"{self.state(table, topic)}/lock"
-        with self._telling(place, topic):
-            held = lock(self.classic()._jvm, *self._at(place))
+        with self._errors_of(place, topic):
+            held = lock(self.require_classic()._jvm, *self._at(place))
 
         def renew() -> None:
-            with self._telling(place, topic):
+            with self._errors_of(place, topic):
                 held.renew()
 
         try:
             yield renew
         finally:
-            with self._telling(place, topic):
+            with self._errors_of(place, topic):
                 held.release()
 
     def state(self, table: str, topic: str) -> str:
@@ -97,11 +97,11 @@ class Lake:
         return f"{self.state(table, topic)}/checkpoint"
 
     def topic_id(self, table: str, topic: str) -> str | None:
-        """Which topic of that name the table is of; None where nothing was ingested yet."""
+        """The id of the topic that the rows are of; None if nothing was ingested yet."""
         place = f"{self.state(table, topic)}/{_TOPIC_FILE}"
         return self._read(place) if self._exists(place) else None
 
-    def keep_topic_id(self, table: str, topic: str, topic_id: str) -> None:
+    def write_topic_id(self, table: str, topic: str, topic_id: str) -> None:
         place = f"{self.state(table, topic)}/{_TOPIC_FILE}"
         self._write(f"{place}.new", topic_id)
         self._rename(f"{place}.new", place)
@@ -114,8 +114,8 @@ class Lake:
         wanted = f"batch={topic}@"
         return self._exists(root) and any(each.startswith(wanted) for each in self._names(root))
 
-    def keep(self, rows: DataFrame, table: str, topic: str, batch_id: int) -> bool:
-        """Add the rows of one batch to a table; False where they are there already.
+    def add(self, rows: DataFrame, table: str, topic: str, batch_id: int) -> bool:
+        """Adds the rows of one batch to a table; False if they are there already.
 
         Spark gives a batch again that it has not noted as done, with the same id and rows.
         """
@@ -125,21 +125,23 @@ class Lake:
         # Both are there where a rename is a copy, as in object stores, and was cut short.
         if self._exists(target) and not self._exists(unfinished):
             return False
-        self.write(rows.coalesce(self.classic().sparkContext.defaultParallelism), unfinished)
+        self.write(
+            rows.coalesce(self.require_classic().sparkContext.defaultParallelism), unfinished
+        )
         self.publish(unfinished, target)
         return True
 
     def write(self, rows: DataFrame, place: str) -> None:
-        """Write the rows as a directory of Parquet files, by date; what was there before goes.
+        """Replaces the directory `place` by Parquet files of these rows, by date.
 
-        Of each date there are as many files as tasks have rows of it.
+        Each date has as many files as tasks have rows of it.
         """
         rows.write.mode("overwrite").partitionBy("date").option(
             "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
         ).parquet(place)
 
     def publish(self, unfinished: str, target: str) -> None:
-        """Have it found in its table, at once."""
+        """Renames a directory into its table."""
         self._delete(target)
         if self._exists(unfinished):
             self._rename(unfinished, target)
@@ -147,10 +149,10 @@ class Lake:
     def _unfinished(self, table: str) -> str:
         return f"{self.path}/_unfinished/{table}"
 
-    # Hadoop's file systems, by way of the JVM: the lake may be in one that Python cannot reach.
+    # Hadoop's file systems, through the JVM: the lake may be in one that Python cannot reach.
 
     def _at(self, place: str) -> tuple[Any, Any]:
-        spark = self.classic()
+        spark = self.require_classic()
         jvm: Any = spark._jvm
         path = jvm.org.apache.hadoop.fs.Path(place)
         return path.getFileSystem(spark._jsc.hadoopConfiguration()), path
@@ -187,15 +189,15 @@ class Lake:
             content.close()
 
     def _call(self, place: str, method: str, *arguments: object) -> Any:
-        with self._telling(place):
+        with self._errors_of(place):
             files, path = self._at(place)
             return getattr(files, method)(path, *arguments)
 
     @contextmanager
-    def _telling(self, place: str, topic: str = "") -> Iterator[None]:
+    def _errors_of(self, place: str, topic: str = "") -> Iterator[None]:
         try:
             yield
-        except TakenError as error:
+        except LockedError as error:
             raise LakeError(
                 f"{self.path}: another ingest is adding the rows of {topic!r}; wait until it has "
                 "ended, and run this again"

@@ -1,16 +1,16 @@
-"""Is nobody else adding the rows of this topic?
+"""Locks a topic's rows against a second ingest.
 
-Two ingests of one topic would write one batch over each other's: one that is published half would
-be the harm. On a disk of this machine the system locks a file: that ends with the JVM, however it
-ends. Where it cannot, in HDFS and object stores, the lock is a file that is written anew all the
-time: one that was not for long is that of a process that was killed, and is taken over.
+Two ingests of one topic would write one batch over each other's, and might publish half of one. On
+a local disk the system locks a file: that ends with the JVM, however it ends. In HDFS and object
+stores the lock is a file that is written again and again: one that is old is that of a process that
+was killed, and is taken over.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from linear_retry.spark.errors import JavaError
@@ -19,36 +19,26 @@ LEASE_S = 120.0
 _RENEW_S = 20.0
 
 
-class TakenError(Exception):
-    """Somebody else has it."""
+class LockedError(Exception):
+    """Another process holds the lock."""
 
 
-class Lock(Protocol):
-    """What is held from its making on."""
-
-    def renew(self) -> None:
-        """To be called every second or so. Raises `TakenError` where it was lost."""
-
-    def release(self) -> None:
-        """Let it go."""
-
-
-def lock(jvm: Any, files: Any, path: Any) -> Lock:
-    """The lock at `path` in the Hadoop file system `files`. Raises `TakenError`, Py4J's errors."""
+def lock(jvm: Any, files: Any, path: Any) -> SystemLock | Lease:
+    """Locks `path` in the Hadoop file system `files`. Raises `LockedError` and Py4J's errors."""
     if files.getScheme() == "file":
         return SystemLock(jvm, files.pathToFile(path))
     return Lease(files, path)
 
 
 class SystemLock:
-    """The system's lock on a local file. The file stays; held or not is not to be seen in it."""
+    """The system's lock on a local file, which stays there afterwards."""
 
     def __init__(self, jvm: Any, file: Any) -> None:
         # The JVM's, and not Python's: it is the JVM that writes, and may live a moment longer.
         self._file = jvm.java.io.RandomAccessFile(file, "rw")
-        if not self._is_got():
+        if not self._is_acquired():
             self._file.close()
-            raise TakenError
+            raise LockedError
 
     def renew(self) -> None:
         return
@@ -56,7 +46,7 @@ class SystemLock:
     def release(self) -> None:
         self._file.close()
 
-    def _is_got(self) -> bool:
+    def _is_acquired(self) -> bool:
         try:
             return self._file.getChannel().tryLock() is not None
         except JavaError as error:
@@ -66,27 +56,28 @@ class SystemLock:
 
 
 class Lease:
-    """A file with the owner's token in it, written anew every 20 seconds.
+    """A file with the owner's token in it, written again every 20 seconds.
 
-    Its age is told by the file system's clock. Where two take an old one over at once, the later
-    has it, and the other is told by its next `renew`.
+    Its age is by the file system's clock. If two take an old one over at once, the later has it,
+    and the next `renew` of the other raises.
     """
 
     def __init__(self, files: Any, path: Any, now_s: Callable[[], float] = time.monotonic) -> None:
         self._files, self._path, self._now_s = files, path, now_s
         self._token = str(uuid4())
-        if not self._is_made():
+        if not self._is_created():
             if self._age_s() < LEASE_S:
-                raise TakenError
+                raise LockedError
             files.delete(path, False)
-            if not self._is_made():
-                raise TakenError
+            if not self._is_created():
+                raise LockedError
         self._renewed_s = now_s()
 
     def renew(self) -> None:
+        """To be called every second or so. Raises `LockedError` if another has taken it over."""
         if self._now_s() - self._renewed_s >= _RENEW_S:
             if not self._is_ours():
-                raise TakenError
+                raise LockedError
             self._write(self._path, True)
             self._renewed_s = self._now_s()
 
@@ -94,7 +85,7 @@ class Lease:
         if self._is_ours():
             self._files.delete(self._path, False)
 
-    def _is_made(self) -> bool:
+    def _is_created(self) -> bool:
         try:
             self._write(self._path, False)
         except JavaError as error:

@@ -1,4 +1,4 @@
-"""How are the lengths of each group's outages distributed?"""
+"""Estimates the distribution of the durations of each group's outages."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pandas as pd  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
+from linear_retry.spark.tuning.proposals import outages_of
 from linear_retry.tuning.bands import bands
-from linear_retry.tuning.outages import Numbers, Outages, concurrent
+from linear_retry.tuning.outages import Numbers, Outages
 
 SHARES = (0.5, 0.9, 0.99)
 _POINTS = 80
@@ -23,8 +24,8 @@ _SCHEMA = (
 )
 
 
-def estimated(outages: DataFrame, *, resamples: int, seed: int) -> DataFrame:
-    """One row for each group of whose outages something is known; `curve` and `ends` as in docs."""
+def estimate(outages: DataFrame, *, resamples: int, seed: int) -> DataFrame:
+    """One row for each group that has outages with known bounds."""
     known = outages.where("lower_ms IS NOT NULL").select(
         *("group", "began_ms", "last_at_ms", "lower_ms", "upper_ms")
     )
@@ -32,13 +33,13 @@ def estimated(outages: DataFrame, *, resamples: int, seed: int) -> DataFrame:
 
 
 def curves(found: DataFrame) -> DataFrame:
-    """Of each group, the share of outages that last longer than each time."""
+    """For each group, the share of outages that last longer than each time."""
     each = found.select("outages", "group", F.explode("curve").alias("at"))
     return each.orderBy(F.desc("outages"), "group", "at.after_s").select("group", "at.*")
 
 
-def ends(found: DataFrame) -> DataFrame:
-    """Of each group, the time at which each share has ended; NULL where so many never do."""
+def quantiles(found: DataFrame) -> DataFrame:
+    """For each group, the time after which each share has ended; NULL if so many never do."""
     each = found.select("group", "outages", "known_end", F.explode("ends").alias("at"))
     ordered = each.orderBy(F.desc("outages"), "group", "at.ended")
     return ordered.select("group", "outages", "known_end", "at.*")
@@ -46,15 +47,12 @@ def ends(found: DataFrame) -> DataFrame:
 
 def _estimating(resamples: int, seed: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
     def estimate_group(rows: pd.DataFrame) -> pd.DataFrame:
-        # The same draws, in whatever order Spark gives the rows.
-        rows = rows.sort_values(["began_ms", "last_at_ms", "lower_ms", "upper_ms"])
-        known = Outages.of(rows["lower_ms"], rows["upper_ms"].astype(float).fillna(np.inf))
-        together = concurrent(rows["began_ms"], rows["last_at_ms"])
+        group, known, which = outages_of(rows, "began_ms")
         at_ms = _times_ms(known)
         rng = np.random.default_rng(seed)
-        found = bands(known, together, at_ms, SHARES, rng=rng, resamples=resamples)
-        told = {
-            "group": rows["group"].iloc[0],
+        found = bands(known, which, at_ms, SHARES, rng=rng, resamples=resamples)
+        row = {
+            "group": group,
             "outages": len(known),
             "known_end": known.ended,
             "curve": _structs(("after_s", "lasting", "low", "high"), at_ms / 1000, found.lasting),
@@ -62,13 +60,13 @@ def _estimating(resamples: int, seed: int) -> Callable[[pd.DataFrame], pd.DataFr
                 ("ended", "after_s", "low_s", "high_s"), SHARES, found.ended_ms / 1000
             ),
         }
-        return pd.DataFrame({name: [value] for name, value in told.items()})
+        return pd.DataFrame({name: [value] for name, value in row.items()})
 
     return estimate_group
 
 
 def _times_ms(known: Outages) -> Numbers:
-    """As many in each minute as in each hour; up to the last that anything is known of."""
+    """Times on a logarithmic scale, up to the last that anything is known of."""
     is_finite = np.isfinite(known.upper_ms)
     last_ms = max(known.lower_ms.max(), known.upper_ms[is_finite].max(initial=0))
     return np.geomspace(_SHORTEST_MS, max(last_ms, 2 * _SHORTEST_MS), _POINTS)

@@ -1,4 +1,4 @@
-"""How many dead letters are there, why, when, and of which keys?"""
+"""Counts dead letters by group, reason, exception, key and time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _REASONS = {
 }
 
 
-def told(letters: DataFrame) -> DataFrame:
-    """Each letter once, with what the summaries ask of it.
+def distinct(letters: DataFrame) -> DataFrame:
+    """Each letter once, with the columns that the summaries need.
 
     A topic may have one twice: those that agree in group, id and generation are one.
     """
@@ -32,7 +32,7 @@ def told(letters: DataFrame) -> DataFrame:
 
 
 def by_reason(letters: DataFrame, *, texts: bool) -> DataFrame:
-    """By group, reason and exception; most letters first. `texts`: with the latest one's text."""
+    """By group, reason and exception, most letters first; with the latest text if `texts`."""
     text = F.max_by("exception_message", "died_ms") if texts else F.lit(None).cast("string")
     return (
         letters.groupBy("group", "reason", "exception_type")
@@ -49,7 +49,7 @@ def by_reason(letters: DataFrame, *, texts: bool) -> DataFrame:
 
 
 def over_time(letters: DataFrame, bucket_ms: int) -> DataFrame:
-    """How many died in each stretch of time, by reason; those without a time are left out."""
+    """The letters of each bucket of time, by reason; those without a time are left out."""
     return (
         letters.where("died_ms IS NOT NULL")
         .groupBy("reason", bucket(F.col("died_ms"), bucket_ms).alias("from_ms"))
@@ -60,7 +60,7 @@ def over_time(letters: DataFrame, bucket_ms: int) -> DataFrame:
 
 
 def by_key(letters: DataFrame) -> DataFrame:
-    """By group and key, most letters first. `key` is text, or `form` says that it is bytes."""
+    """By group and key, most letters first; `form` says whether `key` is text or bytes."""
     return (
         letters.groupBy("group", "key")
         .agg(
@@ -74,7 +74,7 @@ def by_key(letters: DataFrame) -> DataFrame:
 
 
 def by_error(letters: DataFrame) -> DataFrame:
-    """By group and error how many there are of each reason."""
+    """By group and error: the letters of each reason."""
     return letters.groupBy("group", simple_name(F.col("exception_type")).alias("error")).agg(
         *(
             F.count(F.when(F.col("reason") == reason, 1)).alias(name)
@@ -85,7 +85,7 @@ def by_error(letters: DataFrame) -> DataFrame:
 
 
 def _shown(key: Column) -> dict[str, Column]:
-    """The beginning of a key as text; in hexadecimal digits where its bytes are no UTF-8."""
+    """The beginning of a key as text, or in hexadecimal digits if it is not UTF-8."""
     text = F.try_validate_utf8(key.cast("string"))
     digits = F.concat(F.lit("0x"), F.lower(F.hex(F.substring(key, 1, _SHOWN // 2))))
     form = F.when(key.isNull(), "none").when(text.isNull(), "bytes").otherwise("text")

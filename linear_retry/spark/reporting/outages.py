@@ -1,8 +1,8 @@
-"""How many outages were there, when, of what, and how long was what blocked?
+"""Counts outages by group, time and error, and adds up the time that they blocked.
 
 Of the time that a circuit was open, `down_s` is up to the last attempt that failed, and `unsure_s`
-from there to the first good one, in which the dependency came back; `other_s` is what remains
-where no recovery is known.
+from there to the first good one, in which the dependency came back; `other_s` is the rest if no
+recovery is known.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ GIVEN_UP = ("dead-lettered", "skipped")
 _TIMES = ("blocked_s", "down_s", "unsure_s", "other_s")
 
 
-def told(outages: DataFrame) -> DataFrame:
-    """Each row of the table, with what the summaries ask of it."""
+def measured(outages: DataFrame) -> DataFrame:
+    """Each row of the table, with the columns that the summaries need."""
     began_ms = F.coalesce("opened_at_ms", "last_at_ms")
     seen_s = F.greatest(F.col("last_at_ms") - began_ms, F.lit(0)) / 1000
     # What a journal says may be any number, and a sum of seconds must stay one.
@@ -42,7 +42,7 @@ def told(outages: DataFrame) -> DataFrame:
 
 
 def by_group(outages: DataFrame) -> DataFrame:
-    """One row for each group; that which was blocked longest first."""
+    """One row for each group; the longest blocked first."""
     return (
         outages.groupBy("group")
         .agg(
@@ -62,7 +62,7 @@ def by_group(outages: DataFrame) -> DataFrame:
 
 
 def over_time(outages: DataFrame, bucket_ms: int) -> DataFrame:
-    """How many began in each stretch of time, by group, and how long these were open."""
+    """The outages that began in each bucket of time, by group, and how long they were open."""
     return (
         outages.groupBy("group", bucket(F.col("began_ms"), bucket_ms).alias("from_ms"))
         .agg(F.count("*").alias("outages"), F.sum("blocked_s").alias("blocked_s"))
@@ -72,7 +72,7 @@ def over_time(outages: DataFrame, bucket_ms: int) -> DataFrame:
 
 
 def by_error(outages: DataFrame) -> DataFrame:
-    """By group and first error, what became of those that are over."""
+    """By group and first error: how many recovered and were given up."""
     return outages.groupBy("group", "error").agg(
         F.count("*").alias("outages"),
         *(_count(name, F.col(name)) for name in ("recovered", "given_up")),
@@ -81,12 +81,12 @@ def by_error(outages: DataFrame) -> DataFrame:
 
 
 def bucket(at_ms: Column, bucket_ms: int) -> Column:
-    """The beginning of the stretch of time that `at_ms` is in."""
+    """The beginning of the bucket of time that `at_ms` is in."""
     return (F.floor(at_ms / bucket_ms) * bucket_ms).cast("bigint")
 
 
 def simple_name(error_type: Column) -> Column:
-    """A type's name without its module: the journal often knows no more."""
+    """A type's name without its module, which the journal often lacks."""
     return F.substring_index(error_type, ".", -1)
 
 

@@ -1,4 +1,4 @@
-"""How does what a lake says get onto a page, and into tables beside it?"""
+"""Reports on a lake: one page of HTML, and the tables that it is made of beside it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,30 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 
+import pandas as pd  # type: ignore[import-untyped]  # it has no types
+
 from linear_retry.errors import LinearRetryError
 from linear_retry.files import atomic_file
+from linear_retry.report.section import Tables
 from linear_retry.spark.lake.lake import Lake
-from linear_retry.spark.reporting.small_tables import write_tables
 from linear_retry.spark.reporting.summaries import summaries
+
+TABLES = (
+    *("groups", "outages_over_time", "durations", "duration_quantiles"),
+    *("letters", "letters_over_time", "keys", "errors", "events"),
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class ReportError(LinearRetryError):
-    """The report cannot be written where it should be."""
+    """The report cannot be written to the file that was named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Where the page is and the folder of its tables, and of how much it tells.
+    """The page, the folder of its tables, and how many outages, letters and advices they show.
 
-    `outages` and `letters` are None where the lake has no such table.
+    `outages` and `letters` are None if the lake has no such table.
     """
 
     page: str
@@ -43,16 +51,16 @@ def report(
     seed: int = 1,
     made_at: datetime | None = None,
 ) -> Reported:
-    """Write the page `to`, and the tables that it is made of beside it: NAME.html, NAME_tables/.
+    """Writes the page `to`, and the tables that it is made of beside it: NAME.html, NAME_tables/.
 
     Without `keys`, neither the letters' keys nor the texts of their exceptions are in them. The
-    bounds of the lengths are from so many `resamples`, drawn by `seed`. Each file is there when it
-    is whole, and the page last. Raises `LakeError` where there is nothing to report, or the lake
-    cannot be read, and `ReportError` where the page cannot be written.
+    bounds of durations are from so many `resamples`, drawn by `seed`. Each file is written whole,
+    and the page last. Raises `LakeError` if there is nothing to report, or the lake cannot be read,
+    and `ReportError` if the page cannot be written.
     """
-    # Here, not above: they take seconds to load, and who ingests needs none of them.
-    from linear_retry.report.bundle import bundle
-    from linear_retry.report.page import rendered
+    # Here, not above: they take seconds to load, and an ingest needs none of them.
+    from linear_retry.report.charts import bundle
+    from linear_retry.report.page import render
 
     page = Path(to)
     folder = page.with_name(f"{page.stem}_tables")
@@ -60,7 +68,7 @@ def report(
     with ThreadPoolExecutor(1) as pool:
         scripts = pool.submit(bundle)  # it takes seconds, as Spark does
         found = summaries(lake, keys=keys, resamples=resamples, seed=seed)
-        text, advice = rendered(
+        text, advice = render(
             found.tables,
             scripts.result(),
             lake=lake.path,
@@ -77,12 +85,37 @@ def report(
 
 
 def check(page: Path) -> None:
-    """Raises `ReportError` for what can be no page, before a large lake is read for it.
+    """Raises `ReportError` if the page cannot be written, before a large lake is read for it.
 
-    And `ModuleNotFoundError` where what draws it is not installed.
+    And `ModuleNotFoundError` if the libraries that draw it are not installed.
     """
-    import_module("linear_retry.report.bundle")
+    import_module("linear_retry.report.charts")
     if page.suffix != ".html":
         raise ReportError(f"{page}: give the page a name that ends with .html")
     if page.is_dir() or not os.access(page.parent, os.W_OK | os.X_OK):
         raise ReportError(f"{page}: cannot be written; name a file in a directory of yours")
+
+
+def write_tables(tables: Tables, folder: Path) -> None:
+    """Writes each as NAME.parquet and NAME.csv, and removes the others of an earlier report.
+
+    Else keys would stay there that are to be left out now. Raises `OSError`.
+    """
+    folder.mkdir(exist_ok=True)
+    for name in TABLES:
+        parquet, csv = folder / f"{name}.parquet", folder / f"{name}.csv"
+        if name not in tables:
+            parquet.unlink(missing_ok=True)
+            csv.unlink(missing_ok=True)
+            continue
+        with atomic_file(parquet) as file:
+            tables[name].to_parquet(file, index=False)
+        with atomic_file(csv) as file:
+            tables[name].apply(_without_formulas).to_csv(file, index=False, encoding="utf-8")
+
+
+def _without_formulas(column: pd.Series) -> pd.Series:
+    """Puts an apostrophe before text that a spreadsheet would take for a formula (OWASP)."""
+    return column.map(
+        lambda cell: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+    )

@@ -1,7 +1,6 @@
-"""Which small tables does a whole lake come to?
+"""Summarises a lake in small tables, whose columns are in docs/report.md.
 
-Their columns are in docs/report.md. All that is counted is counted by Spark; of each table the
-driver gets `MOST_ROWS` at most.
+Spark does all the counting; the driver gets at most `MAX_ROWS` of each table.
 """
 
 from __future__ import annotations
@@ -18,26 +17,27 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.spark.episodes import OUTAGES
-from linear_retry.spark.errors import JavaError, cause
+from linear_retry.spark.errors import JavaError, last_cause
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
-from linear_retry.spark.reporting import durations, events, letters, outages
+from linear_retry.spark.reporting import durations, letters, outages
 
-MOST_ROWS = 10_000
-_MOST_STRETCHES = 60
+MAX_ROWS = 10_000
+_MAX_BUCKETS = 60
 _COUNTS = (
     *("outages", "recovered", "given_up"),
     *("letters_exhausted", "letters_permanent", "letters_given_up"),
 )
+NOTABLE_EVENTS = (
+    *("DataLost", "HandlerTooSlow", "Skipped", "LimitReached"),
+    *("DeadLetterFailed", "CommitFailed", "ClientReplaced", "RetentionTooShort"),
+)
 _MINUTE_MS = 60_000
-_STRETCHES_MS = tuple(minutes * _MINUTE_MS for minutes in (1, 5, 15, 60, 180, 720, 1440))
+_BUCKETS_MS = tuple(minutes * _MINUTE_MS for minutes in (1, 5, 15, 60, 180, 720, 1440))
 
 
 @dataclass(frozen=True, slots=True)
 class Summaries:
-    """`tables` by name, without those whose source the lake does not have; and how many there are.
-
-    `outages` and `letters` are None where the lake has no such table.
-    """
+    """`tables` by name, and how many outages and letters there are: None without such a table."""
 
     tables: dict[str, pd.DataFrame]
     outages: int | None
@@ -45,31 +45,31 @@ class Summaries:
 
 
 def summaries(lake: Lake, *, keys: bool, resamples: int, seed: int) -> Summaries:
-    """Raises `LakeError` where the lake has neither outages nor letters, or cannot be read.
+    """Summarises the lake; without `keys`, the letters' keys and exceptions' texts are left out.
 
-    Without `keys`, neither the letters' keys nor the texts of their exceptions are asked for.
+    Raises `LakeError` if the lake has neither outages nor letters, or cannot be read.
     """
-    with _reading(lake), ExitStack() as until:
-        blocked = _source(lake, OUTAGES, outages.told, "began_ms", until)
-        dead = _source(lake, DEAD_LETTERS, letters.told, "died_ms", until)
+    with _read_errors(lake), ExitStack() as stack:
+        blocked = _source(lake, OUTAGES, outages.measured, "began_ms", stack)
+        dead = _source(lake, DEAD_LETTERS, letters.distinct, "died_ms", stack)
         known = [each for each in (blocked, dead) if each is not None]
         if not known:
             raise LakeError(
                 f"{lake.path}: there are neither outages nor dead letters to report; run "
                 "`linear-retry spark ingest` first, and then `linear-retry spark outages`"
             )
-        stretch_ms, by_error = _stretch_ms(known), []
+        bucket_ms, by_error = _bucket_ms(known), []
         tables: dict[str, pd.DataFrame] = {}
         if blocked is not None:
-            tables |= _of_outages(blocked.rows, stretch_ms, resamples, seed, until)
+            tables |= _of_outages(blocked.rows, bucket_ms, resamples, seed, stack)
             by_error.append(outages.by_error(blocked.rows))
         if dead is not None:
-            tables |= _of_letters(dead.rows, stretch_ms, keys)
+            tables |= _of_letters(dead.rows, bucket_ms, keys)
             by_error.append(letters.by_error(dead.rows))
-        tables["errors"] = _small(_joined(by_error))
+        tables["errors"] = _collect(_joined(by_error))
         journal = _table(lake, JOURNAL)
         if journal is not None:
-            tables["events"] = _small(events.by_event(journal))
+            tables["events"] = _collect(_events(journal))
         return Summaries(tables, _count(blocked), _count(dead))
 
 
@@ -88,41 +88,41 @@ def _count(source: _Source | None) -> int | None:
 def _source(
     lake: Lake,
     name: str,
-    told: Callable[[DataFrame], DataFrame],
+    prepare: Callable[[DataFrame], DataFrame],
     moment: str,
-    until: ExitStack,
+    stack: ExitStack,
 ) -> _Source | None:
     table = _table(lake, name)
     if table is None:
         return None
-    rows = until.enter_context(_kept(told(table)))
-    asked = (F.count("*").alias("count"), F.min(moment).alias("first"), F.max(moment).alias("last"))
-    (found,) = rows.agg(*asked).collect()
-    return _Source(rows, found["count"], found["first"], found["last"])
+    rows = stack.enter_context(_persisted(prepare(table)))
+    (found,) = rows.agg(F.count("*"), F.min(moment), F.max(moment)).collect()
+    return _Source(rows, *found)
 
 
 def _of_outages(
-    rows: DataFrame, stretch_ms: int, resamples: int, seed: int, until: ExitStack
+    rows: DataFrame, bucket_ms: int, resamples: int, seed: int, stack: ExitStack
 ) -> dict[str, pd.DataFrame]:
-    found = until.enter_context(_kept(durations.estimated(rows, resamples=resamples, seed=seed)))
+    estimates = durations.estimate(rows, resamples=resamples, seed=seed)
+    found = stack.enter_context(_persisted(estimates))
     return {
-        "groups": _small(outages.by_group(rows)),
-        "outages_over_time": _small(outages.over_time(rows, stretch_ms)),
-        "durations": _small(durations.curves(found)),
-        "duration_quantiles": _small(durations.ends(found)),
+        "groups": _collect(outages.by_group(rows)),
+        "outages_over_time": _collect(outages.over_time(rows, bucket_ms)),
+        "durations": _collect(durations.curves(found)),
+        "duration_quantiles": _collect(durations.quantiles(found)),
     }
 
 
-def _of_letters(rows: DataFrame, stretch_ms: int, keys: bool) -> dict[str, pd.DataFrame]:
+def _of_letters(rows: DataFrame, bucket_ms: int, keys: bool) -> dict[str, pd.DataFrame]:
     found = {
-        "letters": _small(letters.by_reason(rows, texts=keys)),
-        "letters_over_time": _small(letters.over_time(rows, stretch_ms)),
+        "letters": _collect(letters.by_reason(rows, texts=keys)),
+        "letters_over_time": _collect(letters.over_time(rows, bucket_ms)),
     }
-    return found | ({"keys": _small(letters.by_key(rows))} if keys else {})
+    return found | ({"keys": _collect(letters.by_key(rows))} if keys else {})
 
 
 def _joined(by_error: list[DataFrame]) -> DataFrame:
-    """By group and error: what became of its outages, and for what reasons it has letters."""
+    """By group and error: how its outages ended, and the reasons of its letters."""
     both = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), by_error)
     # Where the lake has but one of the two tables, the other's columns are missing from both.
     missing = [name for name in _COUNTS if name not in both.columns]
@@ -136,19 +136,33 @@ def _joined(by_error: list[DataFrame]) -> DataFrame:
     )
 
 
-def _stretch_ms(sources: Iterable[_Source]) -> int:
-    """The shortest one of which not too many cover all that is known."""
+def _events(journal: DataFrame) -> DataFrame:
+    """By group, how often each notable event happened; duplicate entries count once."""
+    return (
+        journal.where(F.col("problems").isNull() & F.col("event").isin(*NOTABLE_EVENTS))
+        .groupBy("group", "event")
+        .agg(
+            F.count_distinct("event_id").alias("times"),
+            F.min("at_ms").alias("first_ms"),
+            F.max("at_ms").alias("last_ms"),
+        )
+        .orderBy(F.desc("times"), "group", "event")
+    )
+
+
+def _bucket_ms(sources: Iterable[_Source]) -> int:
+    """The shortest bucket of which not too many cover the whole time."""
     moments = [ms for each in sources for ms in (each.first_ms, each.last_ms) if ms is not None]
     span_ms = max(moments) - min(moments) if moments else 0
-    days = -(-span_ms // (_STRETCHES_MS[-1] * _MOST_STRETCHES))
-    fitting = (each for each in _STRETCHES_MS if span_ms <= each * _MOST_STRETCHES)
-    return next(fitting, days * _STRETCHES_MS[-1])
+    days = -(-span_ms // (_BUCKETS_MS[-1] * _MAX_BUCKETS))
+    fitting = (each for each in _BUCKETS_MS if span_ms <= each * _MAX_BUCKETS)
+    return next(fitting, days * _BUCKETS_MS[-1])
 
 
-def _small(rows: DataFrame) -> pd.DataFrame:
+def _collect(rows: DataFrame) -> pd.DataFrame:
     whole = {name: "Int64" for name, kind in rows.dtypes if kind in ("int", "bigint")}
     # Else a column of whole numbers would become fractions where one of them is missing.
-    table: pd.DataFrame = rows.limit(MOST_ROWS).toPandas()
+    table: pd.DataFrame = rows.limit(MAX_ROWS).toPandas()
     table.attrs.clear()  # Spark Connect's own figures, which no file can hold
     return table.astype(whole)
 
@@ -161,8 +175,8 @@ def _table(lake: Lake, name: str) -> DataFrame | None:
 
 
 @contextmanager
-def _kept(rows: DataFrame) -> Iterator[DataFrame]:
-    """What several summaries are made of is computed once."""
+def _persisted(rows: DataFrame) -> Iterator[DataFrame]:
+    """Computes once what several summaries are made of."""
     kept = rows.persist()
     try:
         yield kept
@@ -171,8 +185,8 @@ def _kept(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 @contextmanager
-def _reading(lake: Lake) -> Iterator[None]:
+def _read_errors(lake: Lake) -> Iterator[None]:
     try:
         yield
     except (PySparkException, JavaError) as error:
-        raise LakeError(f"{lake.path}: cannot be read ({cause(str(error))})") from error
+        raise LakeError(f"{lake.path}: cannot be read ({last_cause(str(error))})") from error

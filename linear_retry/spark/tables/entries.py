@@ -1,6 +1,6 @@
-"""What do the journal's records say, as columns?
+"""The table `journal`: the journal's records as columns, in SQL.
 
-The rules are those of `linear_retry.journal.entry`, whose events are the columns here: one that is
+The rules and the columns are those of `linear_retry.journal.entry` and its events: an event that is
 added there is read here too.
 """
 
@@ -18,16 +18,16 @@ from linear_retry.events import CloseOutcome, Event
 from linear_retry.journal.entry import VERSION
 from linear_retry.scope import Partition, Scope
 from linear_retry.spark.tables.sql import (
-    Steps,
+    Projections,
     array,
     columns,
     date_of,
     moment,
     moment_of_ms,
-    present,
+    non_null,
+    project,
     struct,
     surely,
-    table,
     texts,
     when,
 )
@@ -47,7 +47,7 @@ def _get(path: str, kind: str) -> str:
 
 
 def _type(path: str) -> str:
-    """The type of what is there, as Spark names it; `VOID` for null, NULL where nothing is."""
+    """The type of a value, as Spark names it; `VOID` for null, NULL where there is none."""
     return f"schema_of_variant({_get(path, 'variant')})"
 
 
@@ -86,7 +86,7 @@ def _are_texts(path: str) -> str:
 @dataclass(frozen=True, slots=True)
 class _Type:
     sql: str
-    is_right: Callable[[str], str]
+    is_valid: Callable[[str], str]
 
 
 _TYPES: dict[Any, _Type] = {
@@ -125,11 +125,11 @@ _COMMON = (("at_ms", int), ("group", str), ("member", str))
 
 def entries(records: DataFrame) -> DataFrame:
     """The table `journal` of records as Spark's Kafka source gives them."""
-    return table(records, entry_steps())
+    return project(records, entry_projections())
 
 
-def entry_steps() -> Steps:
-    """What makes that table."""
+def entry_projections() -> Projections:
+    """The projections that make the table."""
     entry = "try_parse_json(try_validate_utf8(cast(value AS string))) AS entry"
     return (
         columns("topic", "partition", "offset", "timestamp", "value", entry),
@@ -154,28 +154,28 @@ def _problems() -> str:
         WHEN NOT {surely(f"startswith({_type('$')}, 'OBJECT')")} THEN array('no JSON object')
         WHEN NOT ({version}) THEN {array([newer])}
         WHEN NOT {surely(f"event IN ({texts(kinds)})")} THEN array('event is not known')
-        ELSE {present(_wrong())}
+        ELSE {non_null(_field_problems())}
     END"""
 
 
-def _wrong() -> Iterator[str]:
-    """What is wrong with each field; NULL where nothing is."""
+def _field_problems() -> Iterator[str]:
+    """The problem of each field; NULL if it has none."""
     for name, hint in _COMMON:
-        yield when(f"NOT {_type_is_right(name, hint)}", f"'{name} is wrong'")
+        yield when(f"NOT {_is_valid_type(name, hint)}", f"'{name} is wrong'")
     is_id = f"{_is(_TEXT)('$.event_id')} AND {surely(f'{_SEQUENCE} IS NOT NULL')}"
     yield when(f"NOT ({is_id})", "'event_id is wrong'")
     for (name, hint), kinds in _FIELDS.items():
-        is_wrong = f"event IN ({texts(kinds)}) AND NOT {_type_is_right(name, hint)}"
-        yield when(is_wrong, f"'{name} is wrong'")
+        is_invalid = f"event IN ({texts(kinds)}) AND NOT {_is_valid_type(name, hint)}"
+        yield when(is_invalid, f"'{name} is wrong'")
 
 
-def _type_is_right(name: str, hint: Any) -> str:
-    return _TYPES[hint].is_right(f"$.{name}")
+def _is_valid_type(name: str, hint: Any) -> str:
+    return _TYPES[hint].is_valid(f"$.{name}")
 
 
 def _columns() -> tuple[Column, ...]:
     at_ms = _get("$.at_ms", "bigint")
-    said = {
+    values = {
         "v": f"cast({_get('$.v', 'bigint')} AS int)",
         "event_id": "event_id",
         "instance": f"regexp_extract(event_id, '{_EVENT_ID}', 1)",
@@ -188,19 +188,19 @@ def _columns() -> tuple[Column, ...]:
         "event": "event",
         **_event_columns(),
     }
-    is_right, is_wrong = "size(found) = 0", "size(found) <> 0"
+    is_valid, is_invalid = "size(found) = 0", "size(found) <> 0"
     garbled = array([struct({"name": "'value'", "value": "value"})])
     return columns(
         *("topic", "partition", "offset", f"{moment('timestamp')} AS timestamp"),
-        *(f"{when(is_right, value)} AS `{name}`" for name, value in said.items()),
-        f"{when(is_wrong, 'found')} AS problems",
-        f"{when(is_wrong, garbled)} AS garbled",
+        *(f"{when(is_valid, value)} AS `{name}`" for name, value in values.items()),
+        f"{when(is_invalid, 'found')} AS problems",
+        f"{when(is_invalid, garbled)} AS garbled",
         f"{date_of('timestamp')} AS date",
     )
 
 
 def _is_process() -> str:
-    """All of it, or nothing: as `read_entry` has it, it spoils no entry."""
+    """Whether all fields of the process are valid; as in `read_entry`, else all are ignored."""
     texts_there = " AND ".join(_is(_TEXT)(f"$.{name}") for name in ("host", "client_id"))
     return f"{texts_there} AND {_is(_WHOLE)('$.pid')}"
 

@@ -1,18 +1,18 @@
-"""What do the headers of other systems' dead letters say, in SQL?"""
+"""Reads the headers of other systems' dead letters, in SQL."""
 
 from __future__ import annotations
 
 from linear_retry.dlq.letters.foreign import FOREIGN, Encoding, ForeignFormat
 from linear_retry.spark.tables.headers import any_text, big_endian, content, named, whole_number
-from linear_retry.spark.tables.sql import present, struct, when
+from linear_retry.spark.tables.sql import non_null, struct, when
 
 _NO_TEXT, _NO_NUMBER = "cast(NULL AS string)", "cast(NULL AS bigint)"
 
 
 def parsed(written_by: str) -> str:
-    """One struct, whichever system it is; NULL where it is none of them.
+    """One struct for all systems; NULL if it is none of them.
 
-    `linear_retry.dlq.letters.foreign` has the table of systems: a row more there is read here too.
+    `linear_retry.dlq.letters.foreign` has the table of systems: a row added there is read here too.
     """
     found = (f"WHEN '{form.name}' THEN {_of(form)}" for form in FOREIGN)
     return f"CASE {written_by} {' '.join(found)} END"
@@ -37,8 +37,8 @@ def _of(form: ForeignFormat) -> str:
         "exception_type": _text(form.exception_type),
         "exception_message": _text(form.exception_message),
         "exception_stack": _text(form.exception_stack),
-        "problems": present(problems),
-        "garbled": present(garbled),
+        "problems": non_null(problems),
+        "garbled": non_null(garbled),
     }
     return struct(fields)
 
@@ -48,7 +48,7 @@ def _group(place: tuple[str, str] | None) -> str:
 
 
 def _text(names: tuple[str, ...]) -> str:
-    """Of the first of these names that is there."""
+    """The text of the first of these headers that is there."""
     return f"coalesce({', '.join((*(any_text(content(name)) for name in names), _NO_TEXT))})"
 
 

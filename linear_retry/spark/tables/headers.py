@@ -1,4 +1,4 @@
-"""What does a header say, in SQL?"""
+"""Reads one header, in SQL."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _WHOLE_NUMBER = "(?s)^-?[0-9]{1,19}(?!.)"
 _SMALLEST = array(f"{10**n if n else 0}L" for n in range(19))
 
 NAMES, CONTENTS = "reverse(headers.key)", "reverse(headers.value)"
-"""Of all headers, the last first."""
+"""Of all headers, in reverse order."""
 
 
 def content(name: str) -> str:
-    """The content of this header; of one that comes twice the last, and NULL where it is missing.
+    """The content of a header: the last of several of one name, NULL if it is missing.
 
     A map of all headers would be shorter, but raises where a name comes twice. `filter`, whose
     lambda Spark interprets for each header of each record, took most of an ingest.
@@ -27,12 +27,12 @@ def content(name: str) -> str:
 
 
 def named(name: str, content: str) -> str:
-    """The struct of what is `garbled`."""
+    """The struct of a header in the column `garbled`."""
     return struct({"name": f"'{name}'", "value": content})
 
 
 def text(content: str) -> str:
-    """The content as text; NULL where it is not UTF-8."""
+    """The content as text; NULL if it is not UTF-8."""
     return f"try_validate_utf8(cast({content} AS string))"
 
 
@@ -42,7 +42,7 @@ def any_text(content: str) -> str:
 
 
 def whole_number(content: str) -> str:
-    """The decimal digits as bigint; NULL where they are none, or more than 64 bits hold."""
+    """Decimal digits as bigint; NULL for anything else, and for more than 64 bits hold."""
     digits = f"cast({content} AS string)"
     number = f"try_cast({digits} AS bigint)"
     # A cast takes ` +7.5 ` too. What has as many digits as characters is nothing but digits, and a
@@ -52,7 +52,7 @@ def whole_number(content: str) -> str:
 
 
 def big_endian(content: str, size_bytes: int) -> str:
-    """That many bytes as bigint; NULL where there are more or fewer."""
+    """That many bytes as bigint; NULL if there are more or fewer."""
     # No more than 8 bytes go in, whatever came: `conv` raises for what 64 bits do not hold.
     found = f"try_cast(conv(hex(substring({content}, 1, {size_bytes})), 16, -10) AS bigint)"
     if size_bytes < 8:
@@ -65,9 +65,8 @@ def big_endian(content: str, size_bytes: int) -> str:
 class HeaderColumn:
     """One header of ours, and the column it becomes.
 
-    `default` stands where it is missing; without one, a missing header is a problem unless it
-    `may_be_missing`. A number is in `bounds`; None: it is a text, not empty where a missing one is
-    a problem.
+    A missing header has the `default`; without one it is a problem, unless it `may_be_missing`.
+    `bounds` are those of a number; None: it is a text, which must not be empty if it is required.
     """
 
     column: str
@@ -77,7 +76,7 @@ class HeaderColumn:
     may_be_missing: bool = False
 
     def reading(self, content: str) -> str:
-        """What it says; NULL where that is nothing."""
+        """The header's value; NULL if it cannot be read."""
         if self.bounds is not None:
             number = whole_number(content)
             return when(between(number, *self.bounds), number)
@@ -85,15 +84,15 @@ class HeaderColumn:
         return found if self._is_optional else when(f"octet_length({content}) > 0", found)
 
     def is_fine(self, content: str) -> str:
-        """Whether nothing is wrong with it."""
+        """Whether the header has no problem."""
         is_read = f"{self.reading(content)} IS NOT NULL"
         return f"({is_read} OR {content} IS NULL)" if self._is_optional else is_read
 
-    # From here on what `reading` gave is the column `column`.
+    # From here on the column `column` has what `reading` gave.
 
     @property
     def value(self) -> str:
-        """What it says or, of one that is missing, the default."""
+        """The header's value, or the default."""
         if self.default is None:
             return self.column
         default = self.default if isinstance(self.default, int) else f"'{self.default}'"
@@ -101,14 +100,14 @@ class HeaderColumn:
 
     @property
     def problem(self) -> str:
-        """What is wrong with it, as text; NULL where nothing is."""
+        """The header's problem as text; NULL if it has none."""
         missing = "NULL" if self._is_optional else f"'{self.header} is missing'"
         wrong = f"if({content(self.header)} IS NULL, {missing}, '{self.header} is garbled')"
         return when(f"{self.column} IS NULL", wrong)
 
     @property
     def garbled(self) -> str:
-        """Name and bytes where they say nothing, else NULL."""
+        """Name and bytes of a header that cannot be read, else NULL."""
         found = content(self.header)
         return when(f"{self.column} IS NULL AND {found} IS NOT NULL", named(self.header, found))
 

@@ -1,7 +1,7 @@
-"""What lies in a dead-letter topic, as columns?
+"""The table `dead_letters`: the records of a dead-letter topic as columns, in SQL.
 
-The same rules as those of `linear_retry.dlq`, which reads one record after another: what differs is
-a bug. Nothing in a record makes the job fail.
+The rules are those of `linear_retry.dlq`, which reads one record after another: a difference is a
+bug. Nothing in a record makes the job fail.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from linear_retry.records.retry_headers import FORMAT_VERSION as VERSION
 from linear_retry.spark.tables import foreign
 from linear_retry.spark.tables.headers import CONTENTS, INT64_MAX, NAMES, HeaderColumn, content
 from linear_retry.spark.tables.sql import (
-    Steps,
+    Projections,
     array,
     columns,
     date_of,
     moment,
-    present,
-    table,
+    non_null,
+    project,
     texts,
     when,
 )
@@ -82,30 +82,30 @@ _CONTENTS = (
 
 def dead_letters(records: DataFrame) -> DataFrame:
     """The table `dead_letters` of records as Spark's Kafka source gives them, with headers."""
-    return table(records, letter_steps())
+    return project(records, letter_projections())
 
 
-def letter_steps() -> Steps:
-    """What makes that table. Each step copies its rows: it hands on what the next one needs."""
+def letter_projections() -> Projections:
+    """The projections that make the table. Each copies its rows: it passes on what is needed."""
     found = {each: f"get(contents, {_PLACES.index(each.header)})" for each in HEADER_COLUMNS}
     is_fine = " AND ".join((_IS_OURS, *(each.is_fine(at) for each, at in found.items())))
-    handed_on = (*_RECORD, "written_by", "own_headers")
+    passed_on = (*_RECORD, "written_by", "own_headers")
     return (
         columns(
-            *(*_RECORD, f"{_last_format()} AS written_by", f"{_CONTENTS} AS contents"),
+            *(*_RECORD, f"{_written_by()} AS written_by", f"{_CONTENTS} AS contents"),
             f"{when(_IS_USUAL, f'size({NAMES}) - {len(_USUAL)}')} AS own_headers",
         ),
         columns(
-            *(*handed_on, f"{is_fine} AS is_fine"),
-            f"{when(f'NOT ({_IS_OURS})', foreign.parsed('written_by'))} AS theirs",
+            *(*passed_on, f"{is_fine} AS is_fine"),
+            f"{when(f'NOT ({_IS_OURS})', foreign.parsed('written_by'))} AS other_system",
             *(f"{each.reading(at)} AS {each.column}" for each, at in found.items()),
         ),
         _columns(),
     )
 
 
-def _last_format() -> str:
-    """Whose letter it is: each system adds its headers behind those that it found."""
+def _written_by() -> str:
+    """The system that wrote the letter: each adds its headers behind those that it found."""
     systems = {form.marker: form.name for form in FOREIGN} | {_MARKER: OURS}
     named = ", ".join(f"'{marker}', '{name}'" for marker, name in systems.items())
     last = f"try_element_at(array_intersect({NAMES}, array({texts(systems)})), 1)"
@@ -129,13 +129,14 @@ def _columns() -> tuple[Column, ...]:
         found[name] = when(f"{found[name]} <> -1", found[name])
     found["exception_type"] = when(f"{found['exception_type']} <> ''", found["exception_type"])
     found["escaped_headers"] = f"split({found['escaped_headers']}, ',')"
-    others = {name: f"theirs.{name}" for name in _FOREIGN_TOO}
+    others = {name: f"other_system.{name}" for name in _FOREIGN_TOO}
     others |= {"id": "concat_ws('/', 'foreign', topic, partition, `offset`)", "generation": "1"}
     for name, of_ours in found.items():
         found[name] = f"CASE WHEN is_fine THEN {of_ours} ELSE {others.get(name, 'NULL')} END"
     found["generation"] = f"cast({found['generation']} AS int)"
     problems, garbled = (
-        f"CASE WHEN is_fine THEN NULL WHEN {_IS_OURS} THEN {present(ours)} ELSE theirs.{name} END"
+        f"CASE WHEN is_fine THEN NULL WHEN {_IS_OURS} THEN {non_null(ours)} "
+        f"ELSE other_system.{name} END"
         for name, ours in (
             ("problems", [each.problem for each in HEADER_COLUMNS]),
             ("garbled", [each.garbled for each in HEADER_COLUMNS]),

@@ -1,7 +1,7 @@
-"""How is an expression put together as text?
+"""Builds SQL expressions as text.
 
-By the API of columns, each of which asks the JVM for every operator, Python takes a second or two
-to make those of a table. A pattern has no backslash: what one means is a setting of the session's.
+The API of columns asks the JVM for every operator: a table's would take a second or two. A pattern
+has no backslash: what one means is a setting of the session.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 LAST_MS = 253_402_300_799_999
-"""The year 9999: what most readers of Parquet can hold."""
+"""The end of the year 9999: the latest time that most readers of Parquet can hold."""
 
 _DAY_MS = 86_400_000
 
-Steps: TypeAlias = tuple[tuple[Column | str, ...], ...]
+Projections: TypeAlias = tuple[tuple[Column | str, ...], ...]
 """The columns of one select after another.
 
-Not all in one: an expression that ten others use would be computed ten times. Columns are of no
-data yet: made once they do for every batch.
+Not one for all: an expression that ten others use would be computed ten times. Columns have no data
+yet: made once, they serve every batch.
 """
 
 
 def columns(*expressions: str) -> tuple[Column, ...]:
-    """Of names, and of expressions that have one."""
+    """Columns of names, and of expressions with an alias."""
     # A name is not parsed: some, `offset` for one, are reserved where a session wants that.
     return tuple(F.col(each) if each.isidentifier() else F.expr(each) for each in expressions)
 
 
 def texts(values: Iterable[str]) -> str:
-    """The literals, with commas between."""
+    """Text literals, separated by commas."""
     return ", ".join(f"'{value}'" for value in values)
 
 
@@ -41,8 +41,11 @@ def array(values: Iterable[str]) -> str:
     return f"array({', '.join(values)})"
 
 
-def present(values: Iterable[str]) -> str:
-    """Those that are not NULL, each once. `array_compact` has a lambda, which is interpreted."""
+def non_null(values: Iterable[str]) -> str:
+    """An array of the distinct values that are not NULL.
+
+    `array_compact` has a lambda, which is interpreted.
+    """
     return f"array_except({array(values)}, array(NULL))"
 
 
@@ -52,7 +55,7 @@ def struct(fields: Mapping[str, str]) -> str:
 
 
 def when(condition: str, value: str) -> str:
-    """NULL where it is not so."""
+    """The value where the condition is true, else NULL."""
     return f"CASE WHEN {condition} THEN {value} END"
 
 
@@ -62,26 +65,26 @@ def between(value: str, least: int, most: int) -> str:
 
 
 def surely(condition: str) -> str:
-    """False where it is NULL."""
+    """The condition, or false where it is NULL."""
     return f"coalesce({condition}, false)"
 
 
 def moment(timestamp: str) -> str:
-    """The record's time; NULL where it has none, or one that most readers cannot hold."""
+    """A record's timestamp; NULL if it is missing, or out of most readers' range."""
     return when(between(f"unix_millis({timestamp})", 0, LAST_MS), timestamp)
 
 
 def moment_of_ms(at_ms: str) -> str:
-    """The same of milliseconds since 1970."""
+    """As `moment`, of milliseconds since 1970."""
     return when(between(at_ms, 0, LAST_MS), f"timestamp_millis({at_ms})")
 
 
 def date_of(timestamp: str) -> str:
-    """The day of UTC, whatever the session's time zone, in whose folder the record is."""
+    """A record's date in UTC, by which tables are partitioned."""
     ms = f"greatest(0, least({LAST_MS}, unix_millis({timestamp})))"
     return f"date_from_unix_date(cast({ms} div {_DAY_MS} AS int))"
 
 
-def table(records: DataFrame, steps: Steps) -> DataFrame:
-    """What the last of the steps makes of them."""
-    return reduce(lambda rows, step: rows.select(*step), steps, records)
+def project(records: DataFrame, projections: Projections) -> DataFrame:
+    """The records after one select for each of the projections."""
+    return reduce(lambda rows, step: rows.select(*step), projections, records)

@@ -1,4 +1,4 @@
-"""Which strategy has each group used of late, as its journal tells?"""
+"""Finds the delays that each group uses now, in its journal."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _DELAY = ("CircuitOpened", "ProbeFailed")
 def recorded_delays(journal: DataFrame, outages: DataFrame) -> dict[str, tuple[int, ...]]:
     """By group: the wait after failure 1, 2 and so on, in ms, as far as outages have ever come.
 
-    Of each, the median of the last 100 in the table `journal`: so a strategy that was changed is
-    the new one as soon as it has been seen often enough, and a wait has its usual jitter. Only of
-    those in `outages` of whose duration something is known: else it may have been a wait for Kafka.
+    Each is the median of the last 100 in the table `journal`: a changed strategy counts as soon as
+    it has been seen often enough, and a wait has its usual jitter. Only outages with known bounds
+    count: others may have been a wait for Kafka.
     """
     failed = F.transform("probes", lambda probe: probe["sequence"])
     entries = outages.where("lower_ms IS NOT NULL").select(
         "instance", F.explode(F.concat(F.array("sequence"), failed)).alias("sequence")
     )
-    told = journal.where(
+    recorded = journal.where(
         F.col("event").isin(*_DELAY)
         & F.col("failures").between(1, MAX_DELAYS)
         & F.col("delay_s").between(0, MAX_DELAY_S)
     ).join(entries, ["instance", "sequence"], "left_semi")
     latest = Window.partitionBy("group", "failures").orderBy(F.desc("at_ms"), F.desc("delay_s"))
     found = (
-        told.withColumn("age", F.row_number().over(latest))
+        recorded.withColumn("age", F.row_number().over(latest))
         .where(F.col("age") <= _LATEST)
         .groupBy("group", "failures")
         .agg(F.median("delay_s").alias("delay_s"))
@@ -41,7 +41,7 @@ def recorded_delays(journal: DataFrame, outages: DataFrame) -> dict[str, tuple[i
 
 
 def _without_gap(delays: dict[int, int]) -> tuple[int, ...]:
-    """Beyond a failure that was never told, a delay has no moment."""
+    """The delays up to the first failure that was never recorded."""
     known: list[int] = []
     while (delay_ms := delays.get(len(known) + 1)) is not None:
         known.append(delay_ms)

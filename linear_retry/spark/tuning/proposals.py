@@ -1,4 +1,4 @@
-"""Which delays does each group call for, and what do delays cost it, by the table `outages`?"""
+"""Proposes delays for each group in the table `outages`, and says what delays would have cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from linear_retry.tuning.proposal import TooFew, propose
 from linear_retry.tuning.solver import Conditions, Solution, Unreachable
 
 CurrentDelays: TypeAlias = Sequence[int] | Mapping[str, Sequence[int]]
-"""The delays in ms that are used now: of every group, or of each by its name, where known."""
+"""The delays in ms that are used now: the same for all groups, or by group."""
 
 _SEEN = 2 / 3
 _MEAN = "struct<mean: double, low: double, high: double>"
@@ -35,7 +35,7 @@ _PROPOSED = {
     "delays_ms": "array<bigint>",
     **_COMPARED,
 }
-_Judged: TypeAlias = Callable[[pd.DataFrame], pd.DataFrame]
+_GroupFunction: TypeAlias = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 def proposals(
@@ -46,42 +46,42 @@ def proposals(
     *,
     seed: int = 1,
 ) -> DataFrame:
-    """One row for each group of whose outages something is known.
+    """One row for each group that has outages with known bounds.
 
-    What is proposed comes from the first two thirds of them, in the order of time; what it costs,
-    beside the delays `current_ms`, in milliseconds and with intervals, from the others. `verdict`:
+    The proposal comes from the first two thirds of them, in the order of time; its costs, beside
+    those of `current_ms`, in milliseconds and with intervals, from the others. `verdict`:
 
-    - `proposed`: `delays_ms`, and all that follows; no costs where no outage was left for them.
+    - `proposed`: `delays_ms`, and all that follows; no costs if no outage was left for them.
     - `too few`: only `seen_ended` of those seen have a known end, `needed` would have to, and
-      `cover` is what they are enough for.
+      `cover` is the share that they are enough for.
     - `unreachable`: no more than `cover` of the outages are known to end at all.
 
     Outages that members of a group had at the same time are one: they are seen, or drawn, together.
     The same outages and `seed` give the same rows, in whatever order and partitions they come.
     """
 
-    def judged(rows: pd.DataFrame) -> pd.DataFrame:
-        group, known, together = _told(rows)
-        is_seen = together <= together[int((len(known) - 1) * _SEEN)]
+    def propose_for_group(rows: pd.DataFrame) -> pd.DataFrame:
+        group, known, which = outages_of(rows, "opened_at_ms")
+        is_seen = which <= which[int((len(known) - 1) * _SEEN)]
         seen, others = known.chosen(is_seen), known.chosen(~is_seen)
-        told: dict[str, Any] = {"seen": len(seen), "seen_ended": seen.ended}
+        values: dict[str, Any] = {"seen": len(seen), "seen_ended": seen.ended}
         match propose(seen, probe_cost_ms, conditions):
             case TooFew(_, needed, cover):
-                told |= {"verdict": "too few", "needed": needed, "cover": cover}
+                values |= {"verdict": "too few", "needed": needed, "cover": cover}
             case Unreachable(covered):
-                told |= {"verdict": "unreachable", "cover": covered}
+                values |= {"verdict": "unreachable", "cover": covered}
             case Solution(delays_ms):
-                told |= {"verdict": "proposed", "delays_ms": list(delays_ms)}
+                values |= {"verdict": "proposed", "delays_ms": list(delays_ms)}
                 if len(others):  # else all of them overlap
-                    said = compare(
-                        *(_of(current_ms, group), delays_ms, others, probe_cost_ms),
+                    comparison = compare(
+                        *(delays_of(current_ms, group), delays_ms, others, probe_cost_ms),
                         rng=np.random.default_rng(seed),
-                        concurrent=together[~is_seen],
+                        concurrent=which[~is_seen],
                     )
-                    told |= asdict(said)
-        return _row(_PROPOSED, group, known, told)
+                    values |= asdict(comparison)
+        return _row(_PROPOSED, group, known, values)
 
-    return _by_group(outages, judged, _PROPOSED)
+    return _by_group(outages, propose_for_group, _PROPOSED)
 
 
 def costs(
@@ -92,47 +92,50 @@ def costs(
     *,
     seed: int = 1,
 ) -> DataFrame:
-    """What `delays_ms` come to in all outages of each group, beside the current ones.
+    """The costs of `delays_ms` in all outages of each group, beside the current delays.
 
     As in `proposals`, but nothing is held out: delays that were made from these outages look
     better here than they are.
     """
 
-    def judged(rows: pd.DataFrame) -> pd.DataFrame:
-        group, known, together = _told(rows)
+    def compare_in_group(rows: pd.DataFrame) -> pd.DataFrame:
+        group, known, which = outages_of(rows, "opened_at_ms")
         rng = np.random.default_rng(seed)
-        current = _of(current_ms, group)
-        said = compare(current, delays_ms, known, probe_cost_ms, rng=rng, concurrent=together)
-        return _row(_COUNTS | _COMPARED, group, known, asdict(said))
+        current = delays_of(current_ms, group)
+        comparison = compare(current, delays_ms, known, probe_cost_ms, rng=rng, concurrent=which)
+        return _row(_COUNTS | _COMPARED, group, known, asdict(comparison))
 
-    return _by_group(outages, judged, _COUNTS | _COMPARED)
+    return _by_group(outages, compare_in_group, _COUNTS | _COMPARED)
 
 
-def _by_group(outages: DataFrame, judged: _Judged, columns: Mapping[str, str]) -> DataFrame:
+def _by_group(
+    outages: DataFrame, function: _GroupFunction, columns: Mapping[str, str]
+) -> DataFrame:
     known = outages.where("lower_ms IS NOT NULL").select(
         "group", "opened_at_ms", "last_at_ms", "lower_ms", "upper_ms"
     )
     schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
-    return known.groupBy("group").applyInPandas(judged, schema)
+    return known.groupBy("group").applyInPandas(function, schema)
 
 
-def _told(rows: pd.DataFrame) -> tuple[str, Outages, npt.NDArray[np.int_]]:
-    """Group, outages in the order of time, and which of them are one.
+def outages_of(rows: pd.DataFrame, began: str) -> tuple[str, Outages, npt.NDArray[np.int_]]:
+    """Group and outages of its rows, in the order of time, and which of them are concurrent.
 
-    By every column: rows that differ would else stand as Spark's partitions happened to bring them.
+    Sorted by every column: rows that differ would else be in the order of Spark's partitions.
     """
-    rows = rows.sort_values(["opened_at_ms", "last_at_ms", "lower_ms", "upper_ms"])
+    rows = rows.sort_values([began, "last_at_ms", "lower_ms", "upper_ms"])
     known = Outages.of(rows["lower_ms"], rows["upper_ms"].astype(float).fillna(np.inf))
-    together = concurrent(rows["opened_at_ms"], rows["last_at_ms"])
-    return str(rows["group"].iloc[0]), known, together
+    return str(rows["group"].iloc[0]), known, concurrent(rows[began], rows["last_at_ms"])
 
 
-def _of(current_ms: CurrentDelays, group: str) -> Sequence[int] | None:
-    return current_ms.get(group) if isinstance(current_ms, Mapping) else current_ms
+def delays_of(current_ms: CurrentDelays, group: str) -> tuple[int, ...] | None:
+    """The current delays of one group, if they are known."""
+    found = current_ms.get(group) if isinstance(current_ms, Mapping) else current_ms
+    return None if found is None else tuple(found)
 
 
 def _row(
-    columns: Mapping[str, str], group: str, known: Outages, told: Mapping[str, Any]
+    columns: Mapping[str, str], group: str, known: Outages, values: Mapping[str, Any]
 ) -> pd.DataFrame:
-    all_told = {"group": group, "outages": len(known), "ended": known.ended, **told}
-    return pd.DataFrame({name: pd.Series([all_told.get(name)], dtype=object) for name in columns})
+    row = {"group": group, "outages": len(known), "ended": known.ended, **values}
+    return pd.DataFrame({name: pd.Series([row.get(name)], dtype=object) for name in columns})

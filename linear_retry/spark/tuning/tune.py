@@ -1,8 +1,7 @@
-"""Which strategy do the outages in a lake call for, and what does one cost in them?"""
+"""Tunes strategies by the outages in a lake, and simulates a strategy in them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from linear_retry.errors import ConfigurationError
 from linear_retry.spark.episodes import OUTAGES
 from linear_retry.spark.lake.lake import JOURNAL, Lake
 from linear_retry.spark.tuning.current_delays import recorded_delays
-from linear_retry.spark.tuning.proposals import CurrentDelays, costs, proposals
+from linear_retry.spark.tuning.proposals import CurrentDelays, costs, delays_of, proposals
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.durations import Estimate
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
@@ -22,10 +21,10 @@ from linear_retry.tuning.solver import Conditions, Unreachable
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What is proposed for a group, or why nothing is.
+    """The delays proposed for a group, or why there are none.
 
     Of its `outages` the first `seen` shaped the proposal; `comparison` is on all later ones, and
-    None where there are none. `current_ms` is None where the journal has no delays of it.
+    None if there are none. `current_ms` is None if the journal has no delays of the group.
     """
 
     group: str
@@ -38,7 +37,7 @@ class Tuned:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What a strategy comes to in all `outages` of a group, of which `ended` have a known end."""
+    """The costs of a strategy in all `outages` of a group, of which `ended` have a known end."""
 
     group: str
     outages: int
@@ -56,11 +55,11 @@ def tune(
     current: Strategy | None = None,
     seed: int = 1,
 ) -> list[Tuned]:
-    """For each group in the table `outages`, or for one, the delays that would cost least.
+    """Proposes the delays that would cost least, for each group in the table `outages` or for one.
 
     `probe_cost_s`: so many seconds of waiting after the end of an outage are as bad as one probe.
-    Without `current` that is what the journal has recorded. Raises `LakeError` where a table is
-    missing, and `ConfigurationError` where it has no such group.
+    `current` is the strategy used now, by default what the journal has recorded. Raises `LakeError`
+    if a table is missing, and `ConfigurationError` if it has no such group.
     """
     known = _outages(lake, group)
     current_ms = _current(lake, known, current)
@@ -77,23 +76,25 @@ def simulate(
     current: Strategy | None = None,
     seed: int = 1,
 ) -> list[Simulated]:
-    """What `strategy` would have come to in the outages of each group, or of one; as `tune`."""
+    """The costs of `strategy` in the outages of each group, or of one; arguments as of `tune`."""
     known = _outages(lake, group)
     current_ms = _current(lake, known, current)
     rows = costs(known, current_ms, mean_waits_ms(strategy), probe_cost_s * 1000, seed=seed)
     return [
-        Simulated(row.group, row.outages, row.ended, _of(current_ms, row.group), _comparison(row))
+        Simulated(
+            *(row.group, row.outages, row.ended, delays_of(current_ms, row.group)), _comparison(row)
+        )
         for row in _ordered(rows.collect())
     ]
 
 
 def mean_waits_ms(strategy: Strategy) -> tuple[int, ...]:
-    """Its waits with the jitter that each has in the mean: half of what it may have."""
+    """The strategy's delays with the mean of the jitter, which is half of its maximum."""
     return tuple(round(wait_ms * (1 + strategy.jitter / 2)) for wait_ms in strategy.delays_ms)
 
 
 def groups(lake: Lake) -> list[str]:
-    """Those in the table `outages`. Raises `LakeError` where there is no such table."""
+    """The groups in the table `outages`. Raises `LakeError` if there is no such table."""
     return sorted(row["group"] for row in lake.table(OUTAGES).select("group").distinct().collect())
 
 
@@ -116,11 +117,6 @@ def _current(lake: Lake, outages: DataFrame, current: Strategy | None) -> Curren
     return recorded_delays(lake.table(JOURNAL), outages)
 
 
-def _of(current_ms: CurrentDelays, group: str) -> tuple[int, ...] | None:
-    found = current_ms if isinstance(current_ms, Sequence) else current_ms.get(group)
-    return None if found is None else tuple(found)
-
-
 def _ordered(rows: list[Row]) -> list[Any]:
     return sorted(rows, key=lambda row: str(row["group"]))
 
@@ -135,8 +131,8 @@ def _tuned(row: Any, current_ms: CurrentDelays) -> Tuned:
         case _:
             proposal = tuple(row.delays_ms)
     comparison = None if row.proposed is None else _comparison(row)
-    known_ms = _of(current_ms, row.group)
-    return Tuned(row.group, row.outages, row.seen, known_ms, proposal, comparison)
+    current = delays_of(current_ms, row.group)
+    return Tuned(row.group, row.outages, row.seen, current, proposal, comparison)
 
 
 def _comparison(row: Any) -> Comparison:

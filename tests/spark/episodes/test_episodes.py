@@ -146,7 +146,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         Record("journal", 0, offset, NOON_MS, entry.key, encode(entry))
         for offset, entry in enumerate([*_cases(), *_disorder()])
     ]
-    made.keep(entries(frame(spark, records)), JOURNAL, "journal", 0)
+    made.add(entries(frame(spark, records)), JOURNAL, "journal", 0)
     return made
 
 

@@ -25,7 +25,7 @@ from linear_retry.scope import Scope
 from linear_retry.spark import DEAD_LETTERS, JOURNAL, Ingested, Lake, LakeError, ingest
 from linear_retry.spark.ingestion.ingest import TABLES
 from linear_retry.spark.session import CONNECTOR, SparkMissingError
-from linear_retry.spark.tables.sql import Steps
+from linear_retry.spark.tables.sql import Projections
 from tests.conftest import TopicFactory
 from tests.dlq.sample_letters import our_record
 from tests.kafka_operations import Record
@@ -294,7 +294,7 @@ def test_a_batch_of_many_days_is_whole(
 ) -> None:
     """Each letter is in its day once and each day is one file; the caller's settings stay."""
 
-    def spread() -> Steps:
+    def spread() -> Projections:
         day = F.date_add(F.lit("2026-11-01"), F.pmod("offset", F.lit(_DAYS)).cast("int"))
         return (("*", F.lit(None).cast("string").alias("problems"), day.alias("date")),)
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from linear_retry.spark import DEAD_LETTERS, Lake, LakeError, ingest
-from linear_retry.spark.lake.lock import LEASE_S, Lease, TakenError
+from linear_retry.spark.lake.lock import LEASE_S, Lease, LockedError
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka
 
@@ -25,13 +25,13 @@ def test_a_second_ingest_is_refused(
     lake.prepare(DEAD_LETTERS, letters)
     config = {"bootstrap.servers": kafka.bootstrap}
     said = f"another ingest is adding the rows of '{letters}'; wait until it has ended"
-    with lake.alone(DEAD_LETTERS, letters), pytest.raises(LakeError, match=said):
+    with lake.locked(DEAD_LETTERS, letters), pytest.raises(LakeError, match=said):
         ingest(spark, config, str(tmp_path), dead_letters=[letters])
     with (tmp_path / "_ingest" / DEAD_LETTERS / letters / "lock").open("r+") as held:
         fcntl.lockf(held, fcntl.LOCK_EX)
         with pytest.raises(LakeError, match=said):
             ingest(spark, config, str(tmp_path), dead_letters=[letters])
-    with lake.alone(DEAD_LETTERS, letters) as check:
+    with lake.locked(DEAD_LETTERS, letters) as check:
         check()
 
 
@@ -57,12 +57,12 @@ def test_a_lease_is_kept_by_renewing_it(spark: SparkSession, tmp_path: Path) -> 
     """Who has it writes it anew; who lets it go leaves nothing behind."""
     place, clock = tmp_path / "lock", _Clock()
     first = _leased(spark, place, clock)
-    with pytest.raises(TakenError):
+    with pytest.raises(LockedError):
         _leased(spark, place, clock)
     _grow_old(place)
     clock.now_s = 20.0
     first.renew()
-    with pytest.raises(TakenError):
+    with pytest.raises(LockedError):
         _leased(spark, place, clock)
     first.release()
     _leased(spark, place, clock).release()
@@ -76,8 +76,8 @@ def test_a_lease_of_the_dead_is_taken_over(spark: SparkSession, tmp_path: Path) 
     _grow_old(place)
     _leased(spark, place, clock)
     clock.now_s = 20.0
-    with pytest.raises(TakenError):
+    with pytest.raises(LockedError):
         stopped.renew()
     stopped.release()
-    with pytest.raises(TakenError):
+    with pytest.raises(LockedError):
         _leased(spark, place, clock)

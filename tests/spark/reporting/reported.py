@@ -20,7 +20,7 @@ from linear_retry.spark.lake.lake import DEAD_LETTERS, Lake
 from linear_retry.spark.tables.letters import dead_letters
 from tests.report.frames import HOSTILE
 from tests.spark.episodes.expected_episodes import expected_episodes
-from tests.spark.episodes.told_outages import NOON_MS, life
+from tests.spark.episodes.recorded_outages import NOON_MS, instance
 from tests.spark.records import frame
 
 DELAYS_MS = (1000, 5000, 30_000, 60_000)
@@ -64,7 +64,7 @@ def make(lake: Lake) -> None:
     ]
     _write(Path(lake.path) / "journal" / "batch=journal@00000000", entries, _JOURNAL)
     letters = dead_letters(frame(lake.spark, _letters()))
-    lake.keep(letters, DEAD_LETTERS, "orders.dlq", 0)
+    lake.add(letters, DEAD_LETTERS, "orders.dlq", 0)
 
 
 def _write(place: Path, rows: list[dict[str, Any]], columns: dict[str, Any]) -> None:
@@ -74,8 +74,8 @@ def _write(place: Path, rows: list[dict[str, Any]], columns: dict[str, Any]) -> 
 
 
 def _journal() -> Iterator[Entry]:
-    yield from life("billing", LENGTHS_MS, DELAYS_MS)
-    for entry in life("stock", [10**7] * 6, DELAYS_MS):  # none of them recovers
+    yield from instance("billing", LENGTHS_MS, DELAYS_MS)
+    for entry in instance("stock", [10**7] * 6, DELAYS_MS):  # none of them recovers
         event = entry.event
         if isinstance(event, CircuitOpened):
             event = replace(event, error="shop.NoSuchItem('7')")

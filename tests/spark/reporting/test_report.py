@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.spark import DEAD_LETTERS, Lake
-from linear_retry.spark.reporting.small_tables import NAMES
+from linear_retry.spark.reporting.report import TABLES
 from linear_retry.spark.tables.letters import dead_letters
 from tests.dlq.sample_letters import our_record
 from tests.docs.markdown import blocks, code, table
@@ -145,7 +145,7 @@ def test_only_letters(
 ) -> None:
     """A lake without outages has a page of its letters, which says so; by the code of the docs."""
     found = Lake(spark, str(tmp_path / "lake"))
-    found.keep(dead_letters(frame(spark, [our_record()])), DEAD_LETTERS, "orders.dlq", 0)
+    found.add(dead_letters(frame(spark, [our_record()])), DEAD_LETTERS, "orders.dlq", 0)
     target = tmp_path / "report.html"
     (python,) = blocks(_DOCS, "python")
     here = python.replace('"lake"', repr(found.path)).replace('"report.html"', repr(str(target)))
@@ -158,7 +158,7 @@ def test_every_column_is_told(page: Path) -> None:
     """docs/report.md has each table, and each column of it."""
     everywhere = {"group", "reason", "exception_type", "error", "event", "key"}
     told = {code(row[0])[0]: set(code(" ".join(row[2:]))) for row in table(_DOCS, "table")}
-    assert set(NAMES) == set(told)
+    assert set(TABLES) == set(told)
     for name, columns in told.items():
         found = set(pd.read_parquet(page.parent / "report_tables" / f"{name}.parquet").columns)
         assert found - everywhere - {"first_ms", "last_ms"} <= columns, name

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
-from linear_retry.spark.reporting.small_tables import write_tables
+from linear_retry.spark.reporting.report import write_tables
 
 
 def test_a_text_stays_a_text_in_a_spreadsheet(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from linear_retry.tuning.proposal import propose
 from linear_retry.tuning.solver import Conditions, Solution
 from tests.tuning.recorded import durations_ms, recorded
 
-PRESENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)
+CURRENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)
 CONDITIONS = Conditions(cover=0.95, max_delays=30)
 PROBE_COST_MS = 20_000
 COLUMNS = "group string, opened_at_ms bigint, last_at_ms bigint, lower_ms bigint, upper_ms bigint"
@@ -22,7 +22,7 @@ WEEK_MS = 7 * 24 * 3_600_000
 
 def _group(name: str, seed: int, count: int, members: int = 1) -> list[tuple[object, ...]]:
     """A week between two outages, so that only those of several members overlap."""
-    known = recorded(durations_ms(seed, count), PRESENT_MS)
+    known = recorded(durations_ms(seed, count), CURRENT_MS)
     return [
         (name, at * WEEK_MS + member, at * WEEK_MS + member + int(low), int(low), end)
         for at, (low, high) in enumerate(zip(known.lower_ms, known.upper_ms, strict=True))
@@ -41,14 +41,14 @@ def judged(spark: SparkSession) -> dict[str, Row]:
         ("unknown", 0, 0, None, None),
     ]
     table = spark.createDataFrame(told, COLUMNS).repartition(2)
-    rows = proposals(table, PRESENT_MS, PROBE_COST_MS, CONDITIONS).collect()
+    rows = proposals(table, CURRENT_MS, PROBE_COST_MS, CONDITIONS).collect()
     return {row.group: row for row in rows}
 
 
 def test_where_there_are_enough_delays_are_proposed(judged: dict[str, Row]) -> None:
     """Those that two thirds call for, and what they save in the last third, with an interval."""
     row = judged["enough"]
-    known = recorded(durations_ms(1, 300), PRESENT_MS)
+    known = recorded(durations_ms(1, 300), CURRENT_MS)
     expected = propose(known.chosen(np.arange(300) < 200), PROBE_COST_MS, CONDITIONS)
     assert isinstance(expected, Solution)
     assert ("proposed", 300, 200) == (row.verdict, row.outages, row.seen)
@@ -82,7 +82,7 @@ def test_partitions_and_order_change_nothing(spark: SparkSession, judged: dict[s
     told = [*_group("members", 3, 60, members=4), *_group("enough", 1, 300)]
     random.Random(1).shuffle(told)
     table = spark.createDataFrame(told, COLUMNS).repartition(7)
-    rows = proposals(table, PRESENT_MS, PROBE_COST_MS, CONDITIONS).collect()
+    rows = proposals(table, CURRENT_MS, PROBE_COST_MS, CONDITIONS).collect()
     assert {group: judged[group] for group in ("enough", "members")} == {
         row.group: row for row in rows
     }

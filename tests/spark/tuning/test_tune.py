@@ -19,10 +19,10 @@ from linear_retry.tuning.proposal import propose
 from linear_retry.tuning.solver import Conditions, Solution
 from tests.cli.said import Said
 from tests.docs.markdown import ROOT, blocks, page
-from tests.spark.episodes.told_outages import keep, life
+from tests.spark.episodes.recorded_outages import instance, write_journal
 from tests.tuning.recorded import durations_ms, recorded
 
-PRESENT_MS = (*[10_000] * 3, *[60_000] * 4, *[600_000] * 40)
+CURRENT_MS = (*[10_000] * 3, *[60_000] * 4, *[600_000] * 40)
 BILLING_MS = durations_ms(11, 120)
 COVER, MOST, SHORTEST_S, PROBE_COST_S = 0.95, 12, 2, 20
 ASKED = ("--probe-cost", str(PROBE_COST_S), "--cover", str(COVER))
@@ -33,7 +33,13 @@ LIMITS = ("--most", str(MOST), "--shortest", f"{SHORTEST_S}s")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """With the journal of two groups, and what became of it."""
     root = tmp_path_factory.mktemp("tune")
-    keep(root, [*life("billing", BILLING_MS, PRESENT_MS), *life("few", [5000, 70_000], PRESENT_MS)])
+    write_journal(
+        root,
+        [
+            *instance("billing", BILLING_MS, CURRENT_MS),
+            *instance("few", [5000, 70_000], CURRENT_MS),
+        ],
+    )
     return str(root)
 
 
@@ -57,7 +63,7 @@ def test_what_is_proposed_is_a_strategy(lake: str, tmp_path: Path) -> None:
     assert said.out.endswith(f"{file}: written\n")
     checked = _ran("strategy", "check", file)
     assert (0, True) == (checked.code, ": ok, " in checked.out)
-    seen = recorded(BILLING_MS, PRESENT_MS).chosen(np.arange(120) < 80)
+    seen = recorded(BILLING_MS, CURRENT_MS).chosen(np.arange(120) < 80)
     conditions = Conditions(COVER, MOST, SHORTEST_S * 1000)
     expected = propose(seen, PROBE_COST_S * 1000, conditions)
     assert isinstance(expected, Solution)
@@ -72,7 +78,7 @@ def test_groups_are_rows(lake: str, tmp_path: Path) -> None:
     )
     # The journal knows no more of it than outages have come to.
     known = billing["current_s"]
-    assert [delay_ms / 1000 for delay_ms in PRESENT_MS][: len(known)] == known
+    assert [delay_ms / 1000 for delay_ms in CURRENT_MS][: len(known)] == known
     assert sum(known) * 1000 >= max(BILLING_MS)
     assert ("few", "too few", 59) == (few["group"], few["verdict"], few["needed"])
     file = tmp_path / "one.json"
@@ -100,9 +106,9 @@ def test_a_strategy_is_taken_through_what_was_recorded(lake: str, tmp_path: Path
     asked = ("strategy", "simulate", file, "--lake", lake, "--group", "billing")
     [told] = _told(_ran(*asked, "--probe-cost", "20", "--seed", "7", "--json"))
     waits_ms = [75_000, *[375_000] * 9]  # with half the jitter
-    known = recorded(BILLING_MS, PRESENT_MS)
+    known = recorded(BILLING_MS, CURRENT_MS)
     rng = np.random.default_rng(7)
-    expected = compare(PRESENT_MS, waits_ms, known, 20_000, rng=rng)
+    expected = compare(CURRENT_MS, waits_ms, known, 20_000, rng=rng)
     assert expected.saved is not None
     assert told["saved_s"]["mean"] == pytest.approx(expected.saved.mean / 1000, abs=1e-3)
     assert told["saved_s"]["low"] == pytest.approx(expected.saved.low / 1000, abs=1e-3)

@@ -1,4 +1,4 @@
-"""What do the journal and the table `outages` say of outages that a consumer has waited out?"""
+"""Writes the tables `journal` and `outages` of outages that a consumer has waited out."""
 
 from __future__ import annotations
 
@@ -31,16 +31,18 @@ _EPISODE = (
 )
 
 
-def life(group: str, lengths_ms: Iterable[float], delays_ms: Sequence[int]) -> Iterator[Entry]:
-    """One outage every week, of each length; what outlasts the delays is a dead letter."""
+def instance(
+    group: str, durations_ms: Iterable[float], delays_ms: Sequence[int]
+) -> Iterator[Entry]:
+    """One outage every week, of each duration; what outlasts the delays is a dead letter."""
     sequence = count(1)
-    for number, length_ms in enumerate(lengths_ms):
-        for at_ms, event in _outage(NOON_MS + number * 7 * _DAY_MS, number, length_ms, delays_ms):
+    for number, duration_ms in enumerate(durations_ms):
+        for at_ms, event in _outage(NOON_MS + number * 7 * _DAY_MS, number, duration_ms, delays_ms):
             yield Entry(f"{group}-life", next(sequence), at_ms, group, "pod", event)
 
 
 def _outage(
-    opened_ms: int, offset: int, length_ms: float, delays_ms: Sequence[int]
+    opened_ms: int, offset: int, duration_ms: float, delays_ms: Sequence[int]
 ) -> Iterator[tuple[int, Event]]:
     at_ms = opened_ms
     for failures, delay_ms in enumerate(delays_ms, 1):
@@ -48,7 +50,7 @@ def _outage(
         retry_at = _EPOCH + timedelta(milliseconds=at_ms + delay_ms)
         yield at_ms, kind(*_PLACE, offset, _ERROR, failures, delay_ms / 1000, retry_at)
         at_ms += delay_ms
-        if at_ms - opened_ms >= length_ms:
+        if at_ms - opened_ms >= duration_ms:
             yield at_ms, CircuitClosed(Scope(), "recovered", (at_ms - opened_ms) / 1000)
             return
     letter = ("dlq", f"id/{offset}", 1, "exhausted", _ERROR, len(delays_ms) + 1, ())
@@ -56,12 +58,12 @@ def _outage(
     yield at_ms, CircuitClosed(Scope(), "dead-lettered", (at_ms - opened_ms) / 1000)
 
 
-def keep(root: Path, told: Iterable[Entry]) -> None:
-    """Have the directory hold the two tables, as Spark would have made them of the journal.
+def write_journal(root: Path, entries: Iterable[Entry]) -> None:
+    """Writes both tables into the directory, as Spark would have made them of the journal.
 
-    By the law in plain Python, and by Arrow: Spark would take half a minute for it.
+    With `expected_episodes` and Arrow: Spark would take half a minute for it.
     """
-    entries = list(told)
+    entries = list(entries)
     journal = [
         {
             **{name: getattr(entry, name) for name in ("group", "instance", "sequence", "at_ms")},

@@ -1,0 +1,111 @@
+"""The charts' style, for wide and narrow pages, light and dark, and the scripts that draw them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+RED, AMBER, GREEN, VIOLET, BLUE, GREY = (
+    *("#cf5058", "#dd9a2e", "#3f9a6c"),
+    *("#8476cf", "#4b86c6", "#8b919c"),
+)
+STEP = 24
+_INK = "currentColor"  # the page's own, which is light where the page is dark
+_AUTOSIZE = {"type": "fit-x", "contains": "padding"}
+_CONFIG = {
+    "background": "transparent",
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": _INK,
+        "titleColor": _INK,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelLimit": 130,
+        "labelOverlap": True,
+        "labelSeparation": 8,
+        "domainColor": _INK,
+        "domainOpacity": 0.4,
+        "tickColor": _INK,
+        "tickOpacity": 0.4,
+        "gridColor": _INK,
+        "gridOpacity": 0.12,
+    },
+}
+
+
+def spec(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int) -> dict[str, Any]:
+    """The chart as Vega-Lite, as wide as its place on the page; `height` in pixels."""
+    sized = chart.properties(width="container", height=height)
+    return {**sized.to_dict(), "config": _CONFIG, "autosize": _AUTOSIZE}
+
+
+def data(rows: Iterable[dict[str, Any]]) -> alt.InlineData:
+    # Not a frame: of that Altair takes 5000 rows, and guesses types that we know.
+    return alt.InlineData(values=list(rows))
+
+
+def utc(field: str) -> alt.X:
+    """An axis of time in UTC, as the tables have it."""
+    axis = alt.Axis(title=None, tickCount=6)
+    return alt.X(f"{field}:T", scale=alt.Scale(type="utc"), axis=axis)
+
+
+def names(field: str, order: list[str]) -> alt.Y:
+    """An axis of names, one below the other."""
+    return alt.Y(f"{field}:N", sort=order, axis=alt.Axis(title=None, domain=False, ticks=False))
+
+
+def colors(by_name: dict[str, str]) -> alt.Scale:
+    return alt.Scale(domain=list(by_name), range=list(by_name.values()))
+
+
+def stacked_bars(
+    counts: Counter[tuple[str, str]],
+    by_part: dict[str, str],
+    fields: tuple[str, str, str],
+    *,
+    most: int,
+) -> dict[str, Any]:
+    """Bars of the `most` largest names, stacked of parts; `by_part` has their order and colors.
+
+    `counts` are by name and part; `fields` are what name, part and count are called.
+    """
+    name, part, number = fields
+    totals: Counter[str] = Counter()
+    for (each, _), count in counts.items():
+        totals[each] += count
+    order = [each for each, _ in totals.most_common(most)]
+    rank = {each: at for at, each in enumerate(by_part)}
+    rows = [
+        {name: each, part: kind, "rank": rank[kind], number: count}
+        for (each, kind), count in counts.items()
+        if count and each in order
+    ]
+    chart = alt.Chart(data(rows)).mark_bar()
+    encoded = chart.encode(
+        x=alt.X(f"{number}:Q", axis=alt.Axis(title=number, tickCount=5, tickMinStep=1)),
+        y=names(name, order),
+        color=alt.Color(f"{part}:N", scale=colors(by_part), legend=None),
+        order="rank:Q",
+        tooltip=[f"{name}:N", f"{part}:N", f"{number}:Q"],
+    )
+    return spec(encoded, STEP * len(order))
+
+
+@cache
+def bundle() -> str:
+    """Vega, Vega-Lite and vega-embed as one script, which defines `vegaEmbed`.
+
+    It takes seconds, once for a process. Free of what would end a <script>.
+    """
+    version = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
+    # Also inside a string of JavaScript this would end the element.
+    return script.replace("</script", "<\\/script").replace("\r\n", "\n")
