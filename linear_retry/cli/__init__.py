@@ -24,7 +24,8 @@ from typing import Annotated
 import typer
 
 import linear_retry
-from linear_retry.cli import circuits, dlq
+from linear_retry.cli import dlq
+from linear_retry.cli.circuits import commands as circuits
 from linear_retry.cli.options.connection import (
     BOOTSTRAP_NAMES,
     Connection,
@@ -33,8 +34,9 @@ from linear_retry.cli.options.connection import (
 )
 from linear_retry.cli.options.journal import JournalSpan
 from linear_retry.cli.output.exit_codes import MEANINGS
-from linear_retry.cli.spark import commands as spark_commands
-from linear_retry.cli.strategy import commands, simulate
+from linear_retry.cli.spark import commands as spark
+from linear_retry.cli.strategy import commands as strategy
+from linear_retry.cli.strategy import simulate
 
 app = typer.Typer(
     help="Consume a Kafka topic in order while the thing behind it is down.",
@@ -44,11 +46,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-commands.app.command()(simulate.simulate)
-app.add_typer(commands.app, name="strategy")
+strategy.app.command()(simulate.simulate)
+app.add_typer(strategy.app, name="strategy")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(circuits.app, name="circuits")
-app.add_typer(spark_commands.app, name="spark")
+app.add_typer(spark.app, name="spark")
 
 
 def main() -> None:

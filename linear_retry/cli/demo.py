@@ -17,6 +17,7 @@ from linear_retry.cli.output.exit_codes import (
     exit_on_error,
     fail,
 )
+from linear_retry.cli.output.rows import can_draw
 
 if TYPE_CHECKING:
     from linear_retry.demo.display.watching import Face
@@ -64,7 +65,7 @@ def _face_of(
     def make(record: Record, circuits: Callable[[], Mapping[Scope, CircuitView]]) -> Face:
         if as_json:
             return JsonLines(sys.stdout, record)
-        if not _on_a_terminal():
+        if not can_draw():
             return Lines(sys.stdout, record)
         from rich.console import Console
 
@@ -73,13 +74,6 @@ def _face_of(
         return Screen(Console(highlight=False), record, circuits)
 
     return make
-
-
-def _on_a_terminal() -> bool:
-    from rich.console import Console
-
-    # isatty too: FORCE_COLOR makes rich take a pipe for a terminal.
-    return sys.stdout.isatty() and not Console().is_dumb_terminal
 
 
 def _show(verdicts: tuple[Verdict, ...], as_json: bool) -> None:
@@ -92,7 +86,7 @@ def _show(verdicts: tuple[Verdict, ...], as_json: bool) -> None:
 
     from linear_retry.demo.verdicts import table
 
-    if _on_a_terminal():
+    if can_draw():
         Console(highlight=False).print(table(verdicts))
     else:
         # Wide enough for every figure in one line; FORCE_COLOR is for terminals.

@@ -90,18 +90,19 @@ def _runs(numbers: Iterable[int]) -> Iterable[str]:
         yield f"{first}-{rest[-1]}" if rest else str(first)
 
 
-def troubles(fold: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
+def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
     """What keeps the picture from being whole, in sentences."""
     if missing := sum(view.missing for view in views):
         yield f"{plural(missing, 'event is', 'events are')} not in the journal: dropped"
-    if fold.newer:
+    if states.newer:
+        many = plural(states.newer, "record is", "records are")
         yield (
-            f"{plural(fold.newer, 'record is', 'records are')} of a later release of linear-retry "
-            f"({one_line(fold.trouble)}); read the journal with that"
+            f"{many} of a later release of linear-retry ({one_line(states.trouble)}); read the "
+            "journal with that"
         )
-    if fold.unreadable:
-        many = plural(fold.unreadable, "record is no entry", "records are no entries")
-        yield f"{many} of a journal ({one_line(fold.trouble)})"
+    if states.unreadable:
+        many = plural(states.unreadable, "record is no entry", "records are no entries")
+        yield f"{many} of a journal ({one_line(states.trouble)})"
 
 
 def circuit_json(group: str, circuit: OpenCircuit, now_ms: int) -> dict[str, Any]:

@@ -16,31 +16,31 @@ from linear_retry.journal.group_view import OpenCircuit
 STYLES = {"open": "red", "half-open": "yellow"}
 
 
-def draw(rows: Sequence[tuple[str, OpenCircuit]], now_ms: int) -> None:
+def print_circuits(rows: Sequence[tuple[str, OpenCircuit]], now_ms: int) -> None:
     """Print them, group by group."""
     console = Console(highlight=False)
     for group in dict.fromkeys(name for name, _ in rows):
         console.print(Text(in_one_line(group), "bold"))
-        console.print(table((one for name, one in rows if name == group), now_ms))
+        console.print(circuit_table((one for name, one in rows if name == group), now_ms))
 
 
-def table(circuits: Iterable[OpenCircuit], now_ms: int) -> Table:
+def circuit_table(circuits: Iterable[OpenCircuit], now_ms: int) -> Table:
     """For each what it is, how long still, and for what; below that, until when and why.
 
     However narrow it is, names are folded and errors cut.
     """
-    made = Table.grid(padding=(0, 2, 0, 0), expand=True)
-    made.add_column(no_wrap=True, width=len("half-open"))
-    made.add_column(no_wrap=True, width=len("in 59m 59s"))
-    made.add_column(overflow="fold", ratio=1)
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table.add_column(no_wrap=True, width=len("half-open"))
+    table.add_column(no_wrap=True, width=len("in 59m 59s"))
+    table.add_column(overflow="fold", ratio=1)
     for one in circuits:
         state = one.state(now_ms)
-        made.add_row(
+        table.add_row(
             Text(state, STYLES[state]), Text(_left(one, now_ms), "bold"), _what(one, now_ms)
         )
         error = Text(one_line(one.error) or "-", "dim", no_wrap=True, overflow="ellipsis")
-        made.add_row("", Text(clock(one.due_ms), "dim"), error)
-    return made
+        table.add_row("", Text(clock(one.due_ms), "dim"), error)
+    return table
 
 
 def clock(at_ms: int) -> str:

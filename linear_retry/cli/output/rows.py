@@ -22,6 +22,14 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def can_draw() -> bool:
+    """Whether stdout is a terminal that can move its cursor."""
+    from rich.console import Console
+
+    # isatty too: FORCE_COLOR makes rich take a pipe for a terminal.
+    return is_terminal() and not Console().is_dumb_terminal
+
+
 class TabbedRows:
     """Rows for a pipe: tabs between the cells, which `cut` and `awk` understand; a head first."""
 

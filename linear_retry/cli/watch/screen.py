@@ -14,10 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from linear_retry.cli.circuits import formats
-from linear_retry.cli.circuits.listing import unknown
+from linear_retry.cli.circuits.listing import no_such_group
 from linear_retry.cli.circuits.tables import STYLES as CIRCUIT_STYLES
-from linear_retry.cli.circuits.tables import clock
-from linear_retry.cli.circuits.tables import table as circuit_table
+from linear_retry.cli.circuits.tables import circuit_table, clock
 from linear_retry.cli.output.printable import in_one_line, moment
 from linear_retry.cli.watch.lines import away
 from linear_retry.event_text import text_of
@@ -49,13 +48,13 @@ class Screen:
     def __init__(
         self,
         console: Console,
-        fold: GroupStates,
+        states: GroupStates,
         group: str,
         topic: str,
         *,
         now_ms: Callable[[], int] = utc_now_ms,
     ) -> None:
-        self._console, self._fold, self._group, self._topic = console, fold, group, topic
+        self._console, self._states, self._group, self._topic = console, states, group, topic
         self._now_ms = now_ms
         self._trouble: str | None = None
         self._draw_at_s = 0.0
@@ -78,7 +77,11 @@ class Screen:
 
     def picture(self) -> RenderableType:
         """How it stands now, in as many lines as the terminal has."""
-        view, now_ms, room = self._fold.view(self._group), self._now_ms(), self._console.size.height
+        view, now_ms, room = (
+            self._states.view(self._group),
+            self._now_ms(),
+            self._console.size.height,
+        )
         top = Group(*self._head(view, now_ms), Text())
         room -= self._lines(top)
         members = sorted(_present(view, now_ms), key=_rank)
@@ -96,20 +99,20 @@ class Screen:
         counts = ", ".join(f"{states.count(one)} {one}" for one in _ORDER if one in states)
         second = Text(f"members: {counts}; {_counted(view.counts)}")
         if not view.members:
-            second = Text(unknown(self._group, self._fold, self._topic), "yellow")
-        amiss = [Text(one, "yellow") for one in formats.troubles(self._fold, [view])]
+            second = Text(no_such_group(self._group, self._states, self._topic), "yellow")
+        troubles = [Text(one, "yellow") for one in formats.troubles(self._states, [view])]
         if self._trouble is not None:
-            amiss.append(Text(away(self._trouble), "bold red"))
-        return [_cut(first), second, *amiss]
+            troubles.append(Text(away(self._trouble), "bold red"))
+        return [_cut(first), second, *troubles]
 
     def _fitting(
-        self, drawn: Callable[[int], RenderableType], count: int, room: int
+        self, draw: Callable[[int], RenderableType], count: int, room: int
     ) -> RenderableType:
         """As many as there is room for, at least one, how many more there are, and a free line."""
 
         def whole(shown: int) -> RenderableType:
             more = [Text(f"and {count - shown} more", "dim")] if shown < count else []
-            return Group(drawn(shown), *more, Text())
+            return Group(draw(shown), *more, Text())
 
         # One more is never fewer lines, and drawing takes long: not one by one.
         choices = range(1, min(count, room) + 1)

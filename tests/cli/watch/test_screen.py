@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from linear_retry import events as e
-from linear_retry.cli.circuits.tables import table
+from linear_retry.cli.circuits.tables import circuit_table
 from linear_retry.cli.watch.screen import Screen
 from linear_retry.journal.entry import Entry, Unreadable
 from linear_retry.journal.group_state import GroupStates
@@ -145,7 +145,7 @@ def test_circuits_in_a_list_fit_too(width: int) -> None:
     """Names are folded and errors cut; each circuit has its error in one line."""
     shown = io.StringIO()
     circuits = _fold(outage(_NOW_MS)).view(GROUP).circuits
-    Console(file=shown, width=width).print(table(circuits, _NOW_MS))
+    Console(file=shown, width=width).print(circuit_table(circuits, _NOW_MS))
     lines = shown.getvalue().splitlines()
     assert width >= max(map(len, lines))
     assert ["21:59:34Z   again"] == [line.strip() for line in lines if "again" in line]

@@ -10,43 +10,43 @@ _YES: tuple[AnswerName, ...] = ("recovered", "no-message", "lifted", "none-open"
 _NOT_YET: tuple[AnswerName, ...] = ("heard", "pending", "begun")
 
 
-def code_of(order: Command, answer: Answer, *, waits: bool) -> int:
+def code_of(command: Command, answer: Answer, *, waits: bool) -> int:
     """The exit code."""
     if answer.answer in _YES or (answer.answer == "begun" and not waits):
         return DONE
-    if answer.answer == "dead-lettered" and order.command == "give-up":
+    if answer.answer == "dead-lettered" and command.command == "give-up":
         return DONE
     return PENDING if answer.answer in _NOT_YET else NEGATIVE
 
 
-def sentence(order: Command, answer: Answer) -> str:
+def sentence(command: Command, answer: Answer) -> str:
     """One line for a person."""
-    where = answer.place or order.place
+    where = answer.place or command.place
     subject = answer.member if where is None else f"{where}, {answer.member}"
-    return f"{subject}: {_told(order, answer)}"
+    return f"{subject}: {_outcome(command, answer)}"
 
 
-def nobody(order: Command, topic: str, timeout_s: int, now_ms: int) -> str:
+def nobody(command: Command, topic: str, timeout_s: int, now_ms: int) -> str:
     """Why there may be no answer."""
-    left_s = (order.at_ms + LIVES_MS - now_ms) / 1000
+    left_s = (command.at_ms + LIVES_MS - now_ms) / 1000
     later = (
         f"; one that is busy in its handler, or starts, may still do it within {left_s:.0f} s"
         if left_s > 0
         else ""
     )
-    place, about = order.place, "no member of it follows"
+    place, about = command.place, "no member of it follows"
     if place is not None:
         about = f"no member of it has {place.topic}[{place.partition}] now and follows"
-    elif order.member is not None:
-        about = f"it has no member {order.member!r} that follows"
+    elif command.member is not None:
+        about = f"it has no member {command.member!r} that follows"
     start = "" if place is None else f"{place}: "
     return (
-        f"{start}nobody in group {order.group!r} has answered within {timeout_s} s: {about} this "
+        f"{start}nobody in group {command.group!r} has answered within {timeout_s} s: {about} this "
         f"topic (control={topic!r}), or it cannot reach it{later}"
     )
 
 
-def _told(order: Command, answer: Answer) -> str:
+def _outcome(command: Command, answer: Answer) -> str:
     texts: dict[AnswerName, str] = {
         "heard": "it has read the command, and has not carried it out yet; its handler is busy",
         "pending": "not done yet: its letter cannot be sent, or an attempt comes first; it is "
@@ -57,13 +57,13 @@ def _told(order: Command, answer: Answer) -> str:
         "held-back": f"failed again, and the limit of dead letters holds it{_again(answer)}",
         "not-sent": f"its dead letter cannot be sent{_again(answer)}",
         "dead-lettered": "failed again, and is in the dead letters"
-        if order.command == "retry"
+        if command.command == "retry"
         else "it is in the dead letters",
         "skipped": 'failed again, and is skipped for good (on_permanent="skip")',
         "dropped": "its partition went to another member, or the consumer stopped, before the end",
         "no-message": "the wait is over; the first message to come is attempted",
         "last-attempt": "not attempted: one failure more would be its last; --yes attempts it",
-        "lifted": _lifted(order),
+        "lifted": _lifted(command),
         "not-held": "not held, or not any more; see `linear-retry circuits list`",
         "none-open": "no circuit is open",
         "no-dead-letters": "there is no dead-letter topic to give it up to",
@@ -85,6 +85,6 @@ def _again(answer: Answer) -> str:
     return "".join(facts)
 
 
-def _lifted(order: Command) -> str:
-    many = "" if order.letters is None else f", or for {order.letters} dead letters"
+def _lifted(command: Command) -> str:
+    many = "" if command.letters is None else f", or for {command.letters} dead letters"
     return f"the limit of dead letters is lifted until a success{many}"

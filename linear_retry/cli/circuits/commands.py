@@ -1,31 +1,37 @@
-"""The commands of `circuits` that end waits, or lift the limit of dead letters."""
+"""The commands `linear-retry circuits`; what does the work is imported when one is called."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.options.journal import JournalSpan
 from linear_retry.cli.options.values import BY, topic_name, whoami
 from linear_retry.cli.output.exit_codes import NEGATIVE, confirmed, exit_on_error
-from linear_retry.records.control import DEFAULT_TOPIC, Command
+from linear_retry.records.control import DEFAULT_TOPIC, Command, CommandName
+from linear_retry.scope import Place
 from linear_retry.strategy.delays import shown
 
 if TYPE_CHECKING:
-    from linear_retry.cli.circuits.send import Sending, Told
-    from linear_retry.records.control import CommandName
-    from linear_retry.scope import Place
+    from linear_retry.cli.circuits.send import CommandSender, SentCommand
 
 _PLACE = re.compile(r"([^:\[\]@]+)(?:\[([0-9]{1,9})\]|:([0-9]{1,9}))@([0-9]{1,18})")
 
+app = typer.Typer(
+    help="See which circuits of a group are open, end their waits, and lift the limit.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
-    """To whom it is said, by whom, and how long an answer is waited for."""
+class CommandTarget:
+    """The group that a command is for, who sends it, and how long answers are waited for."""
 
     group: Annotated[str, typer.Option(metavar="GROUP", help="The consumer group.")]
     control: Annotated[
@@ -39,56 +45,78 @@ class Word:
         int, typer.Option(metavar="SECONDS", min=1, max=3600, help="How long to wait.")
     ] = 30
 
-    def command(self, name: CommandName, message: str | None = None) -> Command:
+    def command(self, name: CommandName, place: Place | None = None, **more: Any) -> Command:
         """Checked, about one message or about none. Raises `typer.BadParameter`."""
-        from linear_retry.cli.circuits.send import order_of
+        from linear_retry.cli.circuits.send import checked_command
 
-        topic, partition, offset = (None, None, None) if message is None else _read(message)
-        by = self.by or whoami()
-        return order_of(Command("", name, self.group, topic, partition, offset, by, 0))
+        command = Command("", name, self.group, None, None, None, self.by or whoami(), 0, **more)
+        if place is not None:
+            command = replace(command, **place._asdict())
+        return checked_command(command)
 
-    def sending(self, connection: Connection, *, waits: bool = True) -> Sending:
+    def sender(self, connection: Connection, *, waits: bool = True) -> CommandSender:
         """Raises `typer.BadParameter`."""
-        from linear_retry.cli.circuits.send import Sending
+        from linear_retry.cli.circuits.send import CommandSender
 
-        return Sending(connection.keys(), self.control, self.timeout, waits)
+        return CommandSender(connection.keys(), self.control, self.timeout, waits)
 
 
-def _read(message: str) -> tuple[str, int, int]:
-    found = _PLACE.fullmatch(message)
+def _place(text: str) -> Place:
+    found = _PLACE.fullmatch(text)
     if found is None:
         raise typer.BadParameter(
-            f"{shown(message)} is not TOPIC[PARTITION]@OFFSET, such as 'orders[3]@812'",
-            param_hint="MESSAGE",
+            f"{shown(text)} is not TOPIC[PARTITION]@OFFSET, such as 'orders[3]@812'"
         )
-    return found[1], int(found[2] or found[3]), int(found[4])
+    return Place(found[1], int(found[2] or found[3]), int(found[4]))
 
 
-MESSAGE = Annotated[
-    str,
-    typer.Argument(
-        metavar="MESSAGE",
-        help="The held message, as `circuits list` shows it: 'orders[3]@812', or orders:3@812.",
-    ),
-]
-MESSAGES = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[MESSAGE]...",
-        help="Held messages, as `circuits list` shows them: 'orders[3]@812', or orders:3@812.",
-    ),
-]
 MEMBER = Annotated[
     str | None,
     typer.Option(metavar="MEMBER", help="This member only, as `circuits list` names it."),
 ]
 
 
+@app.command("list")
+@with_option_groups
+def list_(
+    connection: Connection,
+    span: JournalSpan,
+    group: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="The consumer group; else all.")
+    ] = None,
+) -> None:
+    """List the circuits that are open, as the journal tells: whose, for which message, since when.
+
+    A member that was killed says nothing: its circuits are listed until another member has its
+    partitions. `last_word` is when a member last said anything about a circuit. Times are UTC. In
+    a pipe there are tabs between the columns.
+
+    Example: linear-retry circuits list --group billing --bootstrap localhost:9092
+
+    Exit codes: 0, listed, or none is open; 1, the journal has no such group; 2, wrong usage; 3, no
+    broker answers, there is no such journal, or no permission for it; 130, Ctrl-C; 143,
+    SIGTERM.
+    """
+    with exit_on_error():
+        journal = span.reading(connection)
+        from linear_retry.cli.circuits.listing import list_circuits
+
+        list_circuits(journal, group, as_json=connection.as_json)
+
+
+@app.command()
 @with_option_groups
 def retry(
-    word: Word,
+    target: CommandTarget,
     connection: Connection,
-    messages: MESSAGES = None,
+    messages: Annotated[
+        list[Place] | None,
+        typer.Argument(
+            metavar="[MESSAGE]...",
+            parser=_place,
+            help="Held messages, as `circuits list` shows them: 'orders[3]@812', or orders:3@812.",
+        ),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every open circuit, with or without a held message.")
     ] = False,
@@ -114,42 +142,46 @@ def retry(
     no broker answers, there is no such control topic, or no permission for it; 6, accepted, but not
     finished in time; 130, Ctrl-C; 143, SIGTERM.
     """
-    from linear_retry.cli.circuits.send import order_of
-
     if bool(messages) + every + (member is not None) != 1:
         raise typer.BadParameter("name the messages, or write --all, or --member MEMBER")
-    named: list[str | None] = [*messages] if messages else [None]
-    orders = [word.command("retry", message) for message in named]
-    orders = [order_of(replace(order, member=member, last=yes)) for order in orders]
-    sending = word.sending(connection, waits=not no_wait)
+    places: list[Place | None] = [*messages] if messages else [None]
+    commands = [target.command("retry", place, member=member, last=yes) for place in places]
+    sender = target.sender(connection, waits=not no_wait)
     with exit_on_error():
-        answers = sending.carry_out(orders)
-        asked = _last_ones(answers)
-        if asked and _agrees(asked):
-            again = [replace(word.command("retry", str(place)), last=True) for place in asked]
-            answers = [one for one in answers if not one.drop("last-attempt")]
-            answers += sending.carry_out(again)
-        raise typer.Exit(sending.write(answers, as_json=connection.as_json))
+        sent = sender.send(commands)
+        last = _last_attempts(sent)
+        if last and _confirmed_last(last):
+            again = [target.command("retry", place, last=True) for place in last]
+            sent = [one for one in sent if not one.drop("last-attempt")]
+            sent += sender.send(again)
+        raise typer.Exit(sender.write(sent, as_json=connection.as_json))
 
 
-def _last_ones(answers: Sequence[Told]) -> list[Place]:
-    found = [answer for one in answers for answer in one.answers()]
-    return [one.place for one in found if one.answer == "last-attempt" and one.place is not None]
+def _last_attempts(sent: Sequence[SentCommand]) -> list[Place]:
+    """The messages whose next attempt would be their last."""
+    answers = [answer for one in sent for answer in one.answers()]
+    return [one.place for one in answers if one.answer == "last-attempt" and one.place is not None]
 
 
-def _agrees(places: Sequence[Place]) -> bool:
-    """Whoever is not there to say yes says no."""
-    question = (
+def _confirmed_last(places: Sequence[Place]) -> bool:
+    return confirmed(
         f"The next attempt of {', '.join(map(str, places))} is the last: if it fails, the message "
         "goes to the dead letters, or ends the consumer. Attempt it?"
     )
-    return confirmed(question)
 
 
+@app.command()
 @with_option_groups
 def give_up(
-    message: MESSAGE,
-    word: Word,
+    message: Annotated[
+        Place,
+        typer.Argument(
+            metavar="MESSAGE",
+            parser=_place,
+            help="The held message, as `circuits list` shows it: 'orders[3]@812', or orders:3@812.",
+        ),
+    ],
+    target: CommandTarget,
     connection: Connection,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
 ) -> None:
@@ -166,17 +198,18 @@ def give_up(
     answered, no broker answers, there is no such control topic, or no permission for it; 6,
     accepted, but not sent in time; 130, Ctrl-C; 143, SIGTERM.
     """
-    order, sending = word.command("give-up", message), word.sending(connection)
-    question = f"Send {message}, held by group {shown(word.group)}, to the dead letters?"
+    command, sender = target.command("give-up", message), target.sender(connection)
+    question = f"Send {message}, held by group {shown(target.group)}, to the dead letters?"
     if not yes and not confirmed(question):
         raise typer.Exit(NEGATIVE)
     with exit_on_error():
-        raise typer.Exit(sending.write(sending.carry_out([order]), as_json=connection.as_json))
+        raise typer.Exit(sender.write(sender.send([command]), as_json=connection.as_json))
 
 
+@app.command()
 @with_option_groups
 def lift_limit(
-    word: Word,
+    target: CommandTarget,
     connection: Connection,
     why: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for the record.")],
     letters: Annotated[
@@ -198,10 +231,7 @@ def lift_limit(
     usage; 3, nobody in the group has answered, no broker answers, there is no such control topic,
     or no permission for it; 6, accepted, but not lifted in time; 130, Ctrl-C; 143, SIGTERM.
     """
-    from linear_retry.cli.circuits.send import order_of
-
-    order = Command("", "lift-limit", word.group, None, None, None, word.by or whoami(), 0)
-    order = order_of(replace(order, member=member, letters=letters, why=why))
-    sending = word.sending(connection)
+    command = target.command("lift-limit", member=member, letters=letters, why=why)
+    sender = target.sender(connection)
     with exit_on_error():
-        raise typer.Exit(sending.write(sending.carry_out([order]), as_json=connection.as_json))
+        raise typer.Exit(sender.write(sender.send([command]), as_json=connection.as_json))
