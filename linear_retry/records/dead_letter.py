@@ -10,7 +10,11 @@ from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.header_reader import HeaderReader
 from linear_retry.records.header_text import Header, valid_unicode
 from linear_retry.records.record import Record
-from linear_retry.records.retry_headers import read_retry_headers
+from linear_retry.records.retry_headers import (
+    RetryHeaders,
+    read_retry_headers,
+    write_retry_headers,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,42 +64,12 @@ class DeadLetter:
 
     def headers(self) -> list[Header]:
         """What to send: the original headers, then ours, each of ours once, UTF-8 text."""
-        ours = (
-            (name, str(content).encode("utf-8", "replace"))
-            for name, content in self._contents()
-            if content is not None
-        )
-        return [*self.original_headers, *ours]
-
-    def _contents(self) -> tuple[tuple[str, str | int | None], ...]:
-        error = self.error
-        return (
-            (names.VERSION, names.FORMAT_VERSION),
-            (names.ID, self.retry_id),
-            (names.GENERATION, self.generation),
-            (names.DESTINATION, self.destination),
-            (names.ORIGINAL_PARTITION, self.original_partition),
-            (names.ORIGINAL_OFFSET, self.original_offset),
-            (names.ORIGINAL_TIMESTAMP_MS, self.original_timestamp_ms),
-            (names.GROUP_ID, self.group_id),
-            (names.SEND_TO, self.send_to),
-            (names.REASON, self.reason),
-            (names.COUNTER, self.failures),
-            (names.RETRY_AT_MS, self.retry_at_ms),
-            (names.FIRST_FAILURE_MS, self.first_failure_ms),
-            (names.LAST_FAILURE_MS, self.last_failure_ms),
-            (names.STRATEGY, self.strategy),
-            (names.EXCEPTION_TYPE, None if error is None else error.type),
-            (names.EXCEPTION_MESSAGE, None if error is None else error.message),
-            (names.EXCEPTION_STACK, None if error is None else error.stack),
-            (
-                names.ESCAPED_HEADERS,
-                ",".join(self.escaped_headers) if self.escaped_headers else None,
-            ),
-            (names.OVERSIZED, self.oversized),
-            (names.REPLAY_ID, self.replay_id),
-            (names.REPLAY_COUNT, self.replay_count),
-        )
+        ours = {name: getattr(self, name) for name in RetryHeaders._fields if hasattr(self, name)}
+        if self.error is not None:
+            ours["exception_type"] = self.error.type
+            ours["exception_message"] = self.error.message
+            ours["exception_stack"] = self.error.stack
+        return [*self.original_headers, *write_retry_headers(RetryHeaders(**ours))]
 
 
 def resolutions_topic(dead_letter_topic: str) -> str:
@@ -141,30 +115,16 @@ def parse(headers: Iterable[Header], key: bytes | None, value: bytes | None) -> 
     """
     all_headers = tuple(headers)
     said = read_retry_headers(dict(all_headers))
-    texts = said.exception_type, said.exception_message, said.exception_stack
+    fields = said._asdict()
+    kind, message, stack = (
+        fields.pop(name) for name in RetryHeaders._fields if "exception_" in name
+    )
     return DeadLetter(
         key=key,
         value=value,
         original_headers=tuple(h for h in all_headers if h[0] not in names.HEADER_NAMES),
-        retry_id=said.retry_id,
-        generation=said.generation,
-        destination=said.destination,
-        original_partition=said.original_partition,
-        original_offset=said.original_offset,
-        original_timestamp_ms=said.original_timestamp_ms,
-        group_id=said.group_id,
-        reason=said.reason,
-        failures=said.failures,
-        first_failure_ms=said.first_failure_ms,
-        last_failure_ms=said.last_failure_ms,
-        strategy=said.strategy,
-        error=None if texts == (None, None, None) else ErrorText(texts[0] or "", *texts[1:]),
-        escaped_headers=said.escaped_headers,
-        send_to=said.send_to,
-        retry_at_ms=said.retry_at_ms,
-        oversized=said.oversized,
-        replay_id=said.replay_id,
-        replay_count=said.replay_count,
+        error=None if kind is message is stack is None else ErrorText(kind or "", message, stack),
+        **fields,
     )
 
 

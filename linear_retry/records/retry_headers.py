@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.header_reader import HeaderReader
+from linear_retry.records.header_text import Header
 
 FORMAT_VERSION = 1
 GENERATION_MAX = 2**31 - 1
@@ -64,7 +65,10 @@ _usual_of = itemgetter(*USUAL)
 
 
 class RetryHeaders(NamedTuple):
-    """What the retry headers of one record say. A named tuple: millions are read."""
+    """What the retry headers of one record say, in the order in which they are written.
+
+    A named tuple: millions are read.
+    """
 
     retry_id: str
     generation: int
@@ -76,17 +80,39 @@ class RetryHeaders(NamedTuple):
     send_to: str
     reason: str
     failures: int
+    retry_at_ms: int | None
     first_failure_ms: int
     last_failure_ms: int
     strategy: str
     exception_type: str | None = None
     exception_message: str | None = None
     exception_stack: str | None = None
-    retry_at_ms: int | None = None
     escaped_headers: tuple[str, ...] = ()
     oversized: str | None = None
     replay_id: str | None = None
     replay_count: int | None = None
+
+
+_WRITTEN = (
+    *(ID, GENERATION, DESTINATION, ORIGINAL_PARTITION, ORIGINAL_OFFSET, ORIGINAL_TIMESTAMP_MS),
+    *(GROUP_ID, SEND_TO, REASON, COUNTER, RETRY_AT_MS, FIRST_FAILURE_MS, LAST_FAILURE_MS),
+    *(STRATEGY, *EXCEPTION, ESCAPED_HEADERS, OVERSIZED, REPLAY_ID, REPLAY_COUNT),
+)
+_HEADER_OF = dict(zip(RetryHeaders._fields, _WRITTEN, strict=True))
+
+
+def write_retry_headers(said: RetryHeaders) -> list[Header]:
+    """The headers that say it, each once, as UTF-8 text. `read_retry_headers` is its inverse."""
+    escaped = ",".join(said.escaped_headers) if said.escaped_headers else None
+    contents = {**said._asdict(), "escaped_headers": escaped}
+    return [
+        (VERSION, str(FORMAT_VERSION).encode()),
+        *(
+            (_HEADER_OF[field], str(content).encode("utf-8", "replace"))
+            for field, content in contents.items()
+            if content is not None
+        ),
+    ]
 
 
 def read_retry_headers(contents: Mapping[str, bytes | None]) -> RetryHeaders:
@@ -127,6 +153,7 @@ def _matched(contents: Mapping[str, bytes | None]) -> RetryHeaders | None:
         send_to or DEAD_LETTER,
         reason,
         int(failures),
+        None,
         int(first_ms),
         int(last_ms),
         strategy,
