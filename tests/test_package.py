@@ -162,7 +162,7 @@ def test_no_module_needs_itself() -> None:
 _OWNERS = {
     *("retry.circuits", "retry.consecutive", "consumer.partitions.assignment"),
     *("consumer.partitions.offsets", "consumer.partitions.read_ahead"),
-    *("consumer.partitions.unreadable", "consumer.watchdogs.slow_handler"),
+    "consumer.watchdogs.slow_handler",
     *("consumer.operations.requests", "consumer.monitoring.counters"),
 }
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Never, Self, overload
 
 from linear_retry.consumer.config.checks import Transient, check_listeners, plan
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.config.topics import TopicNames
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.counters import Counters, Counts
@@ -25,7 +26,6 @@ from linear_retry.consumer.runners.handler_checks import check_async_handler, ch
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.consumer.runners.run_handler import Handler
 from linear_retry.consumer.session.session import Session
-from linear_retry.consumer.wiring import Dependencies
 from linear_retry.errors import LinearRetryError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal

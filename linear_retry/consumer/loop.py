@@ -6,17 +6,25 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Protocol
 
 from linear_retry import events
+from linear_retry.consumer.monitoring.counters import Counters
 from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.delivery_filter import DeliveryFilter
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.partitions.read_ahead import partition_of
+from linear_retry.consumer.partitions.offset_check import OffsetCheck
+from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.read_ahead import ReadAhead, partition_of
 from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.state import Parts
 from linear_retry.consumer.target import ConsumerTarget
 from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount
+from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatchWatchdog
+from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers
+from linear_retry.kafka.consumer.settings import ConsumerSettings
+from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.clock import Clock
 from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
 
@@ -34,17 +42,35 @@ class Loop:
 
     def __init__(
         self,
-        parts: Parts,
+        *,
+        settings: ConsumerSettings,
+        clock: Clock,
+        assignment: Assignment,
+        offsets: Offsets,
+        circuits: Circuits[Message],
+        read_ahead: ReadAhead,
+        counters: Counters,
+        emit: Callable[[Event], None],
         flow_control: FlowControl,
         delivery_filter: DeliveryFilter,
+        offset_check: OffsetCheck,
+        batches: UnreadableBatchWatchdog,
         target: ConsumerTarget,
         operator_actions: OperatorActions,
         stop: StopFlag,
-        *,
         chores: Sequence[Chore],
     ) -> None:
         """`chores` are ticked once a turn, after the poll, in their order."""
-        self._parts = parts
+        self._settings = settings
+        self._clock = clock
+        self._assignment = assignment
+        self._offsets = offsets
+        self._circuits = circuits
+        self._read_ahead = read_ahead
+        self._counters = counters
+        self._emit = emit
+        self._offset_check = offset_check
+        self._batches = batches
         self._flow_control = flow_control
         self._delivery_filter = delivery_filter
         self._target = target
@@ -64,7 +90,7 @@ class Loop:
             yield from self._turn()
         except BaseException:
             # A message may be in nobody's hands now: whoever goes on reads from what is done.
-            self._parts.read_ahead.invalidate()
+            self._read_ahead.invalidate()
             raise
 
     def await_delivery(self) -> None:
@@ -89,12 +115,12 @@ class Loop:
 
     def poll_along(self) -> None:
         """Poll while waiting for something else, so as to stay in the group."""
-        self._accept(self._parts.read_ahead.touch)
+        self._accept(self._read_ahead.touch)
         self._target.tick()
 
     def _poll_if_late(self) -> None:
         """Probes, deliveries, and what comes after them, may take too long for the group."""
-        if self._parts.clock.now_s() >= self._parts.read_ahead.deadline_s:
+        if self._clock.now_s() >= self._read_ahead.deadline_s:
             self.poll_along()
 
     def _accept(self, read: Callable[[], list[Message]]) -> None:
@@ -102,71 +128,69 @@ class Loop:
 
         librdkafka tells of that some polls later only, so what is held must not be attempted yet.
         """
-        parts, owned = self._parts, self._parts.assignment
-        if parts.read_ahead.overran(parts.clock.now_s()):
-            self._flow_control.mark_lost(owned.partitions, "no poll for too long")
-        if parts.read_ahead.is_invalid:
+        owned = self._assignment
+        if self._read_ahead.overran(self._clock.now_s()):
+            self._flow_control.mark_all_lost("no poll for too long")
+        if self._read_ahead.is_invalid:
             self._flow_control.reposition()
         epoch = owned.epoch
         arrivals = read()
-        if parts.read_ahead.overslept:
+        if self._read_ahead.overslept:
             before = [key for key in owned.partitions if (owned.epoch_of(key) or 0) <= epoch]
             self._flow_control.mark_lost(before, "the machine slept for too long")
         self._delivery_filter.accept(arrivals)
 
     def _timeout_s(self) -> float:
         """To the next deadline: no busy loop, no timer thread. The client bounds it to 1 s."""
-        now_s = self._parts.clock.now_s()
-        if self._parts.circuits.due(now_s):
+        now_s = self._clock.now_s()
+        if self._circuits.due(now_s):
             return 0.0
-        if self._parts.unreadable.is_searching:
+        if self._batches.is_searching:
             return _SEARCHING_S
-        return self._parts.circuits.next_retry_at_s() - now_s
+        return self._circuits.next_retry_at_s() - now_s
 
     # -- attempt ---------------------------------------------------------------------------
 
     def _turn(self) -> Generator[Batch]:
-        parts = self._parts
         self.await_delivery()
-        self._accept(lambda: parts.read_ahead.read(self._timeout_s()))
-        self._delivery_filter.note_ends()
+        self._accept(lambda: self._read_ahead.read(self._timeout_s()))
+        self._offset_check.note_ends()
         for chore in self._chores:
             chore.tick()
-        due = parts.circuits.due(parts.clock.now_s())
-        for scope in dict.fromkeys([*self._operator_actions.tick(), *due]):
+        due = self._circuits.due(self._clock.now_s())
+        for scope in dict.fromkeys([*self._operator_actions.due(), *due]):
             if self._stop.asked:  # a dependency that is down may take its time to say so
                 return
             self._poll_if_late()
             yield from self._probe(scope)
-        if parts.read_ahead.ahead and not self._stop.asked:
+        if self._read_ahead.messages and not self._stop.asked:
             self._poll_if_late()
             yield from self._hand_over()
 
     def _hand_over(self) -> Generator[Batch]:
         """The read-ahead, until one fails, or the time for a poll or a probe has come."""
-        parts = self._parts
-        messages = self._for_us(parts.read_ahead.ahead)
+        messages = self._for_us(self._read_ahead.messages)
         if not messages:
             return
-        self._stop.allow_until(min(parts.read_ahead.deadline_s, parts.circuits.next_retry_at_s()))
-        begun_s = parts.clock.now_s()
-        batch = Batch(messages, begin_by_s=parts.read_ahead.overruns_at_s)
+        self._stop.allow_until(min(self._read_ahead.deadline_s, self._circuits.next_retry_at_s()))
+        begun_s = self._clock.now_s()
+        batch = Batch(messages, begin_by_s=self._read_ahead.overruns_at_s)
         yield from self._attempt(batch, lambda: self._note_done(batch, begun_s))
 
     def _note_done(self, batch: Batch, begun_s: float) -> Held[Message] | None:
         """Once for all of them: a success has no bookkeeping of its own."""
-        parts, ahead = self._parts, self._parts.read_ahead.ahead
+        ahead = self._read_ahead.messages
         self._done(batch.messages[: batch.handled])
         del ahead[: batch.handled]
-        parts.read_ahead.note_speed(batch.handled, parts.clock.now_s() - begun_s)
-        parts.counters.succeeded += batch.handled
+        self._read_ahead.note_speed(batch.handled, self._clock.now_s() - begun_s)
+        self._counters.succeeded += batch.handled
         if batch.handled:
             self._engine.succeeded()
         if batch.error is None:
             return None
         message = ahead.pop(0)
         partition = partition_of(message)
-        epoch = parts.assignment.epoch_of(partition) or 0
+        epoch = self._assignment.epoch_of(partition) or 0
         return Held(message, partition, message.offset() or 0, epoch)
 
     def _probe(self, scope: Scope) -> Generator[Batch]:
@@ -174,11 +198,11 @@ class Loop:
 
         Or an operator wants it now; that is for this message only, not for one in its place.
         """
-        circuits = self._parts.circuits
+        circuits = self._circuits
         circuit = circuits.get(scope)
         if circuit is None:
             return  # closed meanwhile: a rebalance ran while another scope's letter was awaited
-        if circuit.held is None and circuit.retry_at_s > self._parts.clock.now_s():
+        if circuit.held is None and circuit.retry_at_s > self._clock.now_s():
             return
         held = circuits.half_open(scope).held
         if held is None:
@@ -193,13 +217,13 @@ class Loop:
             self._let_a_first_one_come(scope)
         else:
             self._operator_actions.begin(held)
-            begin_by_s = self._parts.read_ahead.overruns_at_s
+            begin_by_s = self._read_ahead.overruns_at_s
             batch = Batch([held.message], held.failures + 1, begin_by_s=begin_by_s)
             yield from self._attempt(batch, lambda: self._note_probe(batch, held))
 
     def _note_probe(self, batch: Batch, held: Held[Message]) -> Held[Message]:
         if batch.handled:
-            self._parts.counters.succeeded += 1
+            self._counters.succeeded += 1
             self._engine.finish(held, "recovered")
         return held
 
@@ -207,7 +231,7 @@ class Loop:
         self, batch: Batch, note_done: Callable[[], Held[Message] | None]
     ) -> Generator[Batch]:
         """Hand it out; then note what is done of it, and have decided what has failed."""
-        self._parts.counters.hand_out(batch.messages[0], self._parts.clock.now_s())
+        self._counters.hand_out(batch.messages[0], self._clock.now_s())
         try:
             yield batch
         finally:  # also where whoever attempts it leaves: what is done is done
@@ -215,15 +239,14 @@ class Loop:
                 failed = note_done()
                 batch.check_unchanged()
                 if failed is not None and batch.error is not None:
-                    self._parts.counters.failed += 1
+                    self._counters.failed += 1
                     self._engine.failed(failed, batch.error)
         self.await_delivery()
 
     def _let_a_first_one_come(self, scope: Scope) -> None:
         """The held message was revoked: the first one delivered will be the probe."""
-        parts = self._parts
-        if any(map(scope.covers, parts.assignment.partitions)):
-            parts.read_ahead.start_small()
+        if any(map(scope.covers, self._assignment.partitions)):
+            self._read_ahead.start_small()
             self._flow_control.resume(scope)
         else:
             self._engine.drop(scope)
@@ -235,10 +258,10 @@ class Loop:
         """
         if have_no_headers(ahead):
             return ahead
-        group_id = self._parts.settings.group_id
+        group_id = self._settings.group_id
         while ahead and (foreign := foreign_group(ahead[0], group_id)) is not None:
             place = (*partition_of(ahead[0]), ahead[0].offset() or 0)
-            self._parts.emit(events.PassedOver(*place, retry_group_id=foreign))
+            self._emit(events.PassedOver(*place, retry_group_id=foreign))
             self._done(ahead[:1])
             del ahead[0]
         for index, message in enumerate(ahead):
@@ -256,19 +279,18 @@ class Loop:
             if message.partition() != number or message.topic() != topic:
                 topic, number = partition_of(message)
                 last.setdefault((topic, number), (message.offset() or 0) + 1)
-        self._parts.offsets.done(last)
+        self._offsets.done(last)
 
     def _too_slow(self, message: Message) -> bool:
         """It is back. Whether the group has given up on us meanwhile: then nothing is stored."""
-        parts = self._parts
-        now_s = parts.clock.now_s()
-        parts.counters.take_back(now_s)
-        if not parts.read_ahead.overran(now_s):
+        now_s = self._clock.now_s()
+        self._counters.take_back(now_s)
+        if not self._read_ahead.overran(now_s):
             return False
         partition, offset = partition_of(message), message.offset() or 0
-        took_s, limit_s = now_s - parts.read_ahead.polled_at_s, parts.settings.max_poll_interval_s
-        self._flow_control.mark_lost(parts.assignment.partitions, "no poll for too long")
+        took_s, limit_s = now_s - self._read_ahead.polled_at_s, self._settings.max_poll_interval_s
+        self._flow_control.mark_all_lost("no poll for too long")
         count = self._slow_handlers.count(partition, offset)
-        parts.emit(events.HandlerTooSlow(*partition, offset, took_s, limit_s, count))
+        self._emit(events.HandlerTooSlow(*partition, offset, took_s, limit_s, count))
         self._slow_handlers.raise_if_fatal(partition, offset, took_s, limit_s)
         return True

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, write
 from linear_retry.consumer.operations.operator_actions import OperatorActions
-from linear_retry.consumer.partitions.commits import Committing
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.commits import OffsetCommits
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.state import Parts
+from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
+from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.retry.decision import GIVEN_UP
@@ -40,31 +43,44 @@ class ConsumerTarget:
 
     def __init__(
         self,
-        parts: Parts,
-        settings: RetrySettings,
+        group_id: str,
+        assignment: Assignment,
+        offsets: Offsets,
+        read_ahead: ReadAhead,
         flow_control: FlowControl,
+        commits: OffsetCommits,
         publisher: DeadLetterPublisher | None,
         operator_actions: OperatorActions,
+        settings: RetrySettings,
+        emit: Callable[[Event], None],
     ) -> None:
         """`publisher` may be None only where no choice needs dead letters."""
-        self._parts = parts
+        self._group_id = group_id
+        self._assignment = assignment
+        self._offsets = offsets
+        self._read_ahead = read_ahead
         self._flow_control = flow_control
         self._publisher = publisher
         self._operator_actions = operator_actions
-        self._commits = Committing(parts)
+        self._commits = commits
         self._delivery: _Delivery | None = None
         self.pause = flow_control.pause
         self.resume = flow_control.resume
         self.commit = self._commits.send
         self.engine: Engine[Message] = Engine(
-            settings, parts.circuits, parts.row, parts.emit, parts.clock, self
+            settings,
+            operator_actions.circuits,
+            operator_actions.consecutive,
+            emit,
+            operator_actions.clock,
+            self,
         )
 
     def done(self, held: Held[Message]) -> None:
-        self._parts.offsets.done({held.partition: held.offset + 1})
+        self._offsets.done({held.partition: held.offset + 1})
 
     def letter(self, held: Held[Message], reason: str) -> DeadLetter:
-        return write(held, reason, self._parts.settings.group_id)
+        return write(held, reason, self._group_id)
 
     def publish(self, held: Held[Message], reason: str) -> None:
         self.deliver(replace(held, letter=self.letter(held, reason)))
@@ -115,14 +131,14 @@ class ConsumerTarget:
             delivery.steps.close()
 
     def _conclude(self, delivery: _Delivery, answer: Answer) -> None:
-        held, letter, parts = delivery.held, delivery.letter, self._parts
+        held, letter = delivery.held, delivery.letter
         topic = self._publisher.topic if self._publisher else ""
-        is_ours = parts.assignment.epoch_of(held.partition) == held.epoch
+        is_ours = self._assignment.epoch_of(held.partition) == held.epoch
         match answer:
             case Acknowledged():
                 if is_ours:
                     # A rebalance of others, while it was awaited, had everything fetched anew.
-                    parts.read_ahead.drop_through(held.partition, held.offset)
+                    self._read_ahead.drop_through(held.partition, held.offset)
                 self.engine.acknowledged(held, letter, topic, finishes=is_ours)
                 if letter.reason == GIVEN_UP:
                     self._operator_actions.dead_lettered(held)
@@ -131,6 +147,6 @@ class ConsumerTarget:
                     self.engine.not_sent(held, topic, error)
             case Abandoned():
                 # Whoever goes on, we or another, reads the message again.
-                parts.read_ahead.invalidate()
+                self._read_ahead.invalidate()
             case _:
                 assert_never(answer)

@@ -11,12 +11,12 @@ from typing import Any, NoReturn, Self
 from pyspark.sql import DataFrame
 
 from linear_retry.consumer.config.checks import Transient
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.micro_batches import wiring
 from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
 from linear_retry.consumer.micro_batches.wiring import CLOSE_TIMEOUT_S
 from linear_retry.consumer.runners.handler_checks import check_handler
-from linear_retry.consumer.wiring import Dependencies
 from linear_retry.errors import UsageError
 from linear_retry.events import Listener
 from linear_retry.retry.circuits import CircuitView

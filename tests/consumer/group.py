@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 from linear_retry import DeadLetters, Event, LinearConsumer, RetryAfter, Strategy
 from linear_retry.consumer.config.checks import plan
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.results import Results
 from linear_retry.consumer.runners.run_handler import attempt_all
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.wiring import Dependencies, Wiring
+from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import OnExhausted, OnPermanent
@@ -119,7 +120,7 @@ class Member:
 
     def turn(self) -> None:
         """One turn of the loop."""
-        now_s = self.wiring.parts.clock.now_s
+        now_s = self.wiring.clock.now_s
         self._witness.idle(self.name, self._rests_since_s)
         try:
             with closing(self.wiring.loop.turn()) as turn:
@@ -134,8 +135,7 @@ class Member:
 
     def state_size(self) -> int:
         """Entries kept per partition, circuit or message, all owners together."""
-        parts = self.wiring.parts
-        return len(parts.assignment.partitions) + len(list(parts.circuits))
+        return len(self.wiring.assignment.partitions) + len(list(self.wiring.circuits))
 
 
 class FakeGroup:

@@ -1,26 +1,32 @@
-"""What does a part of the consumer see that is tested by itself?"""
+"""The parts of a consumer, over a client that only records, for tests of one part."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
+from linear_retry.consumer.monitoring.counters import Counters
+from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.client_errors import ClientErrors
+from linear_retry.consumer.partitions.commits import OffsetCommits
 from linear_retry.consumer.partitions.delivery_filter import DeliveryFilter
 from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.partitions.offset_check import OffsetCheck
+from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
-from linear_retry.consumer.state import Parts
+from linear_retry.consumer.session.shutdown import Shutdown
 from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.events import Event
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.settings import consumer_settings
-from linear_retry.kafka.topics.batch_end import BatchEnd
 from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.decision import Policy
 from linear_retry.scope import Partition
 from tests.fake.clock import VirtualClock
 from tests.recording_consumer import RecordingConsumer
@@ -42,47 +48,75 @@ def driven(steps: Generator[bool, None, T], poll: Callable[[bool], object] = boo
         poll(polls_at_once)
 
 
-@dataclass(slots=True)
 class Joined:
     """Real parts over a consumer that only records; `happened` has every event."""
 
-    config: Mapping[str, Any] = field(default_factory=dict)
-    clock: VirtualClock = field(default_factory=VirtualClock)
-    happened: list[Event] = field(default_factory=list)
-    librdkafka: RecordingConsumer = field(init=False)
-    parts: Parts = field(init=False)
-    _answered: int = 0
-
-    def __post_init__(self) -> None:
-        settings = consumer_settings(LEAST | dict(self.config))
-        client, assignment = Client(settings, self._make), Assignment()
-        reading = ReadAhead(
-            client,
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        self.happened: list[Event] = []
+        self.emit = self.happened.append
+        self.librdkafka: RecordingConsumer
+        self._answered = 0
+        self.clock = VirtualClock()
+        now_s = self.clock.now_s
+        self.settings = consumer_settings(LEAST | dict(config or {}))
+        self.client = Client(self.settings, self._make)
+        self.assignment = Assignment(now_s)
+        self.offsets = Offsets()
+        self.counters = Counters()
+        self.circuits: Circuits[Message] = Circuits(self.settings.group_id, lambda: None)
+        self.read_ahead = ReadAhead(
+            self.client,
             self.clock,
-            lambda: assignment.epoch,
-            max_poll_interval_s=settings.max_poll_interval_s,
-            session_timeout_s=settings.session_timeout_s,
+            lambda: self.assignment.epoch,
+            max_poll_interval_s=self.settings.max_poll_interval_s,
+            session_timeout_s=self.settings.session_timeout_s,
         )
-        circuits: Circuits[Message] = Circuits(settings.group_id, lambda: None)
-        self.parts = Parts(
-            settings,
-            client,
-            self.clock,
-            assignment,
-            Offsets(),
-            circuits,
-            reading,
-            self.happened.append,
+        self.flow_control = FlowControl(
+            *(self.client, self.assignment, self.offsets, self.circuits, self.read_ahead),
+            self.emit,
         )
-        client.set_listener(_Told(self.parts.offsets))
+        self.commits = OffsetCommits(self.client, now_s, self.offsets, self.emit)
+        self.errors = ClientErrors(
+            self.client, now_s, self.settings.group_id, self.flow_control, self.emit
+        )
+        self.client.set_listener(_Told(self.offsets))
 
-    def delivery_filter(self, flow_control: FlowControl) -> DeliveryFilter:
-        """The way in, for which nothing searches."""
-        batch_end = BatchEnd({}, self._make)
+    @property
+    def shutdown(self) -> Shutdown:
+        leaves_group = self.settings.static_member is None
+        return Shutdown(
+            self.client, self.assignment, self.offsets, self.emit, leaves_group=leaves_group
+        )
+
+    def offset_reset(self) -> OffsetReset:
+        return OffsetReset(
+            *(self.client, self.assignment, self.offsets, self.flow_control),
+            self.settings.reset,
+            self.emit,
+        )
+
+    def offset_check(self) -> OffsetCheck:
+        return OffsetCheck(
+            *(self.assignment, self.offsets, self.read_ahead, self.flow_control),
+            self.commits,
+            self.errors,
+        )
+
+    def delivery_filter(self, check: OffsetCheck | None = None) -> DeliveryFilter:
         return DeliveryFilter(
-            self.parts,
-            flow_control,
-            UnreadableBatches(self.parts, flow_control, Requests(), batch_end),
+            *(self.assignment, self.read_ahead, check or self.offset_check()),
+            self.offset_reset(),
+            UnreadableBatches(
+                self.clock, self.assignment, self.offsets, self.flow_control, self.emit
+            ),
+            self.errors,
+        )
+
+    def operator_actions(self, policy: Policy, requests: Requests | None = None) -> OperatorActions:
+        return OperatorActions(
+            *(self.circuits, self.clock, requests or Requests(), policy),
+            self.settings.group_id,
+            self.emit,
         )
 
     def _make(self, config: Mapping[str, Any]) -> RecordingConsumer:
@@ -92,10 +126,10 @@ class Joined:
     def own(self, *partitions: Partition, done: int | None = None) -> None:
         """Assigned, and handled up to `done`."""
         self.librdkafka.answers["assignment"] = [TopicPartition(*each) for each in partitions]
-        self.parts.assignment.take(partitions, self.clock.now_s())
-        self.parts.offsets.begin(partitions)
+        self.assignment.take(partitions)
+        self.offsets.begin(partitions)
         if done is not None:
-            self.parts.offsets.done(dict.fromkeys(partitions, done))
+            self.offsets.done(dict.fromkeys(partitions, done))
 
     def acknowledge(self) -> None:
         """The broker has answered all that was sent off, and says so in a poll."""
@@ -104,7 +138,7 @@ class Joined:
             items = [TopicPartition(*each) for each in offsets]
             self.librdkafka.config["on_commit"](None, items)
         self._answered = len(sent)
-        self.parts.client.callbacks.raise_kept()
+        self.client.callbacks.raise_kept()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import Journal, LinearConsumer
-from linear_retry.consumer.wiring import Dependencies
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka.topics import standalone_consumer
 from tests.consumer.group import GROUP, LETTERS, TOPIC
 from tests.fake.cluster import FakeKafka

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError
 
 from linear_retry import ConfigurationError, DeadLetters, Strategy, UsageError, events
 from linear_retry.consumer.config.checks import plan
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.operations.requests import LiftLimit
-from linear_retry.consumer.wiring import Dependencies
 from linear_retry.retry.consecutive import ConsecutiveDeadLetters
 from linear_retry.retry.settings import RetrySettings
 from linear_retry.scope import Scope

@@ -17,7 +17,7 @@ from linear_retry import (
     Strategy,
     events,
 )
-from linear_retry.consumer.wiring import Dependencies
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from linear_retry.testing import AttemptStarted, Place
 from tests.consumer.group import (

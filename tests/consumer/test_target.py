@@ -9,10 +9,7 @@ from confluent_kafka import Message
 
 from linear_retry import Strategy, UsageError, events
 from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
-from linear_retry.consumer.operations.operator_actions import OperatorActions
-from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.commits import COMMIT_EVERY_S
-from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.target import ConsumerTarget
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.retry.decision import IsTransient, Policy
@@ -49,7 +46,6 @@ class _Scene:
 
     def __init__(self) -> None:
         self.joined = Joined({"group.protocol": "consumer"})
-        self.parts = self.joined.parts
         self.joined.own(_P0, _P1, done=5)
 
     def target(
@@ -60,21 +56,32 @@ class _Scene:
     ) -> ConsumerTarget:
         policy = Policy(Strategy([1]), "dead-letter", "dead-letter")
         settings = RetrySettings(policy, is_transient, "consumer")
-        actions = OperatorActions(self.parts, Requests(), policy)
         publisher = _Publisher(meanwhile, answer or Acknowledged())
-        return ConsumerTarget(self.parts, settings, FlowControl(self.parts), publisher, actions)
+        joined = self.joined
+        return ConsumerTarget(
+            "billing",
+            joined.assignment,
+            joined.offsets,
+            joined.read_ahead,
+            joined.flow_control,
+            joined.commits,
+            publisher,
+            joined.operator_actions(policy),
+            settings,
+            joined.emit,
+        )
 
     def fails(self, target: ConsumerTarget, error: Exception) -> None:
         """An attempt of the next message; then what the loop does until its letter is answered."""
         message = Message(topic="orders", partition=0, offset=5, value=b"v")
-        epoch = self.parts.assignment.epoch_of(_P0) or 0
+        epoch = self.joined.assignment.epoch_of(_P0) or 0
         target.engine.failed(Held(message, _P0, 5, epoch), error)
         while target.is_delivering:
             target.take_step()
 
     def goes_and_comes_back(self) -> None:
-        self.parts.assignment.drop([_P0])
-        self.parts.offsets.forget([_P0])
+        self.joined.assignment.drop([_P0])
+        self.joined.offsets.forget([_P0])
         self.joined.own(_P0)
 
     def commits(self) -> list[object]:
@@ -87,7 +94,7 @@ def test_a_letter_for_an_ownership_that_is_over() -> None:
     scene = _Scene()
     scene.fails(scene.target(Acknowledged(), scene.goes_and_comes_back), PoisonError())
     assert [events.DeadLettered] == list(map(type, scene.joined.happened))
-    assert scene.parts.offsets.next_offset(_P0) is None
+    assert scene.joined.offsets.next_offset(_P0) is None
 
 
 def test_a_sending_that_fails_for_an_ownership_that_is_over() -> None:
@@ -95,7 +102,7 @@ def test_a_sending_that_fails_for_an_ownership_that_is_over() -> None:
     scene = _Scene()
     scene.fails(scene.target(NotSent("down"), scene.goes_and_comes_back), PoisonError())
     assert [] == scene.joined.happened
-    assert not scene.parts.circuits
+    assert not scene.joined.circuits
 
 
 def test_a_letter_that_is_not_awaited_any_more() -> None:
@@ -103,8 +110,8 @@ def test_a_letter_that_is_not_awaited_any_more() -> None:
     everything is fetched again from what is done."""
     scene = _Scene()
     scene.fails(scene.target(Abandoned()), PoisonError())
-    assert scene.parts.read_ahead.is_invalid
-    assert 5 == scene.parts.offsets.next_offset(_P0)
+    assert scene.joined.read_ahead.is_invalid
+    assert 5 == scene.joined.offsets.next_offset(_P0)
     assert [] == scene.joined.happened
 
 
@@ -119,7 +126,7 @@ def test_a_predicate_that_raises() -> None:
     with pytest.raises(UsageError, match="oops") as caught:
         scene.fails(target, OutageError())
     assert bug is caught.value.__cause__
-    assert ([], 5) == (scene.joined.happened, scene.parts.offsets.next_offset(_P0))
+    assert ([], 5) == (scene.joined.happened, scene.joined.offsets.next_offset(_P0))
 
 
 def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
@@ -130,9 +137,9 @@ def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
     target = scene.target()
     target.tick()
     scene.joined.acknowledge()
-    scene.parts.offsets.done({_P1: 6})
+    scene.joined.offsets.done({_P1: 6})
     scene.fails(target, OutageError())
-    assert Scope() in dict(scene.parts.circuits)
+    assert Scope() in dict(scene.joined.circuits)
     assert ([("orders", 1, 6)], True) == scene.commits()[-1]
     assert ["commit", "pause", "seek", "seek", "commit"] == scene.joined.librdkafka.names
 
@@ -144,7 +151,7 @@ def test_once_a_second_what_is_done_is_committed_and_the_producer_heard() -> Non
     for offset in range(6, 16):
         target.tick()
         scene.joined.acknowledge()
-        scene.parts.offsets.done({_P0: offset})
+        scene.joined.offsets.done({_P0: offset})
     assert 1 == len(scene.commits())
     scene.joined.clock.advance(COMMIT_EVERY_S)
     target.tick()

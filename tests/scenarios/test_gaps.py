@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from linear_retry import events
-from linear_retry.consumer.partitions.assignment import FIRST_PATIENCE_S
+from linear_retry.consumer.partitions.assignment import FIRST_TIMEOUT_S
 from linear_retry.retry.clock import SystemClock
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
@@ -147,5 +147,5 @@ def _offsets(group: Scene) -> Sequence[int]:
 def _let_the_watchdog_look() -> None:
     """Until a partition that has not said that it is at its end would count as dead."""
     now_s = SystemClock().now_s
-    until_s = now_s() + FIRST_PATIENCE_S + 1
+    until_s = now_s() + FIRST_TIMEOUT_S + 1
     wait_until(lambda: now_s() > until_s, "the watchdog has looked")

@@ -57,8 +57,7 @@ class Looks:
         if now_s < self._next_s or wiring is None:
             return
         self._next_s = now_s + self._every_s
-        parts = wiring.parts
-        owned, circuits = len(parts.assignment.partitions), len(list(parts.circuits))
+        owned, circuits = len(wiring.assignment.partitions), len(list(wiring.circuits))
         noted = {"at_s": now_s, "entries": entries(consumer), "owned": owned}
         os.write(self._file, json.dumps(noted).encode() + b"\n")
         # A circuit for each scope that is owned: one may have gone, and wait for `retry_at`.

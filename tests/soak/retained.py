@@ -9,7 +9,7 @@ from linear_retry.consumer.monitoring.counters import Counters
 
 _CONTAINERS = (dict, list, set, frozenset, tuple)
 _OURS = "linear_retry."
-_LEFT_OUT = "ahead"
+_LEFT_OUT = "messages"
 """What has been read and is not handled yet: a batch, which comes and goes."""
 
 

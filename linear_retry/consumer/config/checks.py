@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast, get_args
 
+from linear_retry.consumer.config.consumer_config import ConsumerConfig, Dependencies
 from linear_retry.consumer.config.topics import TopicNames, check_topics, refuse_own_topics
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.monitoring.identity import this_process
 from linear_retry.consumer.runners.handler_checks import why_not
-from linear_retry.consumer.wiring import ConsumerConfig, Dependencies
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
@@ -83,7 +83,7 @@ def plan(
             limited(policy, letters),
             is_transient(transient),
             scope,
-            dependencies.dice,
+            dependencies.rng,
         ),
         dead_letters=letters,
         journals=tuple(journals),

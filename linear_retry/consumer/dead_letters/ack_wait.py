@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from linear_retry.consumer.state import Parts
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.kafka.producers.transactional import Step, Unfinished
+from linear_retry.retry.clock import Clock
 from linear_retry.retry.held import Held
 
 STOP_GRACE_S = 1.0
@@ -21,13 +23,21 @@ class AckWait:
     """
 
     def __init__(
-        self, parts: Parts, *, answer_within_s: float, is_stopping: Callable[[], bool]
+        self,
+        clock: Clock,
+        read_ahead: ReadAhead,
+        assignment: Assignment,
+        *,
+        answer_within_s: float,
+        is_stopping: Callable[[], bool],
     ) -> None:
         """librdkafka answers within its own timeouts; `answer_within_s` is for when it does not.
 
         Once `is_stopping()`, an answer is waited for a second at most.
         """
-        self._parts = parts
+        self._clock = clock
+        self._read_ahead = read_ahead
+        self._assignment = assignment
         self._answer_within_s = answer_within_s
         self.is_stopping = is_stopping
 
@@ -45,14 +55,14 @@ class AckWait:
         False: not waited for any longer, as the partition is not ours any more, or the consumer
         stops.
         """
-        clock, stop_by_s = self._parts.clock, float("inf")
+        clock, stop_by_s = self._clock, float("inf")
         give_up_at_s = clock.now_s() + (self._answer_within_s if within_s is None else within_s)
         while not done() and clock.now_s() < give_up_at_s:
             if self.is_stopping():
                 stop_by_s = min(stop_by_s, clock.now_s() + STOP_GRACE_S)
             if clock.now_s() >= stop_by_s:
                 return False
-            wait(min(self._parts.read_ahead.touch_s, _LONGEST_WAIT_S))
+            wait(min(self._read_ahead.touch_s, _LONGEST_WAIT_S))
             if not done():
                 yield polls_at_once
             if not self.is_ours(held):
@@ -66,7 +76,7 @@ class AckWait:
 
         `call` takes some seconds. Once `is_stopping()`, it is called for `grace_s` at most.
         """
-        clock, stop_by_s = self._parts.clock, float("inf")
+        clock, stop_by_s = self._clock, float("inf")
         give_up_at_s = clock.now_s() + within_s
         while isinstance(step := call(_LONGEST_WAIT_S), Unfinished):
             if self.is_stopping():
@@ -77,8 +87,8 @@ class AckWait:
 
     def is_ours(self, held: Held[Any]) -> bool:
         """Whether its partition is still, and without a break, ours."""
-        return self._parts.assignment.epoch_of(held.partition) == held.epoch
+        return self._assignment.epoch_of(held.partition) == held.epoch
 
     def has_come_back(self, held: Held[Any]) -> bool:
         """Whether it is ours, and was not in between: its message comes again."""
-        return self._parts.assignment.epoch_of(held.partition) not in (None, held.epoch)
+        return self._assignment.epoch_of(held.partition) not in (None, held.epoch)

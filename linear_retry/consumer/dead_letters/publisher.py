@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from linear_retry.consumer.dead_letters.settings import Oversized
-from linear_retry.consumer.state import Parts
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
+from linear_retry.events import Event
 from linear_retry.kafka import KafkaException, Message
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import DeadLetter, FailureInfo, to_dead_letter
@@ -85,8 +87,17 @@ class DeadLetterDelivery(Protocol):
 class DeadLetterPublisher:
     """Sends this consumer's dead letters, one at a time."""
 
-    def __init__(self, parts: Parts, delivery: DeadLetterDelivery, oversized: Oversized) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        delivery: DeadLetterDelivery,
+        oversized: Oversized,
+        assignment: Assignment,
+        read_ahead: ReadAhead,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._assignment = assignment
+        self._read_ahead = read_ahead
+        self._emit = emit
         self._delivery = delivery
         self._oversized = oversized
         self._partitions: int | None = None
@@ -108,7 +119,7 @@ class DeadLetterPublisher:
 
         In steps: where it yields, the loop polls the consumer, at once if that is True.
         """
-        if self._parts.assignment.epoch_of(held.partition) != held.epoch:
+        if self._assignment.epoch_of(held.partition) != held.epoch:
             return Abandoned()  # given up since it failed: its letter would be a zombie's
         if not self._topic_is_there():
             return NotSent(
@@ -116,11 +127,11 @@ class DeadLetterPublisher:
                 "it, or give the right"
             )
         self._unanswered = held, letter
-        self._parts.read_ahead.in_hand = held.partition, held.offset
+        self._read_ahead.in_hand = held.partition, held.offset
         try:
             answer = yield from self._send_some_form(held, letter)
         finally:
-            self._parts.read_ahead.in_hand = None
+            self._read_ahead.in_hand = None
         if not isinstance(answer, Abandoned):
             self._unanswered = None
         if isinstance(answer, NotSent):
@@ -134,7 +145,7 @@ class DeadLetterPublisher:
         One that was acknowledged when nobody waited for it any more is told of: it is there.
         """
         if self._delivery.close() and self._unanswered is not None:
-            self._parts.emit(dead_lettered(*self._unanswered, self.topic))
+            self._emit(dead_lettered(*self._unanswered, self.topic))
 
     # -- inside ----------------------------------------------------------------------------
 

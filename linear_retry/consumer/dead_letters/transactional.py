@@ -10,9 +10,10 @@ from linear_retry.consumer.dead_letters.ack_wait import AckWait
 from linear_retry.consumer.dead_letters.plain import error_text, unsent
 from linear_retry.consumer.dead_letters.publisher import TooLarge
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.state import Parts
+from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import KafkaError, KafkaException, Message
+from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.fatal_errors import raise_if_fatal
 from linear_retry.kafka.producers.transactional import (
     Broken,
@@ -54,20 +55,24 @@ class TransactionalDelivery:
 
     def __init__(
         self,
-        parts: Parts,
+        client: Client,
+        offsets: Offsets,
         producer: TransactionalProducer,
         wait: AckWait,
         flow_control: FlowControl,
         *,
+        group_id: str,
         transaction_timeout_s: float,
         start_timeout_s: float,
     ) -> None:
-        self._parts = parts
+        self._client = client
+        self._offsets = offsets
         self._producer = producer
         self.topic = producer.topic
         self.partitions = producer.partitions
         self._wait = wait
         self._flow_control = flow_control
+        self._group_id = group_id
         self._timeout_s = transaction_timeout_s
         self._start_timeout_s = start_timeout_s
 
@@ -84,7 +89,7 @@ class TransactionalDelivery:
                 f"transactional dead letters to {self.topic} cannot begin: "
                 f"{error_text(step.error)}; check that the brokers allow transactions, and this "
                 "user to write with a "
-                f"transactional.id that begins with {self._parts.settings.group_id}-"
+                f"transactional.id that begins with {self._group_id}-"
             ) from KafkaException(step.error)
 
     def send(self, held: Held[Message], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
@@ -127,7 +132,7 @@ class TransactionalDelivery:
             yield True
             if not self._wait.is_ours(held):
                 return Abandoned()
-            self._parts.client.member.capture()
+            self._client.member.capture()
             answer = yield from self._attempt(held, record)
         return NotSent(answer.error) if isinstance(answer, _Outdated) else answer
 
@@ -140,7 +145,7 @@ class TransactionalDelivery:
     def _transact(
         self, held: Held[Message], record: OutgoingRecord
     ) -> Steps[Answer | TooLarge | _Outdated]:
-        if self._parts.client.member.metadata is None:
+        if self._client.member.metadata is None:
             return _Outdated("not a member of the group at the moment")
         silent = self._unless_the_group_answers(held)
         if silent is not None:
@@ -176,12 +181,12 @@ class TransactionalDelivery:
         if left >= _MOST_LEFT_BEHIND:
             raise BrokerError(
                 f"{left} producers of dead letters to {self.topic} wait for an answer of the "
-                f"group {self._parts.settings.group_id} that librdkafka does not get (librdkafka "
+                f"group {self._group_id} that librdkafka does not get (librdkafka "
                 "#5511); the letter is not sent: start the consumer anew"
             )
         try:
             if left:
-                self._parts.client.committed(held.partition)
+                self._client.committed(held.partition)
         except KafkaException as error:
             return NotSent(f"the group does not answer: {error_text(error.args[0])}")
         return None
@@ -191,12 +196,12 @@ class TransactionalDelivery:
 
         The broker keeps the one that arrives last, and would forget that the letter was sent.
         """
-        parts, partition = self._parts, held.partition
+        partition = held.partition
         if not self._wait.is_ours(held):
             return Abandoned()
-        parts.offsets.begin_transaction(partition)
+        self._offsets.begin_transaction(partition)
         drained = yield from self._wait.wait_for(
-            lambda: not parts.client.awaits_commit(partition),
+            lambda: not self._client.awaits_commit(partition),
             held,
             lambda _: self._producer.poll(_LOOK_AGAIN_S),
             within_s=self._timeout_s,
@@ -204,7 +209,7 @@ class TransactionalDelivery:
         )
         if not drained or not self._wait.is_ours(held):
             return Abandoned()
-        if parts.client.awaits_commit(partition):
+        if self._client.awaits_commit(partition):
             return NotSent("a commit of its partition is under way and not answered")
         return None
 
@@ -214,7 +219,7 @@ class TransactionalDelivery:
     def _add_offset(self, held: Held[Message]) -> Answer | _Outdated | None:
         step = self._wait.retry_until(
             lambda within_s: self._producer.send_offset(
-                held.partition, held.offset + 1, self._parts.client.member.metadata, within_s
+                held.partition, held.offset + 1, self._client.member.metadata, within_s
             ),
             self._timeout_s / 2,
         )
@@ -226,7 +231,7 @@ class TransactionalDelivery:
         if step.error.code() in _OUTDATED:
             return _Outdated(error_text(step.error))
         if step.error.code() in _NOT_A_MEMBER:
-            self._flow_control.mark_lost(self._parts.assignment.partitions, "not a member any more")
+            self._flow_control.mark_all_lost("not a member any more")
             return Abandoned()
         if step.error.code() == KafkaError.FENCED_INSTANCE_ID:
             raise_if_fatal(step.error)
@@ -244,14 +249,14 @@ class TransactionalDelivery:
         return (yield from self._make_ready(held)) or NotSent(error_text(step.error))
 
     def _acknowledged(self, held: Held[Message]) -> Acknowledged:
-        self._parts.offsets.committed({held.partition: held.offset + 1})
-        self._parts.offsets.end_transaction(held.partition)
+        self._offsets.committed({held.partition: held.offset + 1})
+        self._offsets.end_transaction(held.partition)
         return Acknowledged()
 
     def _abort(self, held: Held[Message]) -> None:
         """Nobody has been asked to commit it, so nothing of it will ever be."""
         self._producer.abort(_ABORT_WITHIN_S)
-        self._parts.offsets.end_transaction(held.partition)
+        self._offsets.end_transaction(held.partition)
 
     # -- before a transaction --------------------------------------------------------------
 
@@ -286,13 +291,13 @@ class TransactionalDelivery:
     def _fate(self, held: Held[Message]) -> Answer | None:
         """What the group has committed, now that the broker has ended every transaction of ours."""
         try:
-            committed = self._parts.client.committed(held.partition)
+            committed = self._client.committed(held.partition)
         except KafkaException as error:
             return NotSent(f"whether it is committed is not known: {error_text(error.args[0])}")
         if committed is not None and committed > held.offset:
             return self._acknowledged(held)
-        self._parts.offsets.end_transaction(held.partition)
+        self._offsets.end_transaction(held.partition)
         return None
 
     def _is_in_transaction(self, held: Held[Message]) -> bool:
-        return self._wait.is_ours(held) and self._parts.offsets.is_in_transaction(held.partition)
+        return self._wait.is_ours(held) and self._offsets.is_in_transaction(held.partition)

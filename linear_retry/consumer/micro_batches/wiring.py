@@ -17,6 +17,7 @@ from linear_retry.consumer.config.checks import (
     limited,
     policy_of,
 )
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.micro_batches.publisher import Kafka, RowPublisher, asking
 from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
@@ -27,7 +28,6 @@ from linear_retry.consumer.monitoring.listeners import (
     bind_listeners,
     breaker_listener_failed,
 )
-from linear_retry.consumer.wiring import Dependencies
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
@@ -63,7 +63,7 @@ def micro_batch_runner(
     journals = [listener for listener in listeners if isinstance(listener, Journal)]
     check_journals(journals, letters, ())
     retry_settings = RetrySettings(
-        limited(policy, letters), is_transient(transient), "consumer", dependencies.dice
+        limited(policy, letters), is_transient(transient), "consumer", dependencies.rng
     )
     settings = _settings(with_log(config), is_used=letters is not None or bool(journals))
     publisher = None if letters is None else _publisher(letters, settings, dependencies)

@@ -33,7 +33,7 @@ class ClientLog:
         said = _SUPPRESSED.sub("", _THREAD.sub("", text))
         if facility == _FAILURE:
             self.last_failure = said
-        count = self._lines.hear(f"{facility} {_NUMBER.sub('#', said)}", self._now_s())
+        count = self._lines.count(f"{facility} {_NUMBER.sub('#', said)}", self._now_s())
         if count is not None:
             log_librdkafka(level, facility, client, said, count)
 

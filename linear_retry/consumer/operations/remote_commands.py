@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,8 +11,9 @@ from typing import Any
 
 from linear_retry import events
 from linear_retry.consumer.operations.operator_actions import OperatorActions
-from linear_retry.consumer.operations.requests import GiveUp, LiftLimit, Requests, Retry, Wish
-from linear_retry.consumer.state import Parts
+from linear_retry.consumer.operations.requests import GiveUp, LiftLimit, Retry, Wish
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.records.control import Answer, AnswerName, Command
 from linear_retry.records.header_text import one_line
@@ -43,21 +45,22 @@ class RemoteCommands:
 
     def __init__(
         self,
-        parts: Parts,
-        requests: Requests,
-        operator_actions: OperatorActions,
         member: str,
+        assignment: Assignment,
+        operator_actions: OperatorActions,
+        emit: Callable[[Event], None],
         *,
         gives_up: bool,
-        has_limit: bool,
     ) -> None:
         """`member` is what answers are signed with; `gives_up`: there is a dead-letter topic."""
-        self._parts = parts
-        self._requests = requests
-        self._operator_actions = operator_actions
-        self._gives_up = gives_up
-        self._has_limit = has_limit
         self.member = member
+        self._assignment = assignment
+        self._operator_actions = operator_actions
+        self._circuits = operator_actions.circuits
+        self._requests = operator_actions.requests
+        self._utc_ms = operator_actions.clock.utc_ms
+        self._emit = emit
+        self._gives_up = gives_up
         # No lock, as in `Requests`: an append and a popleft are atomic. Whoever may write to the
         # topic may write any number: neither memory nor a turn may grow with them.
         self._arrived: deque[Command] = deque(maxlen=_WAITING)
@@ -113,15 +116,15 @@ class RemoteCommands:
 
     def _begin(self, command: Command) -> None:
         work, place = _Work(command), command.place
-        if place is not None and (place.topic, place.partition) not in self._parts.assignment:
+        if place is not None and (place.topic, place.partition) not in self._assignment:
             return  # whoever has it says so
-        if command.has_expired(self._parts.clock.utc_ms()):
+        if command.has_expired(self._utc_ms()):
             self._answer(work, "expired")
         elif command.command == "retry":
             self._retry(work)
         elif command.command == "give-up" and not self._gives_up:
             self._answer(work, "no-dead-letters")
-        elif command.command == "lift-limit" and not self._has_limit:
+        elif command.command == "lift-limit" and not self._operator_actions.has_limit:
             self._answer(work, "no-limit")
         elif place is not None:
             self._ask(work, GiveUp(_of(place)), "dead-lettered", "not-held")
@@ -137,7 +140,7 @@ class RemoteCommands:
         )
 
     def _retry(self, work: _Work) -> None:
-        circuits, place = self._parts.circuits, work.command.place
+        circuits, place = self._circuits, work.command.place
         found = list(circuits) if place is None else [circuits.holding(*_of(place))]
         here = dict(each for each in found if each is not None)
         if not here:
@@ -154,7 +157,7 @@ class RemoteCommands:
                 self._requests.wish(wish).add_done_callback(partial(self._begun, work, scope))
 
     def _begun(self, work: _Work, scope: Scope, asked: Future[bool]) -> None:
-        circuit = self._parts.circuits.get(scope)
+        circuit = self._circuits.get(scope)
         if not asked.result() or circuit is None:
             self._end(work, scope, "dropped" if work.command.place is None else "not-held")
         elif circuit.held is None:
@@ -202,7 +205,7 @@ class RemoteCommands:
         topic, partition, offset = (
             (None,) * 3 if at is None else (at.topic, at.partition, at.offset)
         )
-        self._parts.emit(
+        self._emit(
             events.CommandAnswered(
                 topic,
                 partition,
@@ -213,7 +216,7 @@ class RemoteCommands:
                 command_id=command.command_id,
             )
         )
-        now_ms, said = self._parts.clock.utc_ms(), (command.command_id, self.member, answer)
+        now_ms, said = self._utc_ms(), (command.command_id, self.member, answer)
         self._answers.append(Answer(*said, now_ms, is_final, topic, partition, offset, **told))
 
 

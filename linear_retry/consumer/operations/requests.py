@@ -67,14 +67,14 @@ class Request:
         """
         return self.is_claimed or self.answer.set_running_or_notify_cancel()
 
-    def tell(self, truth: bool) -> None:
+    def set_answer(self, truth: bool) -> None:
         """Answer it, unless it was cancelled before."""
         if self.claim():
             self.answer.set_result(truth)
 
 
 class Requests:
-    """Asked from any thread; looked at and answered by the owner's. Each gets one answer."""
+    """Asked from any thread; dealt with and answered by the owner's. Each gets one answer."""
 
     def __init__(self) -> None:
         # No lock: an append and a popleft are atomic, and a signal handler may be in the midst.
@@ -90,7 +90,7 @@ class Requests:
         return self.wish(Retry(place) if kind == "retry" else GiveUp(place))
 
     def wish(self, wish: Wish) -> Future[bool]:
-        """To be looked at in the next turn; False at once where there will be none."""
+        """To be dealt with in the next turn; False at once where there will be none."""
         request = Request(wish)
         self._arrived.append(request)
         # After the append: whichever of the two comes later, here or `close`, finds the request.
@@ -103,8 +103,8 @@ class Requests:
     def __bool__(self) -> bool:
         return bool(self._waiting or self._arrived)
 
-    def tick(self) -> Iterator[Request]:
-        """What is not answered yet, in the order of asking. It may be answered meanwhile."""
+    def pending(self) -> Iterator[Request]:
+        """Those not answered yet, in the order of asking. They may be answered meanwhile."""
         self._waiting += self._taken()
         return iter(tuple(self._waiting))
 
@@ -119,24 +119,24 @@ class Requests:
         """Those that wait only for what they wish for, which is one of these."""
         return [each for each in self._waiting if each.is_claimed and each.wish in wishes]
 
-    def tell(self, request: Request, truth: bool) -> None:
+    def answer(self, request: Request, truth: bool) -> None:
         """Answer one. What its user has hung on to the future runs now, in this thread."""
         self._waiting.remove(request)
-        request.tell(truth)
+        request.set_answer(truth)
 
     def close(self) -> None:
         """No turn will come: everything is, and will be, answered with False."""
         self._closed = True
         waiting, self._waiting = self._waiting, []
         for request in waiting:
-            request.tell(False)
+            request.set_answer(False)
         self._deny_all()
 
     # -- inside ------------------------------------------------------------------------------
 
     def _deny_all(self) -> None:
         for request in self._taken():
-            request.tell(False)
+            request.set_answer(False)
 
     def _taken(self) -> Iterator[Request]:
         while True:

@@ -1,25 +1,41 @@
-"""Which partitions are ours, in which epoch, and which of them have not spoken yet?"""
+"""The assigned partitions: their epochs, which are silent, and which cannot be read."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from linear_retry.retry.clock import NowS
 from linear_retry.scope import Partition
 
-FIRST_PATIENCE_S = 5.0
-LONGEST_PATIENCE_S = 300.0
+FIRST_TIMEOUT_S = 5.0
+LONGEST_TIMEOUT_S = 300.0
 # Longer than the heartbeat interval (3 s unless set): a member that is out hears of it by then.
 RECLAIM_AFTER_S = 5.0
+_REREAD_DELAYS_S = (5.0, 10.0, 30.0, 60.0)
 
 
 @dataclass(slots=True)
 class _Silence:
-    """Which expectation it is, and when to look whether the partition is dead."""
+    """`serial` tells expectations apart; past `check_at_s` the partition may be dead."""
 
     serial: int
     check_at_s: float
-    patience_s: float
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A partition whose next batch, at `offset`, the brokers have and librdkafka cannot read.
+
+    `is_stopped`: it is paused until `retry_at_s`; otherwise it is being read once more.
+    """
+
+    offset: int
+    tries: int
+    since_s: float
+    retry_at_s: float
+    is_stopped: bool = True
 
 
 class Assignment:
@@ -30,12 +46,14 @@ class Assignment:
     (librdkafka leaves one so in about 1 of 60,000 pauses in `on_assign`; librdkafka #5591).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: NowS) -> None:
+        self.now_s = now_s
         self.epoch = 0
         self.serial = 0
         self._epochs: dict[Partition, int] = {}
         self._silent: dict[Partition, _Silence] = {}
         self._suspect: dict[Partition, float] = {}
+        self._unreadable: dict[Partition, Unreadable] = {}
 
     # -- questions -------------------------------------------------------------------------
 
@@ -52,7 +70,7 @@ class Assignment:
         return not self._silent and not self._suspect
 
     def have_delivered(self, partitions: Iterable[Partition]) -> bool:
-        """Whether all of these are ours, and have delivered what was believed."""
+        """Whether all of these are ours, and none is silent."""
         return all(key in self._epochs and key not in self._silent for key in partitions)
 
     def is_silent(self, partition: Partition) -> bool:
@@ -70,24 +88,44 @@ class Assignment:
         """None where it is not ours. A partition that went and came back has another epoch."""
         return self._epochs.get(partition)
 
-    def suspiciously_silent(self, now_s: float) -> list[Partition]:
-        """Those that have delivered nothing for longer than their patience."""
+    def suspiciously_silent(self) -> list[Partition]:
+        """Those that have delivered nothing for longer than their timeout."""
+        now_s = self.now_s()
         return [key for key, silence in self._silent.items() if now_s >= silence.check_at_s]
 
-    def reclaimable(self, now_s: float) -> list[Partition]:
+    def reclaimable(self) -> list[Partition]:
         """Those that we gave up of our own accord, and that nobody has taken from us since."""
+        now_s = self.now_s()
         return [key for key, at_s in self._suspect.items() if now_s >= at_s]
+
+    @property
+    def has_unreadable(self) -> bool:
+        return bool(self._unreadable)
+
+    def unreadable(self, partition: Partition) -> Unreadable | None:
+        return self._unreadable.get(partition)
+
+    def is_stopped(self, partition: Partition) -> bool:
+        """Whether it is to be paused, as what comes next in it cannot be read."""
+        unreadable = self._unreadable.get(partition)
+        return unreadable is not None and unreadable.is_stopped
+
+    def rereadable(self) -> list[Partition]:
+        """The unreadable ones whose time to be read once more has come."""
+        now_s = self.now_s()
+        found = self._unreadable.items()
+        return [key for key, each in found if each.is_stopped and each.retry_at_s <= now_s]
 
     # -- commands --------------------------------------------------------------------------
 
-    def take(self, partitions: Iterable[Partition], now_s: float) -> None:
+    def take(self, partitions: Iterable[Partition]) -> None:
         """Assigned: a new epoch, in which nothing has been delivered yet."""
         self.epoch += 1
         for partition in partitions:
             self._epochs[partition] = self.epoch
             self._suspect.pop(partition, None)
             self._silent.pop(partition, None)
-            self.expect(partition, now_s)
+            self.expect(partition)
 
     def drop(self, partitions: Iterable[Partition]) -> None:
         """Revoked or lost."""
@@ -96,31 +134,48 @@ class Assignment:
             self._epochs.pop(partition, None)
             self._silent.pop(partition, None)
             self._suspect.pop(partition, None)
+            self._unreadable.pop(partition, None)
 
-    def mark_lost(self, partitions: Collection[Partition], now_s: float) -> None:
+    def mark_lost(self, partitions: Collection[Partition]) -> None:
         """Give up what may be another's by now, though librdkafka has not said so."""
         self.drop(partitions)
-        self._suspect |= dict.fromkeys(partitions, now_s + RECLAIM_AFTER_S)
+        self._suspect |= dict.fromkeys(partitions, self.now_s() + RECLAIM_AFTER_S)
 
-    def forget_doubts(self) -> None:
+    def forget_suspects(self) -> None:
         """What we gave up of our own accord is not the new client's to take back."""
         self._suspect.clear()
 
-    def expect(self, partition: Partition, now_s: float) -> None:
-        """Something was done to it: its next message is a first one. Patience is kept."""
+    def expect(self, partition: Partition) -> None:
+        """Something was done to it: its next message is a first one. Its timeout is kept."""
         before = self._silent.get(partition)
-        patience_s = before.patience_s if before else FIRST_PATIENCE_S
+        timeout_s = before.timeout_s if before else FIRST_TIMEOUT_S
         self.serial += 1
-        self._silent[partition] = _Silence(self.serial, now_s + patience_s, patience_s)
+        self._silent[partition] = _Silence(self.serial, self.now_s() + timeout_s, timeout_s)
 
     def note_delivered(self, partition: Partition) -> None:
         """It has delivered a message that is believed, or its end."""
         self._silent.pop(partition, None)
 
-    def extend_timeout(self, partition: Partition, now_s: float) -> None:
-        """Nothing was wrong, or it was revived: look again after twice the time."""
+    def extend_timeout(self, partition: Partition) -> None:
+        """Nothing was wrong, or it was revived: check again after twice the time."""
         silence = self._silent.get(partition)
         if silence is None:
             return
-        silence.patience_s = min(silence.patience_s * 2, LONGEST_PATIENCE_S)
-        silence.check_at_s = now_s + silence.patience_s
+        silence.timeout_s = min(silence.timeout_s * 2, LONGEST_TIMEOUT_S)
+        silence.check_at_s = self.now_s() + silence.timeout_s
+
+    def stop(self, partition: Partition, offset: int) -> Unreadable:
+        """What comes next in it cannot be read, now or still: it is read again later."""
+        before, now_s = self._unreadable.get(partition), self.now_s()
+        tries, since_s = (1, now_s) if before is None else (before.tries + 1, before.since_s)
+        delay_s = _REREAD_DELAYS_S[min(tries, len(_REREAD_DELAYS_S)) - 1]
+        found = Unreadable(offset, tries, since_s, now_s + delay_s)
+        self._unreadable[partition] = found
+        return found
+
+    def reread(self, partition: Partition) -> None:
+        """It is being read once more."""
+        self._unreadable[partition] = replace(self._unreadable[partition], is_stopped=False)
+
+    def note_readable(self, partition: Partition) -> None:
+        self._unreadable.pop(partition, None)

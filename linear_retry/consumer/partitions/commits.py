@@ -1,15 +1,22 @@
-"""What is sent off to be committed, and when?"""
+"""OffsetCommits what is done, one commit at a time for each partition."""
 
 from __future__ import annotations
 
-from linear_retry.consumer.state import Parts
+from collections.abc import Callable, Iterable, Mapping
+
+from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.events import CommitFailed, Event
+from linear_retry.kafka import KafkaException
+from linear_retry.kafka.consumer.client import Client
+from linear_retry.retry.clock import NowS
+from linear_retry.scope import Partition
 
 COMMIT_EVERY_S = 1.0
 UNANSWERED_FOR_S = 60.0
 """librdkafka answers earlier than that, as a rule: an answer is taken for lost then."""
 
 
-class Committing:
+class OffsetCommits:
     """Sends off what is done, one commit at a time for each partition.
 
     librdkafka retries a commit that met a coordinator in trouble, and a later one may overtake it:
@@ -17,27 +24,77 @@ class Committing:
     librdkafka 2.16 on its mock cluster). So what is not answered is not followed by another.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(
+        self, client: Client, now_s: NowS, offsets: Offsets, emit: Callable[[Event], None]
+    ) -> None:
+        self._client = client
+        self._now_s = now_s
+        self._offsets = offsets
+        self._emit = emit
         self._send_at_s = 0.0
-        self._patient_until_s = 0.0
+        self._give_up_at_s = 0.0
+        self._sent_before: set[Partition] = set()
+        """Of which a commit is not answered yet that was sent before they were assigned."""
 
     @property
     def due(self) -> bool:
         """Once a second: a crash then repeats at most two seconds' work."""
-        return self._parts.clock.now_s() >= self._send_at_s
+        return self._now_s() >= self._send_at_s
 
     def send(self) -> None:
         """Send off what is done, but for partitions of which a commit is under way."""
-        parts, now_s = self._parts, self._parts.clock.now_s()
+        now_s = self._now_s()
         self._send_at_s = now_s + COMMIT_EVERY_S
-        uncommitted = parts.offsets.uncommitted()
-        awaits = parts.client.awaits_commit
+        uncommitted = self._offsets.uncommitted()
+        awaits = self._client.awaits_commit
         ready = {key: offset for key, offset in uncommitted.items() if not awaits(key)}
         if len(ready) == len(uncommitted):
-            self._patient_until_s = now_s + UNANSWERED_FOR_S
-        elif now_s >= self._patient_until_s:
+            self._give_up_at_s = now_s + UNANSWERED_FOR_S
+        elif now_s >= self._give_up_at_s:
             # To commit nothing of it any more, for want of an answer, would be worse.
-            ready, self._patient_until_s = uncommitted, now_s + UNANSWERED_FOR_S
+            ready, self._give_up_at_s = uncommitted, now_s + UNANSWERED_FOR_S
         if ready:
-            parts.client.commit(ready)
+            self._client.commit(ready)
+
+    def commit_first(self, partition: Partition, offset: int) -> None:
+        """Commit where the group begins, and wait for it. Raises `KafkaException`."""
+        self._client.commit_now({partition: offset})
+        self._offsets.note_first_commit(partition)
+        self._offsets.committed({partition: offset})
+
+    def commit_revoked(self, partitions: Iterable[Partition]) -> None:
+        """Commit what is done of these, and wait for it.
+
+        A zombie is told of a revoke too, where it should be told of a loss (librdkafka #5604): any
+        answer is tolerated.
+        """
+        done = self._offsets.uncommitted(partitions)
+        if done:
+            try:
+                self._client.commit_now(done)
+            except KafkaException as error:
+                self._emit(CommitFailed(str(error), tuple(done)))
+
+    def begin(self, partitions: Iterable[Partition]) -> None:
+        """Assigned: what is under way was sent by another member, which we were."""
+        self._sent_before |= {key for key in partitions if self._client.awaits_commit(key)}
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Revoked or lost."""
+        self._sent_before.difference_update(partitions)
+
+    def acknowledged(self, offsets: Mapping[Partition, int]) -> None:
+        """The broker has acknowledged these."""
+        self._offsets.committed(offsets)
+        self._note_answered(offsets)
+
+    def note_refused(self, partitions: Iterable[Partition]) -> bool:
+        """Whether the member that is refused is the present one, and not one that we were."""
+        ours = [key for key in partitions if key in self._offsets]
+        of_present_member = not self._sent_before.issuperset(ours)
+        self._note_answered(partitions)
+        return of_present_member
+
+    def _note_answered(self, partitions: Iterable[Partition]) -> None:
+        awaits = self._client.awaits_commit
+        self._sent_before.difference_update([key for key in partitions if not awaits(key)])

@@ -1,4 +1,4 @@
-"""How often has the client complained of this, and is it worth saying again?"""
+"""Reports a repeated error at its first time and each tenfold."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ class ErrorThrottle:
     """Counts each kind of problem by itself.
 
     With a broker down several kinds take turns, hundreds of times a minute: counting only the same
-    in a row would say each of them each time.
+    in a row would report each of them each time.
     """
 
     def __init__(self) -> None:
-        self._heard: dict[int | str, tuple[int, float]] = {}
+        self._counted: dict[int | str, tuple[int, float]] = {}
 
-    def hear(self, code: int | str, now_s: float) -> int | None:
-        """How often this kind has come, where it is worth saying: at the first, and each tenfold.
+    def count(self, code: int | str, now_s: float) -> int | None:
+        """How often this kind has come, where that is to be reported; else None.
 
         A kind that has not come for a minute begins anew.
         """
-        count, last_s = self._heard.get(code, (0, now_s))
+        count, last_s = self._counted.get(code, (0, now_s))
         count = 1 if now_s - last_s > FORGOTTEN_AFTER_S else count + 1
-        if count == 1 and len(self._heard) >= _KINDS:
-            self._heard.clear()
-        self._heard[code] = count, now_s
+        if count == 1 and len(self._counted) >= _KINDS:
+            self._counted.clear()
+        self._counted[code] = count, now_s
         return count if str(count).strip("0") == "1" else None

@@ -1,24 +1,75 @@
-"""How do partitions stand still, and how do they go on at the right offset?"""
+"""Pauses, resumes, seeks and re-assigns partitions, in the orders that keep every message."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from linear_retry.consumer.state import Parts
-from linear_retry.events import Assigned, Lost, PartitionRevived
-from linear_retry.kafka import KafkaError, KafkaException
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
+from linear_retry.events import (
+    Assigned,
+    CircuitClosed,
+    Event,
+    LeakDropped,
+    Lost,
+    PartitionRevived,
+)
+from linear_retry.kafka import KafkaError, KafkaException, Message
+from linear_retry.kafka.consumer.client import Client
+from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
 
 
 class FlowControl:
-    """Pause, resume, seek and re-assign, in the orders that keep every message."""
+    """The owner of what librdkafka is told of partitions."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        client: Client,
+        assignment: Assignment,
+        offsets: Offsets,
+        circuits: Circuits[Message],
+        read_ahead: ReadAhead,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._client = client
+        self._assignment = assignment
+        self._offsets = offsets
+        self._circuits = circuits
+        self._read_ahead = read_ahead
+        self._emit = emit
+
+    # -- questions -------------------------------------------------------------------------
+
+    @property
+    def pauses_any(self) -> bool:
+        """Whether any circuit is open, or any partition cannot be read."""
+        return bool(self._circuits) or self._assignment.has_unreadable
 
     def is_paused(self, partition: Partition) -> bool:
         """Whether a circuit is open over it, or what comes next in it cannot be read."""
-        return self._parts.circuits.stops(partition) or self._parts.unreadable.stops(partition)
+        return self._circuits.stops(partition) or self._assignment.is_stopped(partition)
+
+    def holds(self, partition: Partition, offset: int) -> bool:
+        """Whether a circuit holds this message."""
+        return self._circuits.holding(partition, offset) is not None
+
+    def has_in_memory(self, partition: Partition) -> bool:
+        """Whether something of it is held or read ahead: begun anew, it would come twice."""
+        return self._circuits.stops(partition) or self._read_ahead.last_of(partition) is not None
+
+    def next_to_fetch(self, partition: Partition) -> int | None:
+        """The offset behind what is in memory; None: not known."""
+        last = self._read_ahead.last_of(partition)
+        start = self._offsets.starts()[partition] if last is None else last + 1
+        try:
+            return self._client.committed(partition) if start is None else start
+        except KafkaException:
+            return None  # it is read again from what is committed all the same
+
+    # -- pause and resume ------------------------------------------------------------------
 
     def pause(self, scope: Scope) -> None:
         """Everything in scope stands still, at its first unhandled offset.
@@ -26,11 +77,10 @@ class FlowControl:
         Pause, then seek: the other order loses the seek (librdkafka #3471). What has been read
         ahead is gone from librdkafka's view, so each partition is sought, not just the failed one.
         """
-        parts = self._parts
-        parts.read_ahead.drop(scope.covers)
-        parts.read_ahead.start_small()
+        self._read_ahead.drop(scope.covers)
+        self._read_ahead.start_small()
         partitions = self._owned(scope.covers)
-        self._each(parts.client.pause, partitions)
+        self._each(self._client.pause, partitions)
         self.seek(partitions)
 
     def resume(self, scope: Scope) -> None:
@@ -39,29 +89,46 @@ class FlowControl:
         Resume, *then* seek: so librdkafka fetches at once (1 ms); a resume alone, or after the
         seek, takes up to a second.
         """
-        unreadable = self._parts.unreadable
-        partitions = [key for key in self._owned(scope.covers) if not unreadable.stops(key)]
-        self._each(self._parts.client.resume, partitions)
+        is_stopped = self._assignment.is_stopped
+        partitions = [key for key in self._owned(scope.covers) if not is_stopped(key)]
+        self._each(self._client.resume, partitions)
         self.seek(partitions)
 
     def apply_pause_state(self, partitions: Iterable[Partition]) -> None:
-        """Newly assigned: paused or not as the state says (`is_paused`), each one explicitly.
+        """Newly assigned: paused or not as `is_paused` says, each one explicitly.
 
         The pause flag survives revoke and re-assignment (confluent-kafka-go #193): what is not
         resumed here may stay paused for ever.
         """
-        stopped = [partition for partition in partitions if self.is_paused(partition)]
+        paused = [partition for partition in partitions if self.is_paused(partition)]
         going = [partition for partition in partitions if not self.is_paused(partition)]
-        self._each(self._parts.client.pause, stopped)
-        self._each(self._parts.client.resume, going)
+        self._each(self._client.pause, paused)
+        self._each(self._client.resume, going)
+
+    def drop_leak(self, partition: Partition, offset: int) -> None:
+        """A paused partition has delivered a message: pause it again."""
+        self._client.pause([partition])
+        self._emit(LeakDropped(*partition, offset=offset))
+
+    def hold_probe(self, message: Message, partition: Partition, offset: int) -> bool:
+        """Whether a circuit waits for a first message: this one is held then, the rest paused."""
+        scope = self._circuits.wanting_probe(partition)
+        if scope is None:
+            return False
+        epoch = self._assignment.epoch_of(partition) or 0
+        self._circuits.hold(scope, Held(message, partition, offset, epoch))
+        self.pause(scope)
+        return True
+
+    # -- seek and re-assign ----------------------------------------------------------------
 
     def reposition(self) -> None:
-        """After a torn read: every partition is fetched again from its own next offset."""
-        self._parts.read_ahead.restored()
-        partitions = self._parts.assignment.partitions
+        """The read-ahead is invalid: every partition is fetched again from its next offset."""
+        self._read_ahead.restored()
+        partitions = self._assignment.partitions
         self.seek(partitions)
-        unknown = [p for p in partitions if p in self._parts.assignment and self._next(p) is None]
-        for partition in unknown[:1] if self._parts.client.restarts_all else unknown:
+        unknown = [p for p in partitions if p in self._assignment and self._next(p) is None]
+        for partition in unknown[:1] if self._client.restarts_all else unknown:
             self.reassign(partition)
 
     def seek(self, partitions: Iterable[Partition]) -> None:
@@ -71,16 +138,16 @@ class FlowControl:
         the partition begins anew there, or is given up.
         """
         for partition in partitions:
-            if self._parts.unreadable.stops(partition):
+            if self._assignment.is_stopped(partition):
                 continue  # librdkafka may refuse; it is assigned anew when its time has come
-            if partition not in self._parts.assignment:
+            if partition not in self._assignment:
                 continue  # given up a moment ago: librdkafka had refused to pause or resume it
-            self._parts.assignment.expect(partition, self._parts.clock.now_s())
+            self._assignment.expect(partition)
             offset = self._next(partition)
             if offset is None:
                 continue
             try:
-                self._parts.client.seek(partition, offset)
+                self._client.seek(partition, offset)
             except KafkaException as error:
                 self._mend(partition, error)
 
@@ -89,69 +156,94 @@ class FlowControl:
 
         An eager assignment is replaced whole, so there all partitions begin anew.
         """
-        parts = self._parts
-        starts, assigned = parts.offsets.starts(), parts.client.assignment()
-        if parts.client.restarts_all:
+        starts, assigned = self._offsets.starts(), self._client.assignment()
+        if self._client.restarts_all:
             # What we gave up and librdkafka still has must not fall out of its assignment.
             # In order: a schedule of faults is then the same each time.
             starts = dict.fromkeys(sorted(assigned)) | starts
         elif partition not in assigned:  # of a fenced member: the next poll raises that
             self.mark_lost([partition], "not assigned when it was to begin anew")
             return
-        again = tuple(starts) if parts.client.restarts_all else (partition,)
-        parts.client.reassign(partition, starts)
-        parts.read_ahead.drop(lambda key: key in again and not (key == partition and keep_ahead))
-        owned = [key for key in again if key in parts.assignment]
+        again = tuple(starts) if self._client.restarts_all else (partition,)
+        self._client.reassign(partition, starts)
+        self._read_ahead.drop(lambda key: key in again and not (key == partition and keep_ahead))
+        owned = [key for key in again if key in self._assignment]
         for key in owned:
-            parts.assignment.expect(key, parts.clock.now_s())
+            self._assignment.expect(key)
         self.apply_pause_state(owned)
 
     def revive(self, partition: Partition, reason: str) -> None:
         """It stands still with messages to read, or lost its place: begin anew, and say so."""
         offset = self._next(partition)
         self.reassign(partition)
-        if partition in self._parts.assignment:
-            self._parts.emit(PartitionRevived(*partition, offset=offset, reason=reason))
+        if partition in self._assignment:
+            self._emit(PartitionRevived(*partition, offset=offset, reason=reason))
+
+    # -- assign and give up ----------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[Partition]) -> None:
+        """The group gives us these: a new epoch for each, and `apply_pause_state`."""
+        try:
+            # First: what is found to be gone already is said to be lost after it.
+            self._take(partitions)
+        finally:
+            self.apply_pause_state(partitions)
+
+    def drop(self, partitions: Iterable[Partition]) -> None:
+        """These are not ours any more; nor are circuits with nothing left to probe."""
+        self.forget(partitions)
+        for scope, circuit in self._circuits:
+            # One that waits for its first message has had its time: nothing is left to probe.
+            waits_on = circuit.state == "open" or circuit.held is not None
+            if not waits_on and not self._owned(scope.covers):
+                open_s = self._circuits.close(scope, self._assignment.now_s())
+                self._emit(CircuitClosed(scope, "dropped", open_s))
 
     def mark_lost(self, partitions: Iterable[Partition], reason: str) -> None:
         """These may be another member's by now: nothing of them is handled or committed."""
-        gone = [partition for partition in partitions if partition in self._parts.assignment]
+        gone = [partition for partition in partitions if partition in self._assignment]
         if not gone:
             return
         self.forget(gone)
-        self._parts.assignment.mark_lost(gone, self._parts.clock.now_s())
-        self._parts.client.member.note_lost()
-        self._parts.emit(Lost(tuple(gone), reason))
+        self._assignment.mark_lost(gone)
+        self._client.member.note_lost()
+        self._emit(Lost(tuple(gone), reason))
+
+    def mark_all_lost(self, reason: str) -> None:
+        """`mark_lost`, of everything that is assigned."""
+        self.mark_lost(self._assignment.partitions, reason)
 
     def reclaim(self, partitions: Iterable[Partition]) -> None:
         """Given up by us, taken by nobody, still assigned: ours again, from what is committed."""
-        assigned = self._parts.client.assignment()
+        assigned = self._client.assignment()
         for partition in partitions:
-            self._parts.assignment.drop([partition])
+            self._assignment.drop([partition])
             if partition in assigned:
-                self._parts.assignment.take([partition], self._parts.clock.now_s())
-                self._parts.offsets.begin([partition])
                 # Who follows the events must not take it for another's: `Lost` was said of it.
-                self._parts.emit(Assigned((partition,)))
+                self._take([partition])
                 self.revive(partition, "given up, and still assigned")
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Drop what is kept of them; their circuits stay until `retry_at`."""
         gone = frozenset(partitions)
-        parts = self._parts
-        parts.assignment.drop(gone)
-        parts.offsets.forget(gone)
-        parts.circuits.drop_held(gone)
-        parts.read_ahead.drop(gone.__contains__)
-        parts.unreadable.forget(gone)
+        self._assignment.drop(gone)
+        self._offsets.forget(gone)
+        self._circuits.drop_held(gone)
+        self._read_ahead.drop(gone.__contains__)
 
     # -- inside ----------------------------------------------------------------------------
 
+    def _take(self, partitions: Iterable[Partition]) -> None:
+        self._assignment.take(partitions)
+        self._offsets.begin(partitions)
+        self._read_ahead.start_small()
+        self._emit(Assigned(tuple(partitions)))
+
     def _owned(self, covers: Callable[[Partition], bool]) -> list[Partition]:
-        return [partition for partition in self._parts.assignment.partitions if covers(partition)]
+        return [partition for partition in self._assignment.partitions if covers(partition)]
 
     def _next(self, partition: Partition) -> int | None:
-        return self._parts.offsets.next_offset(partition)
+        return self._offsets.next_offset(partition)
 
     def _each(
         self, command: Callable[[Iterable[Partition]], None], partitions: list[Partition]
@@ -170,16 +262,15 @@ class FlowControl:
         partitions: list[Partition],
         error: KafkaException,
     ) -> None:
-        assigned = self._parts.client.assignment()
+        assigned = self._client.assignment()
         self.mark_lost([p for p in partitions if p not in assigned], f"not assigned: {error}")
         for partition in partitions:
             if partition in assigned:
                 command([partition])
 
     def _mend(self, partition: Partition, error: KafkaException) -> None:
-        if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:
-            self.mark_lost([partition], f"not assigned: {error}")
-        elif partition in self._parts.client.assignment():
+        is_unknown = error.args[0].code() == KafkaError._UNKNOWN_PARTITION
+        if not is_unknown and partition in self._client.assignment():
             self.revive(partition, f"a seek failed: {error}")
         else:
             self.mark_lost([partition], f"not assigned: {error}")

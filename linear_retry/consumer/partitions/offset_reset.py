@@ -1,15 +1,17 @@
-"""Where does a partition go on whose place the broker does not have?"""
+"""Resets a partition whose committed offset does not exist (any more)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.state import Parts
+from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.errors import DataLossError
-from linear_retry.events import DataLost
-from linear_retry.kafka.consumer.client import BEGINNING, END
+from linear_retry.events import DataLost, Event
+from linear_retry.kafka.consumer.client import BEGINNING, END, Client
 from linear_retry.scope import Partition, Place
 
 _SHORTEST_PAUSE_S = 1.0
@@ -18,7 +20,7 @@ _LONGEST_PAUSE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """The offset that the broker has not, or None: none is committed; told at `serial`."""
+    """The offset that the broker has not, or None: none is committed; reported at `serial`."""
 
     offset: int | None
     serial: int
@@ -31,9 +33,22 @@ class OffsetReset:
     in which nothing is polled: so after one, all others wait, longer each time.
     """
 
-    def __init__(self, parts: Parts, flow_control: FlowControl) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        client: Client,
+        assignment: Assignment,
+        offsets: Offsets,
+        flow_control: FlowControl,
+        reset: str,
+        emit: Callable[[Event], None],
+    ) -> None:
+        """`reset` is `auto.offset.reset` as the user has it."""
+        self._client = client
+        self._assignment = assignment
+        self._offsets = offsets
         self._flow_control = flow_control
+        self._reset = reset
+        self._emit = emit
         self._missing: dict[Partition, _Missing] = {}
         self._pause_s = 0.0
         self._unanswered_at_s = -math.inf
@@ -46,14 +61,13 @@ class OffsetReset:
 
         Raises `DataLossError` where the user chose `error` too.
         """
-        parts = self._parts
         missing = offset if offset is not None and offset >= 0 else None
-        if parts.offsets.is_old_news(partition, missing):
+        if self._offsets.is_old_news(partition, missing):
             return
-        if parts.settings.reset == "error" and not self._is_garbage(partition, missing):
+        if self._reset == "error" and not self._is_garbage(partition, missing):
             raise DataLossError(_no_place_to_begin(partition, missing))
-        self._missing[partition] = _Missing(missing, parts.assignment.serial)
-        if parts.clock.now_s() >= self._unanswered_at_s + _SHORTEST_PAUSE_S:
+        self._missing[partition] = _Missing(missing, self._assignment.serial)
+        if self._assignment.now_s() >= self._unanswered_at_s + _SHORTEST_PAUSE_S:
             self._ask(partition)
 
     def tick(self) -> None:
@@ -63,13 +77,13 @@ class OffsetReset:
         """
         if not self._missing:
             return
-        is_stale = self._parts.assignment.is_stale
+        is_stale = self._assignment.is_stale
         self._missing = {
             key: missing
             for key, missing in self._missing.items()
             if not is_stale(key, missing.serial)
         }
-        if self._parts.clock.now_s() >= self._unanswered_at_s + self._pause_s:
+        if self._assignment.now_s() >= self._unanswered_at_s + self._pause_s:
             for partition in tuple(self._missing):
                 if not self._ask(partition):
                     return
@@ -78,15 +92,14 @@ class OffsetReset:
 
     def _ask(self, partition: Partition) -> bool:
         """False: there is no answer."""
-        parts = self._parts
         missing = self._missing.pop(partition)
         if self._is_garbage(partition, missing.offset):
             self._flow_control.reassign(partition)
             return True
-        there = parts.client.ask_offset(partition, END if self._begins_at_end else BEGINNING)
+        there = self._client.ask_offset(partition, END if self._begins_at_end else BEGINNING)
         if there is None:
             self._missing[partition] = missing  # the last one now: others may be answered
-            self._unanswered_at_s = parts.clock.now_s()
+            self._unanswered_at_s = self._assignment.now_s()
             self._pause_s = min(max(2 * self._pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
             return False
         self._pause_s = 0.0
@@ -98,7 +111,7 @@ class OffsetReset:
 
         librdkafka 2.16 asks for 8680820740569200761 after a batch whose checksum is wrong.
         """
-        client, next_offset = self._parts.client, self._parts.offsets.next_offset(partition)
+        client, next_offset = self._client, self._offsets.next_offset(partition)
         if missing_offset is None or next_offset is None or missing_offset <= next_offset:
             return False
         first, end = client.ask_offset(partition, BEGINNING), client.ask_offset(partition, END)
@@ -106,7 +119,7 @@ class OffsetReset:
 
     @property
     def _begins_at_end(self) -> bool:
-        return self._parts.settings.reset == "latest"
+        return self._reset == "latest"
 
     def _begin(self, partition: Partition, missing_offset: int | None, there: int) -> None:
         """At a number, and never "at the beginning" or "at the end".
@@ -115,24 +128,22 @@ class OffsetReset:
         once more half a second later: a late answer to its first question starts a timer that
         nothing stops.
         """
-        parts = self._parts
         is_loss = missing_offset is not None
         if is_loss:
-            parts.emit(DataLost(*partition, offset=missing_offset or 0, next_offset=there))
+            self._emit(DataLost(*partition, offset=missing_offset or 0, next_offset=there))
         # With `latest`, what is committed must exist, or the next owner goes to the end once more.
-        parts.offsets.reset(partition, there, anchored=is_loss and not self._begins_at_end)
+        self._offsets.reset(partition, there, has_commit=is_loss and not self._begins_at_end)
         if not self._is_anything_before(partition, missing_offset):
             # A seek before the first message goes there, and not to what is lost once more.
-            parts.offsets.start_at(partition, there)
+            self._offsets.start_at(partition, there)
         self._flow_control.reassign(partition, keep_ahead=True)
 
     def _is_anything_before(self, partition: Partition, missing_offset: int | None) -> bool:
         """Whether something before the place that was lost is in memory still."""
-        next_offset = self._parts.offsets.next_offset(partition)
+        next_offset = self._offsets.next_offset(partition)
         if next_offset is None:
             return False
-        holds = self._parts.circuits.holding(partition, next_offset) is not None
-        return holds or missing_offset != next_offset
+        return missing_offset != next_offset or self._flow_control.holds(partition, next_offset)
 
 
 def _no_place_to_begin(partition: Partition, offset: int | None) -> str:

@@ -1,4 +1,4 @@
-"""What is done, what is committed, and what comes next?"""
+"""The offsets of the assigned partitions: what is done, what is committed, what comes next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from linear_retry.scope import Partition
 
-OffsetClass: TypeAlias = Literal["next", "early", "doubtful", "gap", "anew"]
+OffsetClass: TypeAlias = Literal["next", "duplicate", "suspect", "gap", "reset"]
 
 
 @dataclass(slots=True)
@@ -17,9 +17,9 @@ class _Position:
 
     next_offset: int | None = None
     committed: int | None = None
-    doubted: int | None = None
+    suspected: int | None = None
     reset_to: int | None = None
-    anchored: bool = True
+    has_commit: bool = True
     in_transaction: bool = False
     tail: tuple[int, int] = (0, 0)
     gone: tuple[int, int] | None = None
@@ -37,6 +37,9 @@ class Offsets:
 
     # -- questions -------------------------------------------------------------------------
 
+    def __contains__(self, partition: Partition) -> bool:
+        return partition in self._positions
+
     def next_offset(self, partition: Partition) -> int | None:
         return self._positions[partition].next_offset
 
@@ -50,7 +53,7 @@ class Offsets:
     def uncommitted(self, partitions: Iterable[Partition] | None = None) -> dict[Partition, int]:
         """What is done and not known to be committed, of all partitions or of these.
 
-        Without those that are sealed: a transaction may have committed more.
+        Without those in a transaction, which may have committed more.
         """
         keys = self._positions if partitions is None else partitions
         return {
@@ -66,26 +69,26 @@ class Offsets:
         """What to think of the first offset after an assign, a resume, a seek or an exception.
 
         An earlier one was handled before. A later one may have skipped what was dropped on the
-        way (librdkafka's positions are not ours), so it is doubted once: seek, and look again.
+        way (librdkafka's positions are not ours), so it is suspect once: seek, and look again.
         The same once more is a real gap: transaction markers, compaction. After a reset any is
         believed, and the partition begins anew there.
         """
         position = self._positions[partition]
         if position.reset_to is not None:
             position.reset_to = None
-            return "anew"
+            return "reset"
         if position.next_offset is None or offset == position.next_offset:
             return "next"
         if offset < position.next_offset:
-            return "early"
-        if position.doubted == offset:
+            return "duplicate"
+        if position.suspected == offset:
             return "gap"
-        position.doubted = offset
-        return "doubtful"
+        position.suspected = offset
+        return "suspect"
 
-    def needs_first_commit(self, partition: Partition) -> bool:
-        """Whether the group has no committed offset here: its first is committed before use."""
-        return not self._positions[partition].anchored
+    def has_commit(self, partition: Partition) -> bool:
+        """Whether the group has a committed offset here; else its first is committed before use."""
+        return self._positions[partition].has_commit
 
     def is_in_transaction(self, partition: Partition) -> bool:
         """Whether a transaction may have committed its next offset, and nobody knows yet."""
@@ -141,18 +144,18 @@ class Offsets:
         position.tail = (0, 0)
         position.gone = None
 
-    def reset(self, partition: Partition, to: int, *, anchored: bool) -> None:
+    def reset(self, partition: Partition, to: int, *, has_commit: bool) -> None:
         """`auto.offset.reset` says where it goes on, and the next offset to come is believed.
 
         What is done stays: messages in memory may still be before the place that was lost.
         """
         position = self._positions[partition]
         position.reset_to = to
-        position.anchored = anchored
+        position.has_commit = has_commit
 
-    def anchored(self, partition: Partition) -> None:
+    def note_first_commit(self, partition: Partition) -> None:
         """The group's first offset is committed."""
-        self._positions[partition].anchored = True
+        self._positions[partition].has_commit = True
 
     def note_gone(self, partition: Partition, start: int, end: int) -> None:
         """From `start` to `end` all is lost, and counts as done once what is before it is."""
@@ -165,7 +168,7 @@ class Offsets:
             if position is None:
                 continue
             position.next_offset = next_offset
-            position.doubted = None
+            position.suspected = None
             if position.gone is not None and next_offset >= position.gone[0]:
                 position.next_offset = max(next_offset, position.gone[1])
                 position.gone = None

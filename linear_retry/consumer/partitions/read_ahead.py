@@ -1,4 +1,4 @@
-"""What has arrived and is not handled yet, and when did we last poll?"""
+"""The read-ahead: what has arrived and is not handled yet."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ReadAhead:
         self.touch_s = min(TOUCH_S, max_poll_interval_s / 10)
         self._batch_size = 1
         self._suspended_s = clock.suspended_s()
-        self.ahead: list[Message] = []
+        self.messages: list[Message] = []
         self.in_hand: tuple[Partition, int] | None = None
         self.is_invalid = False
         self.dry = False
@@ -78,7 +78,7 @@ class ReadAhead:
 
     def last_of(self, partition: Partition) -> int | None:
         """The offset of its last message that is in memory, and not done; None: there is none."""
-        ahead = [(partition_of(message), message.offset() or 0) for message in self.ahead]
+        ahead = [(partition_of(message), message.offset() or 0) for message in self.messages]
         known = ahead if self.in_hand is None else [self.in_hand, *ahead]
         return max((offset for key, offset in known if key == partition), default=None)
 
@@ -90,7 +90,7 @@ class ReadAhead:
         Waits for the first only: waiting for a batch to fill would delay a lone message by up to
         the timeout (p50 594 ms, measured). With messages still to handle it only touches.
         """
-        return self._polled(lambda: self._consume(1) if self.ahead else self._batch(timeout_s))
+        return self._polled(lambda: self._consume(1) if self.messages else self._batch(timeout_s))
 
     def touch(self) -> list[Message]:
         """Poll without waiting, taking one message at most, to stay in the group."""
@@ -98,17 +98,17 @@ class ReadAhead:
 
     def keep(self, messages: list[Message]) -> None:
         """Join the read-ahead."""
-        self.ahead += messages
+        self.messages += messages
 
     def drop(self, covers: Callable[[Partition], bool]) -> None:
         """These will be fetched again, or are not ours any more."""
-        self.ahead = [message for message in self.ahead if not covers(partition_of(message))]
+        self.messages = [message for message in self.messages if not covers(partition_of(message))]
 
     def drop_through(self, partition: Partition, offset: int) -> None:
         """Done by now, and fetched anew meanwhile: not to be handed over once more."""
-        self.ahead = [
+        self.messages = [
             message
-            for message in self.ahead
+            for message in self.messages
             if partition_of(message) != partition or (message.offset() or 0) > offset
         ]
 
@@ -165,7 +165,7 @@ class ReadAhead:
 
     def invalidate(self) -> None:
         """Positions are not known any more: everything is to be fetched again."""
-        self.ahead = []  # not cleared: it may be in the hands of whoever attempts it
+        self.messages = []  # not cleared: it may be in the hands of whoever attempts it
         self.is_invalid = True
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
+from linear_retry.consumer.config.consumer_config import ConsumerConfig
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.monitoring.counters import Counters
 from linear_retry.consumer.monitoring.health import Health, Signs, Vitals, judge
@@ -19,7 +20,7 @@ from linear_retry.consumer.runners.run_handler import Handler, run
 from linear_retry.consumer.runners.signals import deferring_interrupts, stopping_on_signals
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.session.owner_thread import OwnerThread
-from linear_retry.consumer.wiring import ConsumerConfig, Wiring
+from linear_retry.consumer.wiring import Wiring
 from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.fatal_errors import as_our_errors
@@ -69,9 +70,8 @@ class Session:
         clock, handed_out = self._plan.dependencies.clock, self._counters.handed_out
         polled_s, joined = None, self._vitals.joined
         if self.wiring is not None and self._owner_thread.joined:
-            parts = self.wiring.parts
-            polled_s = max(clock.now_s() - parts.read_ahead.polled_at_s, 0.0)
-            joined = joined or parts.client.member.has_joined_unheard
+            polled_s = max(clock.now_s() - self.wiring.read_ahead.polled_at_s, 0.0)
+            joined = joined or self.wiring.client.member.has_joined_unheard
         health = judge(
             Signs(
                 utc_ms=clock.utc_ms(),

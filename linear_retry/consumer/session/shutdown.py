@@ -1,13 +1,15 @@
-"""How does a consumer end in bounded time, whatever the brokers do?"""
+"""Ends a consumer in bounded time, whatever the brokers do."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from linear_retry.consumer.state import Parts
-from linear_retry.events import ClientError, Revoked, Stopped
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.events import ClientError, Event, Revoked, Stopped
 from linear_retry.kafka import KafkaException
+from linear_retry.kafka.consumer.client import Client
 from linear_retry.scope import Partition
 
 _SEND_AGAIN_S = 0.5
@@ -15,95 +17,107 @@ _LEFT_BEHIND: list[object] = []
 """Handles whose close did not return: freed, librdkafka would wait for them again, for ever."""
 
 
-def close(parts: Parts, *, commit: bool, timeout_s: float) -> None:
-    """Commit what is done, say goodbye, leave the group. Returns after `timeout_s` at the latest.
+class Shutdown:
+    """OffsetCommits what is done, emits the last events and leaves the group."""
 
-    librdkafka's own `close` takes no timeout: it waits 45 s for a pending commit with the brokers
-    down, and for minutes where the member was fenced. So the commit is sent off and awaited here,
-    and the bare close has a thread of its own.
-    """
-    give_up_at_s = parts.clock.now_s() + timeout_s
-    try:
-        if commit:
-            _commit(parts, give_up_at_s - timeout_s / 2)
-        _say_goodbye(parts)
-    finally:
-        # Also where a Ctrl-C came, or a listener leaves with SystemExit: a member that stays behind
-        # keeps its partitions standing still for max.poll.interval.ms.
-        parts.client.disarm()
-        _leave(parts, give_up_at_s, timeout_s)
+    def __init__(
+        self,
+        client: Client,
+        assignment: Assignment,
+        offsets: Offsets,
+        emit: Callable[[Event], None],
+        *,
+        leaves_group: bool,
+    ) -> None:
+        """`leaves_group`: it is no static member, whose partitions stand until its session ends."""
+        self._client = client
+        self._assignment = assignment
+        self._offsets = offsets
+        self._emit = emit
+        self._leaves_group = leaves_group
+        self._now_s = assignment.now_s
 
+    def close(self, *, commit: bool, timeout_s: float) -> None:
+        """Returns after `timeout_s` at the latest.
 
-def _say_goodbye(parts: Parts) -> None:
-    partitions = parts.assignment.partitions
-    if partitions:
-        parts.emit(Revoked(partitions))
-    parts.emit(Stopped(left_group=parts.settings.static_member is None))
-
-
-def _leave(parts: Parts, give_up_at_s: float, timeout_s: float) -> None:
-    refusals: list[KafkaException] = []
-
-    def leave() -> None:
+        librdkafka's own `close` takes no timeout: it waits 45 s for a pending commit with the
+        brokers down, and for minutes where the member was fenced. So the commit is sent off and
+        awaited here, and the bare close has a thread of its own.
+        """
+        give_up_at_s = self._now_s() + timeout_s
         try:
-            parts.client.close()
+            if commit:
+                self._commit(give_up_at_s - timeout_s / 2)
+            partitions = self._assignment.partitions
+            if partitions:
+                self._emit(Revoked(partitions))
+            self._emit(Stopped(left_group=self._leaves_group))
+        finally:
+            # Also where a Ctrl-C came, or a listener leaves with SystemExit: a member that stays
+            # behind keeps its partitions standing still for max.poll.interval.ms.
+            self._client.disarm()
+            self._leave(give_up_at_s, timeout_s)
+
+    def _leave(self, give_up_at_s: float, timeout_s: float) -> None:
+        refusals: list[KafkaException] = []
+
+        def leave() -> None:
+            try:
+                self._client.close()
+            except KafkaException as error:
+                refusals.append(error)
+
+        ender = threading.Thread(target=leave, name="linear_retry close", daemon=True)
+        ender.start()
+        ender.join(max(give_up_at_s - self._now_s(), 0.1))
+        if ender.is_alive():
+            _LEFT_BEHIND.append(self._client)
+            text = f"the client had not closed after {timeout_s:.3g} s and is left behind"
+            self._emit(ClientError("_TIMED_OUT", text, 1))
+        for error in refusals:
+            self._report(error)
+
+    def _commit(self, give_up_at_s: float) -> None:
+        """Everything stands still meanwhile: what arrives now is for the next owner.
+
+        Sent again while it is not acknowledged: where other members end at the same time, the group
+        refuses it until it has found its peace. And until nothing is under way: what librdkafka
+        sends once more of its own accord may undo what was sent later (`OffsetCommits`).
+        """
+        if not self._offsets.uncommitted() and not self._under_way(self._assignment.partitions):
+            return
+        send_at_s = self._now_s()
+        try:
+            ours = self._paused()
+            while self._now_s() < give_up_at_s:
+                left = self._offsets.uncommitted(ours)
+                if not left and not self._under_way(ours):
+                    return
+                if left and self._now_s() >= send_at_s:
+                    self._client.commit(left)
+                    send_at_s = self._now_s() + _SEND_AGAIN_S
+                self._client.drain(0.1)
         except KafkaException as error:
-            refusals.append(error)
+            self._report(error)
 
-    ender = threading.Thread(target=leave, name="linear_retry close", daemon=True)
-    ender.start()
-    ender.join(max(give_up_at_s - parts.clock.now_s(), 0.1))
-    if ender.is_alive():
-        _LEFT_BEHIND.append(parts.client)
-        text = f"the client had not closed after {timeout_s:.3g} s and is left behind"
-        parts.emit(ClientError("_TIMED_OUT", text, 1))
-    for error in refusals:
-        _tell(parts, error)
+    def _under_way(self, partitions: Sequence[Partition]) -> bool:
+        return any(map(self._client.awaits_commit, partitions))
 
+    def _paused(self) -> Sequence[Partition]:
+        """Stop everything; what is ours to commit.
 
-def _commit(parts: Parts, give_up_at_s: float) -> None:
-    """Everything stands still meanwhile: what arrives now is for the next owner.
+        One that is not assigned any more makes librdkafka refuse the call for all of them: it may
+        be another's, whose commits ours would undo. What the others bring goes nowhere all the
+        same.
+        """
+        owned = self._assignment.partitions
+        try:
+            self._client.pause(owned)
+        except KafkaException as error:
+            self._report(error)
+            assigned = self._client.assignment()
+            return [partition for partition in owned if partition in assigned]
+        return owned
 
-    Sent again while it is not acknowledged: where other members end at the same time, the group
-    refuses it until it has found its peace. And until nothing is under way: what librdkafka sends
-    once more of its own accord may undo what was sent later (`Committing`).
-    """
-    if not parts.offsets.uncommitted() and not _under_way(parts, parts.assignment.partitions):
-        return
-    send_at_s = parts.clock.now_s()
-    try:
-        ours = _paused(parts)
-        while parts.clock.now_s() < give_up_at_s:
-            left = parts.offsets.uncommitted(ours)
-            if not left and not _under_way(parts, ours):
-                return
-            if left and parts.clock.now_s() >= send_at_s:
-                parts.client.commit(left)
-                send_at_s = parts.clock.now_s() + _SEND_AGAIN_S
-            parts.client.drain(0.1)
-    except KafkaException as error:
-        _tell(parts, error)
-
-
-def _under_way(parts: Parts, partitions: Sequence[Partition]) -> bool:
-    return any(map(parts.client.awaits_commit, partitions))
-
-
-def _paused(parts: Parts) -> Sequence[Partition]:
-    """Stop everything; what is ours to commit.
-
-    One that is not assigned any more makes librdkafka refuse the call for all of them: it may be
-    another's, whose commits ours would undo. What the others bring goes nowhere all the same.
-    """
-    owned = parts.assignment.partitions
-    try:
-        parts.client.pause(owned)
-    except KafkaException as error:
-        _tell(parts, error)
-        assigned = parts.client.assignment()
-        return [partition for partition in owned if partition in assigned]
-    return owned
-
-
-def _tell(parts: Parts, error: KafkaException) -> None:
-    parts.emit(ClientError(error.args[0].name(), f"at close: {error.args[0].str()}", 1))
+    def _report(self, error: KafkaException) -> None:
+        self._emit(ClientError(error.args[0].name(), f"at close: {error.args[0].str()}", 1))

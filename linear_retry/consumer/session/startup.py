@@ -1,4 +1,4 @@
-"""Looks for everything that this consumer needs, before it joins its group."""
+"""Checks that all a consumer needs is there, before it joins its group."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TypeVar
 
 from linear_retry.consumer.config.topics import is_pattern
 from linear_retry.consumer.monitoring.client_log import cause_of
-from linear_retry.consumer.state import Parts
 from linear_retry.errors import BrokerError, ConfigurationError
-from linear_retry.events import RetentionTooShort
+from linear_retry.events import Event, RetentionTooShort
 from linear_retry.kafka import KafkaException
+from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.fatal_errors import raise_if_fatal
-from linear_retry.kafka.consumer.settings import Config, servers_of
+from linear_retry.kafka.consumer.settings import Config, ConsumerSettings, servers_of
 from linear_retry.kafka.topics.admin import Admin, Rights
+from linear_retry.retry.clock import NowS
 
 _Answer = TypeVar("_Answer")
 
@@ -28,7 +29,9 @@ _LOOK_AGAIN_S = 0.01
 class Brokers:
     """Asks brokers until one answers, for `timeout_s` at most, or until `stopping`."""
 
-    parts: Parts
+    client: Client
+    settings: ConsumerSettings
+    now_s: NowS
     timeout_s: float
     stopping: Callable[[], bool]
 
@@ -37,14 +40,13 @@ class Brokers:
 
         Asked in slices of a second, for Ctrl-C's sake. Raises `BrokerError` where none answers.
         """
-        clock = self.parts.clock
-        give_up_at_s = clock.now_s() + self.timeout_s
+        give_up_at_s = self.now_s() + self.timeout_s
         while not self.stopping():
             try:
                 return question(_ASK_FOR_S)
             except KafkaException as error:
-                self._hear(0)  # librdkafka tells its error callback why
-                if clock.now_s() >= give_up_at_s:
+                self._poll(0)  # librdkafka tells its error callback why
+                if self.now_s() >= give_up_at_s:
                     why = cause_of(config) or (
                         f"{error}; check the address, the network and the security settings"
                     )
@@ -56,28 +58,28 @@ class Brokers:
 
     def topics(self) -> dict[str, int]:
         """Every topic that the consumer sees, with its number of partitions."""
-        return self.ask(self.parts.settings.config, self.parts.client.partition_counts) or {}
+        return self.ask(self.settings.config, self.client.partition_counts) or {}
 
     def rights(self, admin: Admin, topics: Sequence[str]) -> dict[str, Rights]:
         """What `admin` may do with these topics; without those of which nothing is said in 5 s."""
         asked = admin.ask_rights(topics) if topics else {}
-        give_up_at_s = self.parts.clock.now_s() + _RIGHTS_WITHIN_S
+        give_up_at_s = self.now_s() + _RIGHTS_WITHIN_S
         while not all(one.done() for one in asked.values()) and not self.stopping():
-            if self.parts.clock.now_s() >= give_up_at_s:
+            if self.now_s() >= give_up_at_s:
                 break
-            self._hear(_LOOK_AGAIN_S)
+            self._poll(_LOOK_AGAIN_S)
         return {
             topic: answer.result()
             for topic, answer in asked.items()
             if answer.done() and answer.exception() is None
         }
 
-    def _hear(self, timeout_s: float) -> None:
+    def _poll(self, timeout_s: float) -> None:
         """A refusal, such as that of the group, is said once only: the loop would not hear it."""
-        message = self.parts.client.poll(timeout_s)
+        message = self.client.poll(timeout_s)
         error = None if message is None else message.error()
         if error is not None:
-            raise_if_fatal(error, group=self.parts.settings.group_id)
+            raise_if_fatal(error, group=self.settings.group_id)
 
 
 def missing_rights(found: Mapping[str, Rights], right: str) -> list[str]:
@@ -102,12 +104,12 @@ def missing_topics(counts: dict[str, int], topics: Sequence[str]) -> None:
 class RetentionCheck:
     """Warns where the strategy waits longer than a source keeps its messages.
 
-    Best effort: asked at the start, looked at as the loop goes on, never waited for.
+    Best effort: asked at the start, answered as the loop goes on, never waited for.
     """
 
-    def __init__(self, parts: Parts, admin: Admin, total_s: float) -> None:
-        self._parts = parts
+    def __init__(self, admin: Admin, total_s: float, emit: Callable[[Event], None]) -> None:
         self._admin = admin
+        self._emit = emit
         self._total_s = total_s
         self._asked: dict[str, Future[int]] = {}
 
@@ -122,4 +124,4 @@ class RetentionCheck:
         for topic in [name for name, answer in self._asked.items() if answer.done()]:
             answer = self._asked.pop(topic)
             if answer.exception() is None and 0 <= answer.result() < self._total_s * 1000:
-                self._parts.emit(RetentionTooShort(topic, answer.result(), self._total_s))
+                self._emit(RetentionTooShort(topic, answer.result(), self._total_s))

@@ -1,4 +1,4 @@
-"""Does our client still see the brokers that everybody else sees?"""
+"""Replaces a client that has lost all brokers while other clients still reach them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from linear_retry.consumer.config.topics import is_pattern
-from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.state import Parts
+from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.kafka import KafkaError
+from linear_retry.kafka.consumer.client import Client
 
-LOOK_EVERY_S = 5.0
+CHECK_EVERY_S = 5.0
 _UNSEEN_S = 10.0
 
 
@@ -22,7 +22,7 @@ class Finder(Protocol):
 
 
 class BrokerWatchdog:
-    """The watchdog for a client that has lost sight of all brokers, and says nothing of it.
+    """The watchdog for a client that has lost sight of all brokers, and reports no error.
 
     Brokers that have all been away may say, once they are back, that the cluster has no broker.
     librdkafka (2.13 and 2.16, not 2.11) then forgets every one that it knows and has nobody left to
@@ -33,48 +33,49 @@ class BrokerWatchdog:
 
     def __init__(
         self,
-        parts: Parts,
+        client: Client,
+        assignment: Assignment,
+        topics: Sequence[str],
         finder: Finder,
         report: Callable[[KafkaError], None],
-        renew: Callable[[str], None],
-        topics: Sequence[str],
+        replace: Callable[[str], None],
     ) -> None:
-        """`report` says a problem of the client's; `renew` puts another in its place, and why."""
-        self._parts = parts
+        """`report` says a problem of the client's; `replace` makes another, and says why."""
+        self._client = client
+        self._assignment = assignment
+        self._named = next((topic for topic in topics if not is_pattern(topic)), None)
         self._finder = finder
         self._report = report
-        self._renew = renew
-        self._named = next((topic for topic in topics if not is_pattern(topic)), None)
-        self._look_at_s = 0.0
+        self._replace = replace
+        self._check_at_s = 0.0
         self._unseen_since_s: float | None = None
         self._found_at_s: float | None = None
         self._asked: Future[int] | None = None
 
     def sees(self) -> bool:
-        """Whether there is a broker that could have told us something."""
-        return self._parts.client.sees_brokers(self._topic())
+        """Whether there is a broker that could have told us something.
+
+        Asked about a topic that is there: all of them every few seconds would be a burden.
+        """
+        owned = self._assignment.partitions
+        return self._client.sees_brokers(owned[0][0] if owned else self._named)
 
     def tick(self) -> None:
-        """Every few seconds; renews the client where it has gone blind."""
-        now_s = self._parts.clock.now_s()
-        if now_s < self._look_at_s:
+        """Every few seconds; replaces the client where it sees no broker any more."""
+        now_s = self._assignment.now_s()
+        if now_s < self._check_at_s:
             return
-        self._look_at_s = now_s + LOOK_EVERY_S
+        self._check_at_s = now_s + CHECK_EVERY_S
         if self.sees():
-            self._see()
+            self._note_seen()
             return
         if self._unseen_since_s is None:
             self._unseen_since_s = now_s
         unseen_s = now_s - self._unseen_since_s
         if unseen_s >= _UNSEEN_S:
-            self._look_with_other_eyes(now_s, unseen_s)
+            self._compare(now_s, unseen_s)
 
-    def _topic(self) -> str | None:
-        """One that is there: to ask about all of them every few seconds would be a burden."""
-        owned = self._parts.assignment.partitions
-        return owned[0][0] if owned else self._named
-
-    def _look_with_other_eyes(self, now_s: float, unseen_s: float) -> None:
+    def _compare(self, now_s: float, unseen_s: float) -> None:
         """A client may be slower to connect again than another, but only by so much."""
         asked = self._asked
         if asked is not None and not asked.done():
@@ -88,28 +89,9 @@ class BrokerWatchdog:
             self._report(KafkaError(KafkaError._ALL_BROKERS_DOWN, text))
         elif self._found_at_s is None:
             self._found_at_s = now_s
-        elif now_s - self._found_at_s >= self._parts.settings.reconnect_within_s:
-            self._see()
-            self._renew(f"the old one has seen no broker for {unseen_s:.0f} s, and others have")
+        elif now_s - self._found_at_s >= self._client.reconnect_within_s:
+            self._note_seen()
+            self._replace(f"the old one has seen no broker for {unseen_s:.0f} s, and others have")
 
-    def _see(self) -> None:
+    def _note_seen(self) -> None:
         self._unseen_since_s = self._found_at_s = self._asked = None
-
-
-class Reclaiming:
-    """Takes partitions back that were given up here, and that nobody has taken since."""
-
-    def __init__(self, parts: Parts, flow_control: FlowControl, brokers: BrokerWatchdog) -> None:
-        self._parts = parts
-        self._flow_control = flow_control
-        self._brokers = brokers
-
-    def tick(self) -> None:
-        """Reclaim them, where a broker is in sight.
-
-        That nobody has taken it from us says nothing while nobody could. And a KIP-848 member that
-        is out, and begins anew with no broker there, never joins again.
-        """
-        reclaimable = self._parts.assignment.reclaimable(self._parts.clock.now_s())
-        if reclaimable and self._brokers.sees():
-            self._flow_control.reclaim(reclaimable)

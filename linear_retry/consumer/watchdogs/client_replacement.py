@@ -1,56 +1,134 @@
-"""What happens when another client takes the place of one that cannot go on?"""
+"""Replaces a client that cannot go on by another, which joins the group as a new member."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Protocol
 
-from linear_retry.consumer.partitions.delivery_filter import DeliveryFilter
-from linear_retry.consumer.state import Parts
-from linear_retry.consumer.watchdogs.instance_id import InstanceIdWait
-from linear_retry.events import ClientReplaced, Lost
-from linear_retry.kafka.consumer.fatal_errors import is_name_taken
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.client_errors import ClientErrors
+from linear_retry.events import ClientReplaced, Event, InstanceIdTaken, Lost
+from linear_retry.kafka import KafkaError
+from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.fatal_errors import is_name_taken, raise_if_fatal
+from linear_retry.kafka.consumer.settings import ConsumerSettings
+from linear_retry.retry.clock import NowS
 from linear_retry.scope import Partition
 
+# What Kafka's brokers have by default (group.consumer.session.timeout.ms).
+_SESSION_S = 45.0
+_MARGIN_S = 10.0
+_TRY_EVERY_S = 1.0
+_SAY_EVERY_S = 10.0
+# How long the first event waits for the session's length.
+_UNANSWERED_S = 2.0
 
-class ClientReplacement:
-    """Makes it join the group as a new member, with nothing of the old one's."""
+
+class Describer(Protocol):
+    """Asks the brokers how long a member of a KIP-848 group may be silent."""
+
+    def ask_session_timeout_ms(self, group: str) -> Future[int]: ...
+
+
+class InstanceIdWait:
+    """Waits for the `group.instance.id` of a static member that was killed (KIP-848).
+
+    The broker refuses a second member of one name until the first one's session is over
+    (`UNRELEASED_INSTANCE_ID`), and whether that is dead nobody can tell before. librdkafka makes
+    the refusal fatal, so each try needs a client of its own.
+    """
 
     def __init__(
         self,
-        parts: Parts,
-        delivery_filter: DeliveryFilter,
+        settings: ConsumerSettings,
+        now_s: NowS,
+        describer: Describer,
+        at_least_s: float,
+        emit: Callable[[Event], None],
+    ) -> None:
+        """`at_least_s` is waited, even where the session is shorter."""
+        self._settings = settings
+        self._now_s = now_s
+        self._describer = describer
+        self._at_least_s = at_least_s
+        self._emit = emit
+        self._session: Future[int] | None = None
+        self._since_s = 0.0
+        self._try_at_s = 0.0
+        self._say_at_s = 0.0
+        self._is_said = False
+
+    def forget(self) -> None:
+        """The name is ours."""
+        self._session = None
+
+    def may_try(self, refusal: KafkaError) -> bool:
+        """Whether it is time for another client. Raises `FencedError` where it stays taken."""
+        now_s = self._now_s()
+        if self._session is None:
+            self._session = self._describer.ask_session_timeout_ms(self._settings.group_id)
+            self._since_s, self._try_at_s = now_s, now_s + _TRY_EVERY_S
+            self._say_at_s, self._is_said = now_s + _UNANSWERED_S, False
+        left_s = self._since_s + self._wait_s(self._session) - now_s
+        if left_s <= 0:
+            raise_if_fatal(refusal)
+        if now_s >= self._say_at_s or (self._session.done() and not self._is_said):
+            self._say_at_s, self._is_said = now_s + _SAY_EVERY_S, True
+            self._emit(InstanceIdTaken(self._settings.static_member or "", left_s))
+        if now_s < self._try_at_s:
+            return False
+        self._try_at_s = now_s + _TRY_EVERY_S
+        return True
+
+    def _wait_s(self, session: Future[int]) -> float:
+        is_known = session.done() and not session.cancelled() and session.exception() is None
+        session_s = session.result() / 1000 if is_known else _SESSION_S
+        return max(session_s + _MARGIN_S, self._at_least_s)
+
+
+class ClientReplacement:
+    """Nothing of the old client's is kept."""
+
+    def __init__(
+        self,
+        client: Client,
+        assignment: Assignment,
+        errors: ClientErrors,
         drop: Callable[[Sequence[Partition]], None],
-        taken: InstanceIdWait,
+        instance_id_wait: InstanceIdWait,
+        emit: Callable[[Event], None],
     ) -> None:
         """`drop` forgets what is kept of partitions, and circuits with nothing left to probe."""
-        self._parts = parts
-        self._delivery_filter = delivery_filter
+        self._client = client
+        self._assignment = assignment
+        self._errors = errors
         self._drop = drop
-        self._taken = taken
+        self._instance_id_wait = instance_id_wait
+        self._emit = emit
 
     def tick(self) -> None:
-        """Renew a client that has told the gate that it is of no use any more.
+        """Replace a client that is of no use any more.
 
         Raises `FencedError` where its name stays another member's.
         """
-        useless = self._delivery_filter.useless
+        useless = self._errors.useless
         if useless is None:
-            if self._parts.client.member.was_member:
-                self._taken.forget()
+            if self._client.member.was_member:
+                self._instance_id_wait.forget()
         elif not is_name_taken(useless):
-            self.renew(f"the old one cannot join any more: {useless.str()}")
-        elif self._taken.may_try(useless):
-            self._parts.client.renew()
-            self._delivery_filter.forget_errors()
+            self.replace(f"the old one cannot join any more: {useless.str()}")
+        elif self._instance_id_wait.may_try(useless):
+            self._client.renew()
+            self._errors.forget()
 
-    def renew(self, reason: str) -> None:
+    def replace(self, reason: str) -> None:
         """Not inside a callback of the old client, nor while one of its messages is handled."""
-        parts = self._parts
-        had = parts.assignment.partitions
-        parts.client.renew()
-        self._delivery_filter.forget_errors()
+        had = self._assignment.partitions
+        self._client.renew()
+        self._errors.forget()
         self._drop(had)
         if had:
-            parts.emit(Lost(had, reason))
-        parts.assignment.forget_doubts()
-        parts.emit(ClientReplaced(reason))
+            self._emit(Lost(had, reason))
+        self._assignment.forget_suspects()
+        self._emit(ClientReplaced(reason))

@@ -1,12 +1,15 @@
-"""Does a partition that says nothing have something to say?"""
+"""Re-assigns partitions that have messages and deliver none, or were given up and stayed ours."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future
 from typing import Protocol
 
+from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.state import Parts
+from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
+from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
 from linear_retry.scope import Partition
 
 
@@ -24,37 +27,58 @@ class StalledPartitionWatchdog:
     would not do: they are stale on a dead partition.
     """
 
-    def __init__(self, parts: Parts, flow_control: FlowControl, ends: Ends) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        assignment: Assignment,
+        offsets: Offsets,
+        read_ahead: ReadAhead,
+        flow_control: FlowControl,
+        ends: Ends,
+    ) -> None:
+        self._assignment = assignment
+        self._offsets = offsets
+        self._read_ahead = read_ahead
         self._flow_control = flow_control
         self._ends = ends
         self._asked: dict[Partition, tuple[int, Future[int]]] = {}
 
     def tick(self) -> None:
-        """Ask about what is suspiciously silent; revive what the answers show to be dead.
-
-        With a full queue a partition may be silent for minutes, its messages behind the others';
-        begun anew, it would go to the end of that queue, again and again.
-        """
-        parts = self._parts
-        if not parts.read_ahead.dry or parts.assignment.undisturbed:
+        """Ask about what is suspiciously silent; revive what the answers show to be dead."""
+        # With a full queue a partition may be silent for minutes, its messages behind the others';
+        # begun anew, it would go to the end of that queue, again and again.
+        if self._assignment.undisturbed or not self._read_ahead.dry:
             return
-        now_s = parts.clock.now_s()
-        for partition in parts.assignment.suspiciously_silent(now_s):
+        for partition in self._assignment.suspiciously_silent():
             if partition not in self._asked and not self._flow_control.is_paused(partition):
-                epoch = parts.assignment.epoch
+                epoch = self._assignment.epoch
                 self._asked[partition] = epoch, self._ends.ask_end(partition)
         answered = [key for key, (_, future) in self._asked.items() if future.done()]
         for partition in answered:
-            self._judge(partition, *self._asked.pop(partition))
+            self._evaluate(partition, *self._asked.pop(partition))
 
-    def _judge(self, partition: Partition, epoch: int, answer: Future[int]) -> None:
-        parts = self._parts
-        silent = partition in parts.assignment and parts.assignment.is_silent(partition)
-        if not silent or parts.assignment.epoch != epoch or self._flow_control.is_paused(partition):
+    def _evaluate(self, partition: Partition, epoch: int, answer: Future[int]) -> None:
+        is_same = self._assignment.epoch == epoch and self._assignment.is_silent(partition)
+        if not is_same or self._flow_control.is_paused(partition):
             return
-        if answer.exception() is None and answer.result() > (
-            parts.offsets.next_offset(partition) or 0
-        ):
+        next_offset = self._offsets.next_offset(partition) or 0
+        if answer.exception() is None and answer.result() > next_offset:
             self._flow_control.revive(partition, "it has messages, and delivered none")
-        parts.assignment.extend_timeout(partition, parts.clock.now_s())
+        self._assignment.extend_timeout(partition)
+
+
+class Reclaiming:
+    """Takes back what was given up, nobody has taken since, and librdkafka still has."""
+
+    def __init__(
+        self, assignment: Assignment, flow_control: FlowControl, brokers: BrokerWatchdog
+    ) -> None:
+        self._assignment = assignment
+        self._flow_control = flow_control
+        self._brokers = brokers
+
+    def tick(self) -> None:
+        reclaimable = self._assignment.reclaimable()
+        # That nobody has taken it from us says nothing while nobody could. And a KIP-848 member
+        # that is out, and begins anew with no broker there, never joins again.
+        if reclaimable and self._brokers.sees():
+            self._flow_control.reclaim(reclaimable)

@@ -53,6 +53,7 @@ class Client:
         `transactional`: keep as which member we were given partitions (`member.metadata`).
         """
         self.restarts_all = not settings.incremental
+        self.reconnect_within_s = settings.reconnect_within_s
         self._listener: ConsumerListener
         self._settings = settings
         self._make = consumer

@@ -10,7 +10,7 @@ import pytest
 
 from linear_retry import ConfigurationError, DeadLetters, LinearConsumer, Strategy, StrategyError
 from linear_retry.consumer.config.checks import is_transient, plan
-from linear_retry.consumer.wiring import ConsumerConfig, Dependencies
+from linear_retry.consumer.config.consumer_config import ConsumerConfig, Dependencies
 
 _LEAST = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 

@@ -19,9 +19,8 @@ class _Scene:
 
     def __init__(self) -> None:
         self.joined = Joined({"max.poll.interval.ms": 90_000, "session.timeout.ms": 45_000})
-        self.parts = self.joined.parts
         self.joined.own(_P0)
-        epoch = self.parts.assignment.epoch_of(_P0) or 0
+        epoch = self.joined.assignment.epoch_of(_P0) or 0
         self.held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch)
         self.began_s = self.joined.clock.now_s()
         self.polled_s: list[float] = []
@@ -29,13 +28,17 @@ class _Scene:
 
     def wait(self, done: Callable[[], bool], meanwhile: Callable[[], object] = list) -> bool:
         def poll(_: bool) -> None:
-            if self.joined.clock.now_s() >= self.parts.read_ahead.deadline_s:
+            if self.joined.clock.now_s() >= self.joined.read_ahead.deadline_s:
                 self.polled_s.append(self.joined.clock.now_s())
                 self.joined.librdkafka.answers["consume"] = []
-                self.parts.read_ahead.touch()
+                self.joined.read_ahead.touch()
                 meanwhile()
 
-        wait = AckWait(self.parts, answer_within_s=30.0, is_stopping=lambda: self.stopping)
+        wait = AckWait(
+            *(self.joined.clock, self.joined.read_ahead, self.joined.assignment),
+            answer_within_s=30.0,
+            is_stopping=lambda: self.stopping,
+        )
         return driven(wait.wait_for(done, self.held, self.advance), poll)
 
     def advance(self, seconds: float) -> None:
@@ -43,7 +46,7 @@ class _Scene:
         assert self.joined.clock.now_s() < self.began_s + 300, "it would wait for ever"
 
     def goes_and_comes_back(self) -> None:
-        self.parts.assignment.drop([_P0])
+        self.joined.assignment.drop([_P0])
         self.joined.own(_P0)
 
 

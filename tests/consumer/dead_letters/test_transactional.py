@@ -12,7 +12,6 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from linear_retry import BrokerError
 from linear_retry.consumer.dead_letters.ack_wait import AckWait
 from linear_retry.consumer.dead_letters.transactional import TransactionalDelivery
-from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.kafka.producers.transactional import TransactionalProducer
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.engine import Abandoned, Acknowledged, NotSent
@@ -33,23 +32,28 @@ class _Scene:
 
     def __init__(self) -> None:
         self.joined = Joined({"group.protocol": "consumer"})
-        self.parts = self.joined.parts
         self.joined.own(_P0, _P1, done=5)
-        self.parts.client.member.metadata = "billing's member"
+        self.joined.client.member.metadata = "billing's member"
         self.librdkafka = RecordingConsumer({})
         self.librdkafka.answers["produce"] = self.reporting()
         self.producer = TransactionalProducer("orders.dlq", {}, lambda _: self.librdkafka)
         self.in_a_poll: Callable[[], None] = lambda: None
-        wait = AckWait(self.parts, answer_within_s=30.0, is_stopping=lambda: False)
+        wait = AckWait(
+            *(self.joined.clock, self.joined.read_ahead, self.joined.assignment),
+            answer_within_s=30.0,
+            is_stopping=lambda: False,
+        )
         self.delivery = TransactionalDelivery(
-            self.parts,
+            self.joined.client,
+            self.joined.offsets,
             self.producer,
             wait,
-            FlowControl(self.parts),
+            self.joined.flow_control,
+            group_id="billing",
             transaction_timeout_s=10.0,
             start_timeout_s=10.0,
         )
-        epoch = self.parts.assignment.epoch_of(_P0) or 0
+        epoch = self.joined.assignment.epoch_of(_P0) or 0
         self.held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch)
 
     def reporting(self, meanwhile: Callable[[], object] = list) -> Callable[..., None]:
@@ -62,8 +66,8 @@ class _Scene:
         return produce
 
     def goes(self) -> None:
-        self.parts.assignment.drop([_P0])
-        self.parts.offsets.forget([_P0])
+        self.joined.assignment.drop([_P0])
+        self.joined.offsets.forget([_P0])
 
     def committed(self, offset: int) -> None:
         """The group says so."""
@@ -73,7 +77,7 @@ class _Scene:
     def send(self) -> object:
 
         def poll(at_once: bool) -> None:
-            if at_once or self.joined.clock.now_s() >= self.parts.read_ahead.deadline_s:
+            if at_once or self.joined.clock.now_s() >= self.joined.read_ahead.deadline_s:
                 self.in_a_poll()
 
         return driven(self.delivery.send(self.held, _RECORD), poll)
@@ -91,7 +95,7 @@ def test_all_goes_well() -> None:
         "commit_transaction",
     ] == scene.librdkafka.names
     assert ([(*_P0, 6)], "billing's member", 0.25) == scene.librdkafka.calls[3][1]
-    assert not scene.parts.offsets.is_in_transaction(_P0)
+    assert not scene.joined.offsets.is_in_transaction(_P0)
 
 
 def test_the_partition_goes_as_the_report_comes() -> None:
@@ -108,7 +112,7 @@ def test_the_partition_goes_as_a_commit_is_answered() -> None:
     """In one poll: nothing is awaited any more, and the partition is another's. Its offset must not
     join the transaction, which the broker would let it: the member is one of the group still."""
     scene = _Scene()
-    scene.parts.client.commit({_P0: 5})
+    scene.joined.client.commit({_P0: 5})
 
     def poll() -> None:
         scene.goes()
@@ -126,31 +130,31 @@ def test_after_an_abort_it_is_committed_as_ever() -> None:
     error = _refused(KafkaError.COORDINATOR_NOT_AVAILABLE, abortable=True)
     scene.librdkafka.answers["send_offsets_to_transaction"] = error
     assert isinstance(scene.send(), NotSent)
-    assert {_P0: 5, _P1: 5} == scene.parts.offsets.uncommitted()
+    assert {_P0: 5, _P1: 5} == scene.joined.offsets.uncommitted()
 
 
 def test_nobody_knows_what_is_committed() -> None:
     """The last commit's answer was lost, and the group does not answer either: nothing is sent, or
     the letter might be there twice, and nothing of the partition is committed."""
     scene = _Scene()
-    scene.parts.offsets.begin_transaction(_P0)
+    scene.joined.offsets.begin_transaction(_P0)
     scene.joined.librdkafka.answers["committed"] = _refused(KafkaError._TRANSPORT)
     answer = scene.send()
     assert isinstance(answer, NotSent)
     assert "not known" in answer.error
     assert "produce" not in scene.librdkafka.names
-    assert {_P1: 5} == scene.parts.offsets.uncommitted()
+    assert {_P1: 5} == scene.joined.offsets.uncommitted()
 
 
 @pytest.mark.parametrize(("offset", "produced"), [(5, True), (6, False)])
 def test_the_group_knows_what_is_committed(offset: int, produced: bool) -> None:
     """Its offset tells whether the letter is there: only if not is it sent again."""
     scene = _Scene()
-    scene.parts.offsets.begin_transaction(_P0)
+    scene.joined.offsets.begin_transaction(_P0)
     scene.committed(offset)
     assert Acknowledged() == scene.send()
     assert produced == ("produce" in scene.librdkafka.names)
-    assert not scene.parts.offsets.is_in_transaction(_P0)
+    assert not scene.joined.offsets.is_in_transaction(_P0)
 
 
 def test_a_transaction_that_was_left_behind() -> None:

@@ -235,7 +235,7 @@ def test_no_member_sends_nothing() -> None:
     member = group.begin()
     member.turn()
     member.consumer.membership.is_out = True
-    member.wiring.parts.client.member.capture()
+    member.wiring.client.member.capture()
     _turn_until(member, lambda: errors(member))
     assert ["not a member of the group at the moment"] == errors(member)
     assert [] == group.calls("begin_transaction")

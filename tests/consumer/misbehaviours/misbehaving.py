@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from linear_retry import events
-from linear_retry.consumer.partitions.assignment import FIRST_PATIENCE_S
+from linear_retry.consumer.partitions.assignment import FIRST_TIMEOUT_S
 from linear_retry.scope import Partition
 from linear_retry.testing import AttemptStarted, Place
 from tests.consumer.group import TOPIC, FakeGroup, Member, Protocol
@@ -84,4 +84,4 @@ def nothing_was_dead(member: Member) -> None:
     assert [] == said(member, events.PartitionRevived)
 
 
-LONGER_THAN_PATIENCE_S = FIRST_PATIENCE_S + 2
+LONGER_THAN_PATIENCE_S = FIRST_TIMEOUT_S + 2

@@ -25,7 +25,7 @@ def _passes_through(group: FakeGroup, topic: str) -> None:
     group.dependency.down_for = set()
     until(group, lambda: all(group.fake.group("billing").get(p, 0) == 4 for p in partitions))
     group.fake.assign(member.consumer, [])
-    until(group, lambda: not member.wiring.parts.assignment.partitions)
+    until(group, lambda: not member.wiring.assignment.partitions)
 
 
 @all_protocols

@@ -12,9 +12,7 @@ import pytest
 
 from linear_retry import Strategy
 from linear_retry.consumer.operations.control_topic import ControlTopicFollower
-from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
-from linear_retry.consumer.operations.requests import Requests
 from linear_retry.errors import UnknownTopicError
 from linear_retry.records.control import Answer, Command, encode, read_control
 from linear_retry.records.record import OutgoingRecord, Record
@@ -47,12 +45,14 @@ class Topic:
     joined: Joined = field(default_factory=Joined)
 
     def __post_init__(self) -> None:
-        parts = self.joined.parts
-        parts.assignment.take([("orders", 0)], parts.clock.now_s())
-        requests = Requests()
-        operator_actions = OperatorActions(parts, requests, Policy(Strategy([1])))
+        parts = self.joined
+        parts.assignment.take([("orders", 0)])
         self.commands = RemoteCommands(
-            parts, requests, operator_actions, "pod-1", gives_up=True, has_limit=True
+            "pod-1",
+            parts.assignment,
+            parts.operator_actions(Policy(Strategy([1]))),
+            parts.emit,
+            gives_up=True,
         )
         self.follower = ControlTopicFollower(
             _TOPIC, "billing", self.commands, parts.clock, self.since, self, again_after_s=0

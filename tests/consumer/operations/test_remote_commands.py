@@ -290,11 +290,12 @@ def test_a_flood_holds_up_no_turn() -> None:
 def test_what_is_given_up_nowhere_is_refused() -> None:
     """A consumer without a dead-letter topic cannot give up; it says so, whatever is held."""
     group, member = waiting()
-    parts, requests = member.wiring.parts, member.wiring.requests
-    operator_actions = OperatorActions(parts, requests, Policy(Strategy([1])))
-    commands = RemoteCommands(
-        parts, requests, operator_actions, "pod-1", gives_up=False, has_limit=False
+    wiring, emit = member.wiring, member.events.append
+    policy = Policy(Strategy([1]))
+    operator_actions = OperatorActions(
+        wiring.circuits, wiring.clock, wiring.requests, policy, "billing", emit
     )
+    commands = RemoteCommands("pod-1", wiring.assignment, operator_actions, emit, gives_up=False)
     commands.post(_command(group, "give-up"))
     commands.post(_to_all(group, "lift-limit", why="a bad batch"))
     commands.tick()

@@ -1,4 +1,4 @@
-"""What is ours, since which epoch, and what has not spoken yet?"""
+"""The assignment: its epochs, its silent partitions, and those to be reclaimed."""
 
 from __future__ import annotations
 
@@ -6,60 +6,62 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.consumer.partitions.assignment import (
-    FIRST_PATIENCE_S,
-    LONGEST_PATIENCE_S,
+    FIRST_TIMEOUT_S,
+    LONGEST_TIMEOUT_S,
     RECLAIM_AFTER_S,
     Assignment,
 )
 from linear_retry.scope import Partition
+from tests.fake.clock import VirtualClock
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
 
 
-def _owned(*partitions: Partition, now_s: float = 100.0) -> Assignment:
-    assignment = Assignment()
-    assignment.take(partitions, now_s)
-    return assignment
+def _owned(*partitions: Partition) -> tuple[Assignment, VirtualClock]:
+    clock = VirtualClock()
+    assignment = Assignment(clock.now_s)
+    assignment.take(partitions)
+    return assignment, clock
 
 
 def test_every_change_is_a_new_epoch() -> None:
     """Taken, dropped and disowned change it; what is kept keeps the epoch it was taken in."""
-    assignment = Assignment()
+    assignment = Assignment(VirtualClock().now_s)
     epochs = [assignment.epoch]
-    assignment.take([_P0], 1.0)
+    assignment.take([_P0])
     epochs.append(assignment.epoch)
-    assignment.take([_P1], 2.0)
+    assignment.take([_P1])
     epochs.append(assignment.epoch)
     assignment.drop([_P1])
     epochs.append(assignment.epoch)
-    assignment.mark_lost([_P0], 3.0)
+    assignment.mark_lost([_P0])
     epochs.append(assignment.epoch)
     assert sorted(set(epochs)) == epochs
 
 
 def test_what_comes_back_comes_in_another_epoch() -> None:
     """A message held before a revoke is told from one held after it."""
-    assignment = _owned(_P0, _P1)
+    assignment, _ = _owned(_P0, _P1)
     before = assignment.epoch_of(_P0)
     assert assignment.epoch_of(_P1) == before
     assignment.drop([_P0])
     assert assignment.epoch_of(_P0) is None
-    assignment.take([_P0], 101.0)
+    assignment.take([_P0])
     assert before != assignment.epoch_of(_P0)
     assert before == assignment.epoch_of(_P1)
 
 
 def test_an_empty_assignment_changes_nothing_but_the_epoch() -> None:
     """Empty callbacks occur."""
-    assignment = _owned(_P0)
-    assignment.take([], 101.0)
+    assignment, _ = _owned(_P0)
+    assignment.take([])
     assignment.drop([])
     assert (_P0,) == assignment.partitions
 
 
 def test_membership_is_what_was_taken_and_not_dropped() -> None:
     """`in` and `partitions` agree; dropping what is not ours is no error."""
-    assignment = _owned(_P0, _P1)
+    assignment, _ = _owned(_P0, _P1)
     assignment.drop([_P1, ("refunds", 9)])
     assert (_P0,) == assignment.partitions
     assert _P0 in assignment
@@ -68,11 +70,11 @@ def test_membership_is_what_was_taken_and_not_dropped() -> None:
 
 def test_silence_lasts_from_assign_to_the_first_word() -> None:
     """Silent until it delivers or ends; seeking makes it silent again."""
-    assignment = _owned(_P0)
+    assignment, _ = _owned(_P0)
     seen = [(assignment.is_silent(_P0), assignment.undisturbed)]
     assignment.note_delivered(_P0)
     seen.append((assignment.is_silent(_P0), assignment.undisturbed))
-    assignment.expect(_P0, 101.0)
+    assignment.expect(_P0)
     seen.append((assignment.is_silent(_P0), assignment.undisturbed))
     assignment.drop([_P0])
     seen.append((assignment.is_silent(_P0), assignment.undisturbed))
@@ -80,60 +82,63 @@ def test_silence_lasts_from_assign_to_the_first_word() -> None:
 
 
 def test_silence_becomes_suspicious_when_patience_ends() -> None:
-    """Not before `FIRST_PATIENCE_S`; what has spoken is above suspicion."""
-    assignment = _owned(_P0, _P1)
+    """Not before `FIRST_TIMEOUT_S`; what has spoken is above suspicion."""
+    assignment, clock = _owned(_P0, _P1)
     assignment.note_delivered(_P1)
-    assert [] == assignment.suspiciously_silent(100.0 + FIRST_PATIENCE_S - 0.001)
-    assert [_P0] == assignment.suspiciously_silent(100.0 + FIRST_PATIENCE_S)
+    clock.advance(FIRST_TIMEOUT_S - 0.001)
+    assert [] == assignment.suspiciously_silent()
+    clock.advance(0.001)
+    assert [_P0] == assignment.suspiciously_silent()
 
 
 def test_patience_doubles_up_to_its_bound() -> None:
     """Looked at after 5, 10, 20 ... 300 s: an empty partition is seldom asked about."""
-    assignment, now_s, waits_s = _owned(_P0, now_s=0.0), 0.0, []
+    (assignment, clock), waits_s = _owned(_P0), []
     for _ in range(9):
-        assignment.extend_timeout(_P0, now_s)
-        waited_s = next(
-            wait_s
-            for wait_s in (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
-            if assignment.suspiciously_silent(now_s + wait_s)
-        )
-        waits_s.append(waited_s)
-        now_s += waited_s
-    assert [10.0, 20.0, 40.0, 80.0, 160.0, *[LONGEST_PATIENCE_S] * 4] == waits_s
+        assignment.extend_timeout(_P0)
+        began_s = clock.now_s()
+        while not assignment.suspiciously_silent():
+            clock.advance(5.0)
+        waits_s.append(clock.now_s() - began_s)
+    assert [10.0, 20.0, 40.0, 80.0, 160.0, *[LONGEST_TIMEOUT_S] * 4] == waits_s
 
 
 def test_patience_is_kept_through_a_seek_and_lost_with_a_word() -> None:
     """Re-assigning a dead partition in a loop does not start at five seconds each time."""
-    assignment = _owned(_P0)
-    assignment.extend_timeout(_P0, 100.0)
-    assignment.expect(_P0, 200.0)
-    assert [] == assignment.suspiciously_silent(209.9)
-    assert [_P0] == assignment.suspiciously_silent(210.0)
+    assignment, clock = _owned(_P0)
+    assignment.extend_timeout(_P0)
+    assignment.expect(_P0)
+    clock.advance(9.9)
+    assert [] == assignment.suspiciously_silent()
+    clock.advance(0.1)
+    assert [_P0] == assignment.suspiciously_silent()
     assignment.note_delivered(_P0)
-    assignment.expect(_P0, 300.0)
-    assert [_P0] == assignment.suspiciously_silent(300.0 + FIRST_PATIENCE_S)
+    assignment.expect(_P0)
+    clock.advance(FIRST_TIMEOUT_S)
+    assert [_P0] == assignment.suspiciously_silent()
 
 
 def test_a_new_assignment_has_patience_anew() -> None:
     """Another epoch, another fetcher."""
-    assignment = _owned(_P0)
-    assignment.extend_timeout(_P0, 100.0)
-    assignment.take([_P0], 200.0)
-    assert [_P0] == assignment.suspiciously_silent(200.0 + FIRST_PATIENCE_S)
+    assignment, clock = _owned(_P0)
+    assignment.extend_timeout(_P0)
+    assignment.take([_P0])
+    clock.advance(FIRST_TIMEOUT_S)
+    assert [_P0] == assignment.suspiciously_silent()
 
 
 def test_patience_with_what_has_spoken_is_nothing() -> None:
     """The answer may come after the first message."""
-    assignment = _owned(_P0)
+    assignment, _ = _owned(_P0)
     assignment.note_delivered(_P0)
-    assignment.extend_timeout(_P0, 100.0)
+    assignment.extend_timeout(_P0)
     assert assignment.undisturbed
 
 
 def test_given_up_partitions_disturb_until_it_is_settled() -> None:
     """librdkafka still delivers them, so what arrives has to be looked at."""
-    assignment = _owned(_P0)
-    assignment.mark_lost([_P0], 100.0)
+    assignment, _ = _owned(_P0)
+    assignment.mark_lost([_P0])
     assert not assignment.undisturbed
     assignment.drop([_P0])
     assert assignment.undisturbed
@@ -141,10 +146,10 @@ def test_given_up_partitions_disturb_until_it_is_settled() -> None:
 
 def test_what_arrived_before_a_seek_is_stale() -> None:
     """It comes again in its order; what is another member's is stale always."""
-    assignment = _owned(_P0, _P1)
+    assignment, _ = _owned(_P0, _P1)
     serial = assignment.serial
     assert [False, False] == [assignment.is_stale(key, serial) for key in (_P0, _P1)]
-    assignment.expect(_P0, 101.0)
+    assignment.expect(_P0)
     assert [True, False] == [assignment.is_stale(key, serial) for key in (_P0, _P1)]
     assert not assignment.is_stale(_P0, assignment.serial)
     assignment.note_delivered(_P0)
@@ -155,14 +160,17 @@ def test_what_arrived_before_a_seek_is_stale() -> None:
 
 def test_what_we_gave_up_ourselves_may_be_taken_back() -> None:
     """After a while, if nobody has taken it from us; a revoke or an assignment settles it."""
-    assignment = _owned(_P0, _P1)
-    assignment.mark_lost([_P0, _P1], 100.0)
+    assignment, clock = _owned(_P0, _P1)
+    assignment.mark_lost([_P0, _P1])
     assert () == assignment.partitions
-    assert [] == assignment.reclaimable(100.0 + RECLAIM_AFTER_S - 0.001)
-    assert [_P0, _P1] == assignment.reclaimable(100.0 + RECLAIM_AFTER_S)
+    clock.advance(RECLAIM_AFTER_S - 0.001)
+    assert [] == assignment.reclaimable()
+    clock.advance(0.001)
+    assert [_P0, _P1] == assignment.reclaimable()
     assignment.drop([_P0])
-    assignment.take([_P1], 101.0)
-    assert [] == assignment.reclaimable(1e9)
+    assignment.take([_P1])
+    clock.advance(1e6)
+    assert [] == assignment.reclaimable()
 
 
 _steps = st.lists(
@@ -177,23 +185,26 @@ _steps = st.lists(
 @given(_steps)
 def test_state_is_no_larger_than_what_was_assigned(steps: list[tuple[str, set[Partition]]]) -> None:
     """After any history only owned partitions are silent, and none is both owned and given up."""
-    assignment, owned = Assignment(), set[Partition]()
-    for now, (step, partitions) in enumerate(steps):
+    clock, owned = VirtualClock(), set[Partition]()
+    assignment = Assignment(clock.now_s)
+    for step, partitions in steps:
+        clock.advance(1.0)
         if step == "take":
-            assignment.take(partitions, float(now))
+            assignment.take(partitions)
             owned |= partitions
         elif step == "drop":
             assignment.drop(partitions)
             owned -= partitions
         elif step == "disown":
-            assignment.mark_lost(owned & partitions, float(now))
+            assignment.mark_lost(owned & partitions)
             owned -= partitions
         else:
             for partition in partitions:
                 if step == "spoke":
                     assignment.note_delivered(partition)
                 else:
-                    assignment.extend_timeout(partition, float(now))
+                    assignment.extend_timeout(partition)
         assert owned == set(assignment.partitions)
-        assert set(assignment.suspiciously_silent(1e9)) <= owned
-        assert set() == owned & set(assignment.reclaimable(1e9))
+    clock.advance(1e6)
+    assert set(assignment.suspiciously_silent()) <= owned
+    assert set() == owned & set(assignment.reclaimable())

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from linear_retry.consumer.partitions.commits import COMMIT_EVERY_S, UNANSWERED_FOR_S, Committing
+from linear_retry.consumer.partitions.commits import COMMIT_EVERY_S, UNANSWERED_FOR_S
 from linear_retry.testing import EmbeddedKafka
 from tests.consumer.group import PROTOCOL_KEYS
 from tests.consumer.joined_parts import Joined
@@ -24,10 +24,10 @@ def _sent(joined: Joined) -> list[object]:
 def test_what_is_not_answered_is_not_followed_by_another() -> None:
     """Other partitions do not wait for it; with the answer, what is done since is sent."""
     joined = Joined()
-    commits = Committing(joined.parts)
+    commits = joined.commits
     joined.own(_P0, _P1)
     for done in ({_P0: 5}, {_P0: 6, _P1: 1}):
-        joined.parts.offsets.done(done)
+        joined.offsets.done(done)
         commits.send()
     assert [[("orders", 0, 5)], [("orders", 1, 1)]] == _sent(joined)
     joined.acknowledge()
@@ -38,7 +38,7 @@ def test_what_is_not_answered_is_not_followed_by_another() -> None:
 def test_an_answer_that_never_comes_is_not_waited_for_for_ever() -> None:
     """After a minute it is taken for lost: a crash would repeat more and more."""
     joined = Joined()
-    commits = Committing(joined.parts)
+    commits = joined.commits
     joined.own(_P0, done=5)
     sent_at_s: list[float] = []
     for _ in range(int(3 * UNANSWERED_FOR_S)):

@@ -15,7 +15,6 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.errors import DataLossError
 from linear_retry.events import DataLost, LeakDropped
 from linear_retry.retry.held import Held
@@ -35,8 +34,8 @@ class _Scene:
 
     def __init__(self, **config: Any) -> None:
         self.joined = Joined({"group.protocol": "consumer"} | config)
-        self.parts = self.joined.parts
-        self.delivery_filter = self.joined.delivery_filter(FlowControl(self.parts))
+        self.offset_check = self.joined.offset_check()
+        self.delivery_filter = self.joined.delivery_filter(self.offset_check)
         self.joined.librdkafka.answers |= {
             "assignment": [],
             "offsets_for_times": _edges,
@@ -49,13 +48,13 @@ class _Scene:
 
     def hold(self, offset: int) -> None:
         """It has failed, and its circuit is open."""
-        self.parts.read_ahead.drop(lambda _: True)
+        self.joined.read_ahead.drop(lambda _: True)
         held = Held(_message(offset), _P0, offset, epoch=1)
-        self.parts.circuits.open(Scope(), held, self.joined.clock.now_s(), 60.0, 0)
+        self.joined.circuits.open(Scope(), held, self.joined.clock.now_s(), 60.0, 0)
 
     @property
     def let_in(self) -> list[int | None]:
-        return [message.offset() for message in self.parts.read_ahead.ahead]
+        return [message.offset() for message in self.joined.read_ahead.messages]
 
     def calls(self, name: str) -> list[Any]:
         return [arguments for call, arguments in self.joined.librdkafka.calls if call == name]
@@ -138,7 +137,7 @@ def test_a_loss_leaves_alone_what_is_in_memory() -> None:
     scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET, 2))
     scene.arrive(_message(3))
     assert [0, 1, 3] == scene.let_in
-    assert 0 == scene.parts.offsets.next_offset(_P0)
+    assert 0 == scene.joined.offsets.next_offset(_P0)
 
 
 # -- what must stand still ---------------------------------------------------------------------
@@ -156,8 +155,8 @@ def test_the_end_of_what_leaks_is_no_beginning() -> None:
     scene.arrive(*leaked, _told(KafkaError._PARTITION_EOF, 9))
     dropped = [one.offset for one in scene.joined.happened if isinstance(one, LeakDropped)]
     assert list(range(3, 9)) == dropped
-    assert {_P0: 1} == scene.parts.offsets.uncommitted()
-    assert {_P0: 3} == scene.parts.offsets.starts()
+    assert {_P0: 1} == scene.joined.offsets.uncommitted()
+    assert {_P0: 3} == scene.joined.offsets.starts()
 
 
 # -- who is not dead ---------------------------------------------------------------------------
@@ -169,10 +168,10 @@ def test_the_end_is_a_word() -> None:
     the partition would be dead, and begun anew again and again."""
     scene = _Scene()
     scene.arrive(_message(5))
-    scene.parts.assignment.expect(_P0, scene.joined.clock.now_s())
+    scene.joined.assignment.expect(_P0)
     for _ in range(2):  # the first is doubted, as any jump
-        assert scene.parts.assignment.is_silent(_P0)
+        assert scene.joined.assignment.is_silent(_P0)
         scene.arrive(_told(KafkaError._PARTITION_EOF, 8))
-    assert not scene.parts.assignment.is_silent(_P0)
+    assert not scene.joined.assignment.is_silent(_P0)
     assert [5] == scene.let_in
-    assert 5 == scene.parts.offsets.next_offset(_P0)
+    assert 5 == scene.joined.offsets.next_offset(_P0)

@@ -8,20 +8,20 @@ from linear_retry.consumer.partitions.error_throttle import FORGOTTEN_AFTER_S, E
 def test_the_first_and_each_tenfold() -> None:
     """A kind is said at its first coming, its tenth, its hundredth."""
     complaints = ErrorThrottle()
-    said = [complaints.hear(1, 0.0) for _ in range(120)]
+    said = [complaints.count(1, 0.0) for _ in range(120)]
     assert [1, 10, 100] == [count for count in said if count]
 
 
 def test_kinds_that_take_turns() -> None:
     """A broker that is down brings two kinds in turn: each was said each time."""
     complaints = ErrorThrottle()
-    said = [(code, complaints.hear(code, 0.0)) for _ in range(20) for code in (1, 2)]
+    said = [(code, complaints.count(code, 0.0)) for _ in range(20) for code in (1, 2)]
     assert [(1, 1), (2, 1), (1, 10), (2, 10)] == [(code, count) for code, count in said if count]
 
 
 def test_what_has_been_quiet_begins_anew() -> None:
     """A kind not heard for a minute is another outage, said again."""
     complaints = ErrorThrottle()
-    assert 1 == complaints.hear(1, 0.0)
-    assert complaints.hear(1, FORGOTTEN_AFTER_S) is None
-    assert 1 == complaints.hear(1, 2 * FORGOTTEN_AFTER_S + 0.1)
+    assert 1 == complaints.count(1, 0.0)
+    assert complaints.count(1, FORGOTTEN_AFTER_S) is None
+    assert 1 == complaints.count(1, 2 * FORGOTTEN_AFTER_S + 0.1)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
-from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.events import Lost, PartitionRevived
 from linear_retry.retry.held import Held
@@ -24,8 +23,7 @@ class _Scene:
         self, *, assigned: tuple[Partition, ...] = (_P0, _P1), protocol: str = "consumer"
     ) -> None:
         self.joined = Joined({"group.protocol": protocol})
-        self.parts = self.joined.parts
-        self.flow_control = FlowControl(self.parts)
+        self.flow_control = self.joined.flow_control
         self.joined.own(_P0, _P1, done=5)
         items = [TopicPartition(*partition) for partition in assigned]
         self.joined.librdkafka.answers["assignment"] = items
@@ -69,7 +67,7 @@ def test_each_is_told_what_it_is() -> None:
     outlives a revoke (confluent-kafka-go #193), and what is new is not paused."""
     scene = _Scene()
     held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
-    scene.parts.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
+    scene.joined.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
     scene.flow_control.apply_pause_state([_P0, _P1])
     assert [
         ("pause", _bare(_P0)),
@@ -99,8 +97,8 @@ def test_a_seek_that_fails_for_what_is_not(code: int, assigned: tuple[Partition,
     (lost,) = scene.joined.happened
     assert isinstance(lost, Lost)
     assert (_P0,) == lost.partitions
-    assert (_P1,) == scene.parts.assignment.partitions
-    assert {_P1: 5} == scene.parts.offsets.uncommitted()
+    assert (_P1,) == scene.joined.assignment.partitions
+    assert {_P1: 5} == scene.joined.offsets.uncommitted()
     assert [] == scene.calls("incremental_assign")
 
 
@@ -111,10 +109,11 @@ def test_what_we_gave_up_ourselves(assigned: bool) -> None:
     scene = _Scene(assigned=(_P0, _P1) if assigned else (_P1,))
     scene.flow_control.mark_lost([_P0], "no poll for too long")
     scene.flow_control.reclaim([_P0])
-    assert assigned == (_P0 in scene.parts.assignment)
+    assert assigned == (_P0 in scene.joined.assignment)
     begun = [("incremental_assign", [(*_P0, OFFSET_STORED)])]
     assert (begun if assigned else []) == scene.calls("incremental_assign")
-    assert [] == scene.parts.assignment.reclaimable(float("inf"))
+    scene.joined.clock.advance(60)
+    assert [] == scene.joined.assignment.reclaimable()
 
 
 @pytest.mark.parametrize(
@@ -133,9 +132,9 @@ def test_what_begins_anew_comes_again(
     begins anew. Only what retention has removed does not come again: that is kept."""
     scene = _Scene(protocol=protocol)
     ahead = [Message(topic=topic, partition=number, offset=5) for topic, number in (_P0, _P1)]
-    scene.parts.read_ahead.keep(ahead)
+    scene.joined.read_ahead.keep(ahead)
     scene.flow_control.reassign(_P0, keep_ahead=keep_ahead)
-    assert stays == [partition_of(message) for message in scene.parts.read_ahead.ahead]
+    assert stays == [partition_of(message) for message in scene.joined.read_ahead.messages]
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
@@ -143,7 +142,7 @@ def test_what_begins_anew_is_told_what_it_is(protocol: str) -> None:
     """An assignment clears no pause and keeps none: what a circuit stops is paused once more."""
     scene = _Scene(protocol=protocol)
     held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
-    scene.parts.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
+    scene.joined.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
     scene.flow_control.reassign(_P0)
     assert [("pause", _bare(_P0))] == scene.calls("pause")
     assert ([("resume", _bare(_P1))] if protocol == "classic" else []) == scene.calls("resume")

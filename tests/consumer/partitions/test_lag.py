@@ -57,8 +57,8 @@ class _Brokers:
 class _Asked:
     def __init__(self, *owned: Partition, reset: str = "earliest") -> None:
         self.brokers = _Brokers()
-        self.assignment, self.offsets = Assignment(), Offsets()
-        self.assignment.take(owned, 0.0)
+        self.assignment, self.offsets = Assignment(lambda: 0.0), Offsets()
+        self.assignment.take(owned)
         self.offsets.begin(owned)
         settings = consumer_settings(LEAST | {"auto.offset.reset": reset})
         self.lag = Lag(settings, self.assignment, self.offsets, self.brokers, self.brokers)

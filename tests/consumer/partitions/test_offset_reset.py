@@ -6,8 +6,6 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from linear_retry import events
-from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from tests.consumer.group import GROUP, FakeGroup, Protocol
 from tests.consumer.joined_parts import Joined
 from tests.consumer.misbehaviours.misbehaving import P0, P1, all_protocols, begun, said
@@ -73,9 +71,9 @@ def test_an_offset_made_of_garbage() -> None:
         "assignment": [TopicPartition(*P0)],
         "offsets_for_times": lambda asked, timeout: [TopicPartition(*P0, ends[asked[0].offset])],
     }
-    OffsetReset(joined.parts, FlowControl(joined.parts)).lost(P0, 8680820740569200761)
+    joined.offset_reset().lost(P0, 8680820740569200761)
     assert [] == joined.happened
-    assert 5 == joined.parts.offsets.next_offset(P0)
+    assert 5 == joined.offsets.next_offset(P0)
     assert ("incremental_assign", [(*P0, 5)]) in joined.librdkafka.calls
 
 
@@ -84,8 +82,8 @@ class _Silent:
 
     def __init__(self) -> None:
         self.joined = Joined({"group.protocol": "consumer"})
-        self.flow_control = FlowControl(self.joined.parts)
-        self.beginnings = OffsetReset(self.joined.parts, self.flow_control)
+        self.flow_control = self.joined.flow_control
+        self.offset_reset = self.joined.offset_reset()
         self.joined.own(P0, P1)
         silent = KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))
         self.joined.librdkafka.answers["offsets_for_times"] = silent
@@ -100,11 +98,11 @@ def test_one_question_without_an_answer_at_a_time() -> None:
     places at once a hundred questions in a row might cost the member its place in the group."""
     silent = _Silent()
     for partition in (P0, P1):
-        silent.beginnings.lost(partition, None)
+        silent.offset_reset.lost(partition, None)
     assert 1 == silent.questions
     for asked in (2, 3):
         silent.joined.clock.advance(60)
-        silent.beginnings.tick()
+        silent.offset_reset.tick()
         assert asked == silent.questions
 
 
@@ -112,8 +110,8 @@ def test_it_was_begun_anew_meanwhile() -> None:
     """By the watchdog, or with another one: librdkafka says by itself whether it still lacks its
     place, and what has gone on since is not set back."""
     silent = _Silent()
-    silent.beginnings.lost(P0, None)
+    silent.offset_reset.lost(P0, None)
     silent.flow_control.revive(P0, "it has messages, and delivered none")
     silent.joined.clock.advance(60)
-    silent.beginnings.tick()
+    silent.offset_reset.tick()
     assert 1 == silent.questions

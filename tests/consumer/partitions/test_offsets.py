@@ -26,15 +26,15 @@ def _at(next_offset: int | None) -> Offsets:
         (None, [1042], ["next"]),
         (0, [0], ["next"]),
         (10, [10], ["next"]),
-        (10, [9], ["early"]),
-        (10, [0, 0], ["early", "early"]),
-        (10, [11], ["doubtful"]),
-        (10, [11, 11], ["doubtful", "gap"]),
-        (10, [11, 10], ["doubtful", "next"]),
-        (10, [11, 9, 11], ["doubtful", "early", "gap"]),
-        (10, [11, 12, 12], ["doubtful", "doubtful", "gap"]),
-        (10, [12, 11, 12], ["doubtful", "doubtful", "doubtful"]),
-        (0, [5, 5], ["doubtful", "gap"]),
+        (10, [9], ["duplicate"]),
+        (10, [0, 0], ["duplicate", "duplicate"]),
+        (10, [11], ["suspect"]),
+        (10, [11, 11], ["suspect", "gap"]),
+        (10, [11, 10], ["suspect", "next"]),
+        (10, [11, 9, 11], ["suspect", "duplicate", "gap"]),
+        (10, [11, 12, 12], ["suspect", "suspect", "gap"]),
+        (10, [12, 11, 12], ["suspect", "suspect", "suspect"]),
+        (0, [5, 5], ["suspect", "gap"]),
     ],
 )
 def test_what_to_think_of_a_first_offset(
@@ -52,19 +52,19 @@ def test_belief_never_skips_and_never_repeats(next_offset: int, arrivals: list[i
     for offset in arrivals:
         belief = offsets.classify_offset(_P0, offset)
         assert (offset == next_offset) == (belief == "next")
-        assert (offset < next_offset) == (belief == "early")
+        assert (offset < next_offset) == (belief == "duplicate")
         if belief == "gap":
             assert offset == before
-        if belief == "doubtful":
+        if belief == "suspect":
             before = offset
 
 
 def test_progress_ends_a_doubt() -> None:
     """What was doubted before something was done is doubted anew, once."""
     offsets = _at(10)
-    assert "doubtful" == offsets.classify_offset(_P0, 20)
+    assert "suspect" == offsets.classify_offset(_P0, 20)
     offsets.done({_P0: 11})
-    assert "doubtful" == offsets.classify_offset(_P0, 20)
+    assert "suspect" == offsets.classify_offset(_P0, 20)
     assert "gap" == offsets.classify_offset(_P0, 20)
 
 
@@ -74,23 +74,23 @@ def test_doubt_is_each_partitions_own() -> None:
     offsets.begin([_P0, _P1])
     offsets.start_at(_P0, 1)
     offsets.start_at(_P1, 1)
-    assert ["doubtful", "doubtful"] == [offsets.classify_offset(key, 5) for key in (_P0, _P1)]
+    assert ["suspect", "suspect"] == [offsets.classify_offset(key, 5) for key in (_P0, _P1)]
 
 
 def test_after_a_reset_the_first_offset_is_believed_once() -> None:
     """`auto.offset.reset` may go anywhere, back too; the offset after that is judged again."""
     for offset in (0, 10, 99):
         offsets = _at(10)
-        offsets.reset(_P0, -2, anchored=True)
-        assert "anew" == offsets.classify_offset(_P0, offset)
-        assert "doubtful" == offsets.classify_offset(_P0, 1_000)
+        offsets.reset(_P0, -2, has_commit=True)
+        assert "reset" == offsets.classify_offset(_P0, offset)
+        assert "suspect" == offsets.classify_offset(_P0, 1_000)
 
 
 def test_a_reset_keeps_what_is_done() -> None:
     """Messages in memory may be before the place that was lost: they are still to be committed."""
     offsets = _at(None)
     offsets.done({_P0: 10})
-    offsets.reset(_P0, 50, anchored=True)
+    offsets.reset(_P0, 50, has_commit=True)
     assert {_P0: 10} == offsets.uncommitted()
     assert 10 == offsets.next_offset(_P0)
     assert {_P0: 50} == offsets.starts()
@@ -101,17 +101,17 @@ def test_a_reset_keeps_what_is_done() -> None:
 def test_a_known_beginning_ends_a_reset() -> None:
     """Once it is known where it goes on, that is where it would begin anew."""
     offsets = _at(None)
-    offsets.reset(_P0, -2, anchored=True)
+    offsets.reset(_P0, -2, has_commit=True)
     offsets.start_at(_P0, 7)
     assert {_P0: 7} == offsets.starts()
-    assert "doubtful" == offsets.classify_offset(_P0, 8)
+    assert "suspect" == offsets.classify_offset(_P0, 8)
 
 
 def test_a_beginning_before_what_is_committed_is_committed_once() -> None:
     """In a topic that was deleted and made again; it used to be committed every second for ever."""
     offsets = _at(6)
     offsets.committed({_P0: 6})
-    offsets.reset(_P0, -2, anchored=True)
+    offsets.reset(_P0, -2, has_commit=True)
     offsets.start_at(_P0, 0)
     assert {_P0: 0} == offsets.uncommitted()
     offsets.committed({_P0: 0})
@@ -129,11 +129,11 @@ def test_a_partition_begins_where_it_is_done_or_committed() -> None:
 def test_without_a_committed_offset_the_first_is_anchored() -> None:
     """A group that begins at `latest` commits where it began, or a revoke would lose it."""
     offsets = _at(None)
-    assert not offsets.needs_first_commit(_P0)
-    offsets.reset(_P0, -1, anchored=False)
-    assert offsets.needs_first_commit(_P0)
-    offsets.anchored(_P0)
-    assert not offsets.needs_first_commit(_P0)
+    assert offsets.has_commit(_P0)
+    offsets.reset(_P0, -1, has_commit=False)
+    assert not offsets.has_commit(_P0)
+    offsets.note_first_commit(_P0)
+    assert offsets.has_commit(_P0)
 
 
 def test_uncommitted_is_what_is_done_and_not_acknowledged() -> None:

@@ -187,7 +187,7 @@ def test_an_exception_out_of_librdkafka_tears(call: str, error: BaseException) -
         _ = scene.read_ahead.touch() if call == "touch" else scene.read_ahead.read(1.0)
     assert error is caught.value
     assert scene.read_ahead.is_invalid
-    assert [] == scene.read_ahead.ahead
+    assert [] == scene.read_ahead.messages
 
 
 def test_a_rebalance_inside_consume_tears() -> None:
@@ -211,7 +211,7 @@ def test_a_rebalance_inside_a_touch_tears_the_read_ahead() -> None:
     scene.source.inside_consume = scene.rebalance
     assert [] == scene.read_ahead.touch()
     assert scene.read_ahead.is_invalid
-    assert [] == scene.read_ahead.ahead
+    assert [] == scene.read_ahead.messages
 
 
 def test_a_rebalance_inside_poll_keeps_what_poll_returns() -> None:
@@ -260,7 +260,7 @@ def test_dropping_takes_what_is_covered_and_keeps_the_order() -> None:
     scene.read_ahead.keep([_message(0, 0), _message(5, 1)])
     scene.read_ahead.keep([_message(1, 0), _message(6, 1)])
     scene.read_ahead.drop(lambda partition: partition == ("orders", 0))
-    assert [(1, 5), (1, 6)] == _places(scene.read_ahead.ahead)
+    assert [(1, 5), (1, 6)] == _places(scene.read_ahead.messages)
 
 
 def test_a_messages_partition_is_its_key() -> None:

@@ -6,7 +6,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from linear_retry import BrokerError, ConfigurationError, events
-from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH
 from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.kafka import Message
@@ -21,10 +20,11 @@ class _Scene:
 
     def __init__(self) -> None:
         self.joined = Joined({"group.protocol": "consumer"})
-        self.parts = self.joined.parts
-        flow_control = FlowControl(self.parts)
-        gate = self.joined.delivery_filter(flow_control)
-        self.rebalance = Rebalance(self.parts, flow_control, gate, frozenset({"orders.dlq"}))
+        self.rebalance = Rebalance(
+            *(self.joined.flow_control, self.joined.commits, self.joined.errors),
+            frozenset({"orders.dlq"}),
+            self.joined.emit,
+        )
 
 
 def test_nothing_to_commit_is_no_refusal() -> None:
@@ -45,18 +45,18 @@ def test_a_topic_of_our_own() -> None:
     scene = _Scene()
     with pytest.raises(ConfigurationError, match=r"orders\.dlq"):
         scene.rebalance.assigned([_P0, ("orders.dlq", 0)])
-    assert () == scene.parts.assignment.partitions
+    assert () == scene.joined.assignment.partitions
 
 
 def test_the_first_batch_after_an_assignment() -> None:
     """Has one message: members come and go one after another, and what is read is fetched again."""
     scene = _Scene()
     for _ in range(8):
-        scene.parts.read_ahead.note_speed(LARGEST_BATCH, 0.0)
+        scene.joined.read_ahead.note_speed(LARGEST_BATCH, 0.0)
     scene.rebalance.assigned([_P0])
     message = Message(topic="orders", partition=0, offset=0)
     scene.joined.librdkafka.answers |= {"poll": message, "consume": []}
-    assert [message] == scene.parts.read_ahead.read(1.0)
+    assert [message] == scene.joined.read_ahead.read(1.0)
     assert "consume" not in scene.joined.librdkafka.names
 
 
@@ -65,10 +65,10 @@ def test_a_partition_that_comes_back() -> None:
     is taken for granted, as another may have gone on, or back."""
     scene = _Scene()
     scene.rebalance.assigned([_P0, _P1])
-    scene.parts.offsets.done({_P0: 5, _P1: 7})
+    scene.joined.offsets.done({_P0: 5, _P1: 7})
     scene.rebalance.assigned([_P0])
-    assert {_P0: None, _P1: 7} == scene.parts.offsets.starts()
-    assert {_P1: 7} == scene.parts.offsets.uncommitted()
+    assert {_P0: None, _P1: 7} == scene.joined.offsets.starts()
+    assert {_P1: 7} == scene.joined.offsets.uncommitted()
 
 
 class _Refused(_Scene):
@@ -76,9 +76,9 @@ class _Refused(_Scene):
 
     def __init__(self) -> None:
         super().__init__()
-        self.parts.client.set_listener(self.rebalance)
+        self.joined.client.set_listener(self.rebalance)
         self.rebalance.assigned([_P0])
-        self.parts.client.commit({_P0: 5})
+        self.joined.client.commit({_P0: 5})
         self.rebalance.lost([_P0])
         self.rebalance.assigned([_P0, _P1])
 
@@ -93,7 +93,7 @@ def test_a_refusal_of_who_we_were() -> None:
     was another member of the same group, and took from that all that it had just been given."""
     scene = _Refused()
     scene.refuse(_P0)
-    assert (_P0, _P1) == scene.parts.assignment.partitions
+    assert (_P0, _P1) == scene.joined.assignment.partitions
     assert isinstance(scene.joined.happened[-1], events.CommitFailed)
 
 
@@ -102,19 +102,19 @@ def test_a_refusal_of_who_we_are(partition: Partition) -> None:
     """Also where an older answer was awaited, once that is there: all is given up."""
     scene = _Refused()
     scene.refuse(_P0)
-    scene.parts.client.commit({partition: 5})
+    scene.joined.client.commit({partition: 5})
     scene.refuse(partition)
-    assert () == scene.parts.assignment.partitions
+    assert () == scene.joined.assignment.partitions
 
 
 def test_a_refusal_when_the_partition_is_gone() -> None:
     """It was sent by a member that has given it away in the meantime: nothing else is given up."""
     scene = _Refused()
     scene.refuse(_P0)
-    scene.parts.client.commit({_P0: 6})
+    scene.joined.client.commit({_P0: 6})
     scene.rebalance.lost([_P0])
     scene.refuse(_P0)
-    assert (_P1,) == scene.parts.assignment.partitions
+    assert (_P1,) == scene.joined.assignment.partitions
 
 
 def test_what_is_gone_already_is_lost_after_it_was_assigned() -> None:

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, ConfigurationError, DeadLetters, LinearConsumer, events
-from linear_retry.consumer.wiring import Dependencies
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, consumer_on
 from tests.consumer.misbehaviours.misbehaving import ends_well, reading, said, until

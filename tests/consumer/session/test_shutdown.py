@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from linear_retry.consumer.session.shutdown import close
 from linear_retry.events import ClientError, Event, Revoked, Stopped
 from tests.consumer.group import FakeGroup
 from tests.consumer.joined_parts import Joined
@@ -19,7 +18,7 @@ _P0, _P1 = ("orders", 0), ("orders", 1)
 
 
 def _closed(joined: Joined, *, commit: bool = True, timeout_s: float = 10.0) -> list[str]:
-    close(joined.parts, commit=commit, timeout_s=timeout_s)
+    joined.shutdown.close(commit=commit, timeout_s=timeout_s)
     return joined.librdkafka.names
 
 
@@ -55,7 +54,7 @@ def test_a_fenced_consumer_commits_nothing() -> None:
     joined = Joined()
     joined.own(_P0, done=5)
     assert ["close"] == _closed(joined, commit=False)
-    assert {_P0: 5} == joined.parts.offsets.uncommitted()
+    assert {_P0: 5} == joined.offsets.uncommitted()
 
 
 def test_a_static_member_leaves_its_partitions_standing() -> None:
@@ -82,8 +81,8 @@ def test_a_commit_under_way_is_waited_for() -> None:
     """Though more is committed by then: what librdkafka sends once more would undo that."""
     joined = Joined()
     joined.own(_P0, done=5)
-    joined.parts.client.commit({_P0: 5})
-    joined.parts.offsets.committed({_P0: 5})
+    joined.client.commit({_P0: 5})
+    joined.offsets.committed({_P0: 5})
     _acknowledging(joined)
     assert ["commit", "pause", "poll", "close"] == _closed(joined)
 
@@ -153,7 +152,7 @@ def test_a_client_that_does_not_close_is_left_behind(hanging: threading.Event) -
     """A fenced member's close takes minutes (295 s, measured): ours returns, and says so."""
     joined = Joined()
     joined.librdkafka.answers["close"] = hanging.wait
-    close(joined.parts, commit=True, timeout_s=0.2)
+    joined.shutdown.close(commit=True, timeout_s=0.2)
     stopped, left = joined.happened
     assert Stopped(left_group=True) == stopped
     assert isinstance(left, ClientError)
@@ -183,7 +182,7 @@ def test_what_is_left_behind_is_never_freed(hanging: threading.Event) -> None:
     """Freed, librdkafka would wait for the hanging close again, and nothing could end that."""
     joined = Joined()
     joined.librdkafka.answers["close"] = hanging.wait
-    close(joined.parts, commit=True, timeout_s=0.2)
+    joined.shutdown.close(commit=True, timeout_s=0.2)
     handle = weakref.ref(joined.librdkafka)
     hanging.set()
     for thread in threading.enumerate():

@@ -37,7 +37,9 @@ def test_what_exists_is_counted() -> None:
     """Topics that the broker reports with an error do not exist."""
     joined = Joined()
     joined.librdkafka.answers["list_topics"] = _metadata(orders=3, gone=None)
-    assert {"orders": 3} == Brokers(joined.parts, 30.0, lambda: False).topics()
+    assert {"orders": 3} == Brokers(
+        joined.client, joined.settings, joined.clock.now_s, 30.0, lambda: False
+    ).topics()
     assert [("list_topics", 1.0)] == joined.librdkafka.calls
 
 
@@ -54,7 +56,9 @@ def test_brokers_that_come_up_late_are_waited_for() -> None:
         return answer
 
     joined.librdkafka.answers["list_topics"] = list_topics
-    assert {"orders": 1} == Brokers(joined.parts, 30.0, lambda: False).topics()
+    assert {"orders": 1} == Brokers(
+        joined.client, joined.settings, joined.clock.now_s, 30.0, lambda: False
+    ).topics()
     asked = ["list_topics", "poll", "list_topics", "poll", "list_topics"]
     assert asked == joined.librdkafka.names
 
@@ -72,7 +76,7 @@ def test_brokers_that_never_answer_end_the_start() -> None:
     joined = Joined()
     _never(joined)
     with pytest.raises(BrokerError) as caught:
-        Brokers(joined.parts, 3.0, lambda: False).topics()
+        Brokers(joined.client, joined.settings, joined.clock.now_s, 3.0, lambda: False).topics()
     for part in ("localhost:9092", "within 3 s", "no answer", "check the address"):
         assert part in str(caught.value)
     assert 3 == joined.librdkafka.names.count("list_topics")
@@ -84,7 +88,16 @@ def test_a_stop_ends_the_wait_for_brokers() -> None:
     joined = Joined()
     _never(joined)
     librdkafka = joined.librdkafka
-    assert {} == Brokers(joined.parts, 30.0, lambda: len(librdkafka.calls) > 3).topics()
+    assert (
+        {}
+        == Brokers(
+            joined.client,
+            joined.settings,
+            joined.clock.now_s,
+            30.0,
+            lambda: len(librdkafka.calls) > 3,
+        ).topics()
+    )
     assert ["list_topics", "poll"] * 2 == librdkafka.names
 
 
@@ -116,7 +129,7 @@ class _Admin(Admin):
 
 def _check(total_s: float = 3600.0) -> tuple[Joined, _Admin, RetentionCheck]:
     joined, admin = Joined(), _Admin()
-    check = RetentionCheck(joined.parts, admin, total_s)
+    check = RetentionCheck(admin, total_s, joined.emit)
     check.ask(["orders", "^refunds"])
     return joined, admin, check
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import events
-from linear_retry.consumer.watchdogs.broker import LOOK_EVERY_S, BrokerWatchdog
+from linear_retry.consumer.watchdogs.broker import CHECK_EVERY_S, BrokerWatchdog
 from linear_retry.scope import Partition
 from tests.consumer.group import FakeGroup, Member, Protocol
 from tests.consumer.joined_parts import Joined
@@ -38,11 +38,12 @@ class _Scene:
         self.reported: list[KafkaError] = []
         self.renewals: list[str] = []
         self.broker_watchdog = BrokerWatchdog(
-            self.joined.parts,
+            self.joined.client,
+            self.joined.assignment,
+            topics,
             self,
             self.reported.append,
             self.renewals.append,
-            topics,
         )
 
     def ask_brokers(self) -> Future[int]:
@@ -93,7 +94,7 @@ def test_it_has_the_time_that_a_client_takes_to_connect_again(patience_ms: int) 
     scene.found = True
     scene.for_so_long(patience_ms / 1000, _UNSEEN)
     assert [] == scene.renewals
-    scene.for_so_long(patience_ms / 1000 + 2 * LOOK_EVERY_S, _UNSEEN)
+    scene.for_so_long(patience_ms / 1000 + 2 * CHECK_EVERY_S, _UNSEEN)
     assert scene.renewals
 
 
@@ -102,7 +103,7 @@ def test_one_that_sees_again_has_all_its_time_the_next_time() -> None:
     scene = _Scene()
     for _ in range(10):
         scene.for_so_long(15, _UNSEEN)
-        scene.for_so_long(LOOK_EVERY_S, _LATE)
+        scene.for_so_long(CHECK_EVERY_S, _LATE)
     assert [] == scene.renewals
 
 

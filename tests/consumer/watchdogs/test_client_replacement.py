@@ -9,10 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from linear_retry import BrokerError, FencedError, LinearConsumer, Strategy, events
-from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
-from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement
-from linear_retry.consumer.watchdogs.instance_id import InstanceIdWait
+from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement, InstanceIdWait
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.topics.admin import Admin
 from linear_retry.scope import Partition
@@ -42,17 +40,22 @@ class _Scene:
 
     def __init__(self, *, was_member: bool = True) -> None:
         self.joined = Joined({"group.protocol": "consumer"})
-        self.parts = self.joined.parts
-        self.delivery_filter = self.joined.delivery_filter(FlowControl(self.parts))
+        self.delivery_filter = self.joined.delivery_filter()
         self.dropped: list[Sequence[Partition]] = []
         self.client_replacement = ClientReplacement(
-            self.parts,
-            self.delivery_filter,
+            *(self.joined.client, self.joined.assignment, self.joined.errors),
             self.dropped.append,
-            InstanceIdWait(self.parts, Admin({}, lambda _: self.joined.librdkafka), 30.0),
+            InstanceIdWait(
+                self.joined.settings,
+                self.joined.clock.now_s,
+                Admin({}, lambda _: self.joined.librdkafka),
+                30.0,
+                self.joined.emit,
+            ),
+            self.joined.emit,
         )
-        self.parts.client.subscribe(["orders"])
-        self.parts.client.member.was_member = was_member
+        self.joined.client.subscribe(["orders"])
+        self.joined.client.member.was_member = was_member
         self.joined.own(*[_P0] * was_member)
         self.first = self.joined.librdkafka
 
@@ -70,7 +73,7 @@ class _Scene:
 def test_the_new_one_is_subscribed_and_the_old_one_closed() -> None:
     """What it had is given up, and that is said before."""
     scene = _Scene()
-    scene.client_replacement.renew("it is too old")
+    scene.client_replacement.replace("it is too old")
     assert "close" in scene.first.names
     assert scene.joined.librdkafka is not scene.first
     assert "subscribe" in scene.joined.librdkafka.names
@@ -83,10 +86,10 @@ def test_the_new_one_is_subscribed_and_the_old_one_closed() -> None:
 def test_what_the_old_one_says_afterwards_is_not_heard() -> None:
     """Its close calls back, on another thread: nothing of that is about the new one."""
     scene = _Scene()
-    scene.client_replacement.renew("it is too old")
+    scene.client_replacement.replace("it is too old")
     scene.first.config["on_commit"](KafkaError(KafkaError.UNKNOWN_MEMBER_ID), [])
     scene.first.config["error_cb"](KafkaError(KafkaError._FATAL))
-    scene.parts.client.callbacks.raise_kept()
+    scene.joined.client.callbacks.raise_kept()
 
 
 def test_a_client_whose_heartbeat_is_refused_is_renewed() -> None:
@@ -103,7 +106,7 @@ def test_nothing_is_handled_before_another_is_there() -> None:
     scene = _Scene()
     scene.poll(_INVALID)
     assert scene.joined.librdkafka is scene.first
-    assert _P0 not in scene.parts.assignment
+    assert _P0 not in scene.joined.assignment
     assert events.Lost((_P0,), "the client cannot go on") == scene.joined.happened[-1]
 
 

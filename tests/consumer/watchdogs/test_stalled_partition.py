@@ -7,8 +7,7 @@ from concurrent.futures import Future
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from linear_retry.consumer.partitions.assignment import FIRST_PATIENCE_S
-from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.partitions.assignment import FIRST_TIMEOUT_S
 from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.events import PartitionRevived
 from linear_retry.retry.held import Held
@@ -35,13 +34,14 @@ class _Scene:
 
     def __init__(self, *, ask: bool = True) -> None:
         self.joined, self.ends = Joined({"group.protocol": "consumer"}), _Ends()
-        self.parts = self.joined.parts
         self.stalled_partitions = StalledPartitionWatchdog(
-            self.parts, FlowControl(self.parts), self.ends
+            *(self.joined.assignment, self.joined.offsets, self.joined.read_ahead),
+            self.joined.flow_control,
+            self.ends,
         )
+        self.joined.read_ahead.dry = True
         self.joined.own(_P0, done=5)
-        self.parts.read_ahead.dry = True
-        self.joined.clock.advance(FIRST_PATIENCE_S)
+        self.joined.clock.advance(FIRST_TIMEOUT_S)
         if ask:
             self.stalled_partitions.tick()
 
@@ -51,7 +51,7 @@ class _Scene:
 
     def open_circuit(self) -> None:
         held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
-        self.parts.circuits.open(Scope(), held, self.joined.clock.now_s(), 60.0, 0)
+        self.joined.circuits.open(Scope(), held, self.joined.clock.now_s(), 60.0, 0)
 
     @property
     def revived(self) -> bool:
@@ -82,7 +82,7 @@ def test_it_is_revived_at_its_next_offset() -> None:
 def test_a_partition_that_has_not_been_read_yet_may_be_dead_too() -> None:
     """Nothing delivered and nothing known: any message on the broker is one to read."""
     scene = _Scene(ask=False)
-    scene.parts.offsets.begin([_P0])
+    scene.joined.offsets.begin([_P0])
     scene.stalled_partitions.tick()
     scene.answer(1)
     assert scene.revived
@@ -96,7 +96,7 @@ def test_it_is_asked_only_about_what_is_silent_for_long_and_once() -> None:
     scene.stalled_partitions.tick()
     assert [_P0] == [partition for partition, _ in scene.ends.asked]
     scene.joined.clock.advance(2.0)
-    scene.parts.assignment.note_delivered(_P0)
+    scene.joined.assignment.note_delivered(_P0)
     scene.stalled_partitions.tick()
     assert [_P0, _P1] == [partition for partition, _ in scene.ends.asked]
 
@@ -115,12 +115,12 @@ def test_an_answer_that_comes_too_late_changes_nothing(change: str) -> None:
     scene = _Scene()
     match change:
         case "spoken":
-            scene.parts.assignment.note_delivered(_P0)
+            scene.joined.assignment.note_delivered(_P0)
         case "revoked":
-            scene.parts.assignment.drop([_P0])
+            scene.joined.assignment.drop([_P0])
         case "came back":
-            scene.parts.assignment.drop([_P0])
-            scene.parts.assignment.take([_P0], scene.joined.clock.now_s())
+            scene.joined.assignment.drop([_P0])
+            scene.joined.assignment.take([_P0])
         case _:
             scene.open_circuit()
     scene.answer(1_000)

@@ -187,7 +187,7 @@ def _broken_in_all(world: World) -> list[Violation]:
 
 
 def _marks(world: World) -> Iterable[str]:
-    for _, circuit in world.parts.circuits:
+    for _, circuit in world.wiring.circuits:
         if circuit.held is not None and circuit.held.letter is not None:
             yield LETTER
         yield OPEN if circuit.state == "open" else HALF_OPEN

@@ -9,7 +9,7 @@ from itertools import permutations
 from typing import Literal, TypeAlias
 
 from linear_retry.consumer.partitions.read_ahead import partition_of
-from linear_retry.consumer.state import Parts
+from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import (
@@ -148,8 +148,8 @@ class World:
         return self.member.consumer.membership
 
     @property
-    def parts(self) -> Parts:
-        return self.member.wiring.parts
+    def wiring(self) -> Wiring:
+        return self.member.wiring
 
     @property
     def now_s(self) -> float:

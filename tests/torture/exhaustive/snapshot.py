@@ -21,16 +21,15 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
+from linear_retry.consumer.config.consumer_config import ConsumerConfig, Dependencies
 from linear_retry.consumer.operations.requests import Request
-from linear_retry.consumer.state import Parts
-from linear_retry.consumer.wiring import ConsumerConfig, Dependencies
 
 _Restore: TypeAlias = Callable[[Any, Any], None]
 _Keep: TypeAlias = Callable[["_Kept", Any], Iterable[Any]]
 
 _MADE_BY_CLASS = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of C, whose content cannot be seen
 
-_JOINTS = frozenset({Dependencies, ConsumerConfig, Parts, Request})
+_JOINTS = frozenset({Dependencies, ConsumerConfig, Request})
 """Frozen, but what they hold is not."""
 _ATOMS: tuple[type, ...] = (
     *(bool, bytes, complex, float, int, str, type(None), type(...), date, timedelta, tzinfo),

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 import pytest
 
-from linear_retry.consumer.partitions.delivery_filter import DeliveryFilter
 from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.partitions.offset_check import OffsetCheck
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition, Scope, ScopeKind
 from tests.consumer.group import Protocol
@@ -185,7 +185,7 @@ def test_everything_left_out_is_there() -> None:
     for name in ("assign 0", "transient 0", POLL, "leak 0", POLL, "revoke all"):
         take(world, place_of(name))
         # What is frozen is passed over by a snapshot.
-        frozen = [circuit for _, circuit in world.parts.circuits]
+        frozen = [circuit for _, circuit in world.wiring.circuits]
         held = [circuit.held for circuit in frozen]
         for thing in [*Snapshot(world).met.values(), *frozen, *held]:
             there[class_name(type(thing))] |= {*attributes(thing)}
@@ -303,14 +303,15 @@ def test_worlds_are_told_apart() -> None:
 
 def let_leaks_through(patch: pytest.MonkeyPatch) -> None:
     """The gate does not look whether the partition's circuit is open."""
-    stops, place = Circuits.stops, DeliveryFilter._place
+    stops, accept = Circuits.stops, OffsetCheck.accept
 
-    def blind(delivery_filter: DeliveryFilter, *arrival: Any) -> None:
+    def blind(offset_check: OffsetCheck, *arrival: Any) -> bool:
         patch.setattr(Circuits, "stops", lambda *_: False)
-        place(delivery_filter, *arrival)
+        accepted = accept(offset_check, *arrival)
         patch.setattr(Circuits, "stops", stops)
+        return accepted
 
-    patch.setattr(DeliveryFilter, "_place", blind)
+    patch.setattr(OffsetCheck, "accept", blind)
 
 
 def probe_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -328,8 +329,8 @@ def stop_without_a_pause(patch: pytest.MonkeyPatch) -> None:
     let_leaks_through(patch)
 
     def stop(flow_control: FlowControl, scope: Scope) -> None:
-        flow_control._parts.read_ahead.drop(scope.covers)
-        flow_control._parts.read_ahead.start_small()
+        flow_control._read_ahead.drop(scope.covers)
+        flow_control._read_ahead.start_small()
 
     patch.setattr(FlowControl, "pause", stop)
 
@@ -343,10 +344,8 @@ def never_resume(patch: pytest.MonkeyPatch) -> None:
     """What is assigned while its circuit is closed is not resumed explicitly."""
 
     def settle(flow_control: FlowControl, partitions: Any) -> None:
-        stopped: list[Partition] = [
-            key for key in partitions if flow_control._parts.circuits.stops(key)
-        ]
-        flow_control._each(flow_control._parts.client.pause, stopped)
+        stopped: list[Partition] = [key for key in partitions if flow_control._circuits.stops(key)]
+        flow_control._each(flow_control._client.pause, stopped)
 
     patch.setattr(FlowControl, "apply_pause_state", settle)
 

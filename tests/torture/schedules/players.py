@@ -33,7 +33,7 @@ class Player(Member):
 
     def turn(self) -> None:
         """One turn of the loop."""
-        now_s = self.wiring.parts.clock.now_s
+        now_s = self.wiring.clock.now_s
         self._witness.idle(self.name, self._rests_since_s)
         try:
             self._attempt_some()
@@ -46,7 +46,7 @@ class Player(Member):
         self.wiring.close(commit=self.commits, timeout_s=10)
 
     def _attempt_some(self) -> None:
-        now_s = self.wiring.parts.clock.now_s
+        now_s = self.wiring.clock.now_s
         with closing(self.wiring.loop.turn()) as turn:
             for batch in turn:
                 attempt_all(batch, self.handler, self.stop, now_s, Results())
@@ -106,5 +106,5 @@ class AsyncPlayer(Player):
                 self._loop.run_until_complete(self._attempt_all(batch))
 
     async def _attempt_all(self, batch: Batch) -> None:
-        now_s = self.wiring.parts.clock.now_s
+        now_s = self.wiring.clock.now_s
         await AsyncAttempting(self._awaited, self.stop, now_s).attempt_all(batch)

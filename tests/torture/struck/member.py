@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
-from linear_retry.consumer.wiring import Dependencies
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import EventLog

@@ -1,0 +1,84 @@
+"""What a consumer is made of: everything that was checked at construction."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from linear_retry.consumer.dead_letters.settings import DeadLetters
+from linear_retry.journal.journal import Journal, JournalContext
+from linear_retry.kafka import AdminClient, Consumer, Producer
+from linear_retry.kafka.consumer.settings import ConsumerSettings
+from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.process import Process
+from linear_retry.retry.clock import Clock, SystemClock
+from linear_retry.retry.settings import RetrySettings
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What a consumer needs of the world: tests bring a fake Kafka, a clock and an rng."""
+
+    consumer: Callable[..., Any] = Consumer
+    producer: Callable[..., Any] = Producer
+    admin: Callable[..., Any] = AdminClient
+    clock: Clock = field(default_factory=SystemClock)
+    rng: Callable[[], float] = random.random
+
+    def journal_context(
+        self, settings: ConsumerSettings, instance: str, process: Process, close_timeout_s: float
+    ) -> JournalContext:
+        """Whose events the journal has."""
+        return JournalContext(
+            group=settings.group_id,
+            instance=instance,
+            member=settings.static_member or instance,
+            process=process,
+            connection=settings.connection,
+            close_timeout_s=close_timeout_s,
+            now_s=self.clock.now_s,
+            utc_ms=self.clock.utc_ms,
+            producer=self.producer,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerConfig:
+    settings: ConsumerSettings
+    producer_config: Mapping[str, Any]
+    topics: Sequence[str]
+    retry: RetrySettings
+    dead_letters: DeadLetters | None
+    journals: Sequence[Journal]
+    control: str | None
+    strategy_total_s: float
+    answer_within_s: float
+    start_timeout_s: float
+    close_timeout_s: float
+    dependencies: Dependencies
+    process: Process
+    instance: str = field(default_factory=lambda: str(uuid4()))
+    """One consumer's life."""
+
+    @property
+    def member(self) -> str:
+        """What journal, health and answers call it."""
+        return self.settings.static_member or self.instance
+
+    @property
+    def own_topics(self) -> frozenset[str]:
+        """Those that we write to: consuming them would be a loop."""
+        topic = self.dead_letters.topic if self.dead_letters else None
+        letters = {topic, resolutions_topic(topic)} if topic else set()
+        control = {self.control} if self.control else set()
+        return frozenset(letters | control | {journal.topic for journal in self.journals})
+
+    @property
+    def admin_config(self) -> dict[str, Any]:
+        """librdkafka's keys for questions, asked with the consumer's isolation level."""
+        isolation = self.settings.config.get("isolation.level")
+        extra = {} if isolation is None else {"isolation.level": isolation}
+        return {**self.settings.connection, **extra}

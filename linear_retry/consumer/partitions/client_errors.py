@@ -1,0 +1,113 @@
+"""The errors of the client: what is fatal, what needs a new client, and what is only reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from linear_retry.consumer.partitions.error_throttle import ErrorThrottle
+from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.errors import BrokerError
+from linear_retry.events import ClientError, CommitFailed, Event
+from linear_retry.kafka import KafkaError
+from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.fatal_errors import (
+    is_name_taken,
+    is_retriable_commit,
+    is_unexplained,
+    needs_new_client,
+    raise_if_fatal,
+)
+from linear_retry.retry.clock import NowS
+from linear_retry.scope import Partition
+
+_REASON_WITHIN_S = 2.0
+
+
+class ClientErrors:
+    """`useless` says why only another client can go on, where that is so."""
+
+    def __init__(
+        self,
+        client: Client,
+        now_s: NowS,
+        group_id: str,
+        flow_control: FlowControl,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._client = client
+        self._now_s = now_s
+        self._group_id = group_id
+        self._flow_control = flow_control
+        self._emit = emit
+        self._reported = ErrorThrottle()
+        self._refused_commits = ErrorThrottle()
+        self._unexplained: tuple[KafkaError, float] | None = None
+        self.useless: KafkaError | None = None
+
+    @property
+    def awaits_reason(self) -> bool:
+        """Whether a commit's answer said of a fatal error only that it is one."""
+        return self._unexplained is not None
+
+    def report(self, error: KafkaError, topic: str | None = None) -> None:
+        """Raise it where it is fatal; else emit it once, and once for every tenfold.
+
+        With a broker down the same one comes hundreds of times. Or only this client cannot go on:
+        then nothing that it has is handled any more. Where it never was a member, another would
+        not become one either, unless it is the name that is taken (`InstanceIdWait`).
+        """
+        if needs_new_client(error) and self._client.member.was_member:
+            self.useless = error
+            self._flow_control.mark_all_lost("the client cannot go on")
+            return
+        if is_name_taken(error) and not self._client.member.was_member:
+            self.useless = error
+            return
+        raise_if_fatal(error, group=self._group_id, topic=topic)
+        count = self._reported.count(error.code(), self._now_s())
+        if count is not None:
+            self._emit(ClientError(error.name(), error.str(), count))
+
+    def commit_refused(
+        self,
+        error: KafkaError,
+        partitions: tuple[Partition, ...],
+        *,
+        of_present_member: bool = True,
+    ) -> None:
+        """Retriable: the next commit says the same and more. Not a member any more: all is lost.
+
+        Unless it was sent before we were given what we have: whoever sent it was another member.
+        """
+        unexplained = is_unexplained(error)
+        if not unexplained:
+            raise_if_fatal(error, group=self._group_id)
+        elif self._unexplained is None:
+            self._unexplained = error, self._now_s()
+        if self._refused_commits.count(error.code(), self._now_s()) is not None:
+            self._emit(CommitFailed(error_text(error), partitions))
+        not_a_member = error.code() == KafkaError.UNKNOWN_MEMBER_ID
+        if unexplained or (not_a_member and of_present_member):
+            self._flow_control.mark_all_lost("not a member any more")
+        elif not (not_a_member or is_retriable_commit(error)):
+            raise BrokerError(f"a commit was refused: {error_text(error)}")
+
+    def forget(self) -> None:
+        """They were the old client's."""
+        self._unexplained = self.useless = None
+
+    def raise_if_unexplained(self) -> None:
+        """A commit's answer says of a fatal error only that it is one; a poll then says which.
+
+        That is waited for, with nothing handled meanwhile, or a member that was fenced would be
+        told to be started anew.
+        """
+        if self._unexplained is not None and self.useless is None:
+            error, since_s = self._unexplained
+            if self._now_s() >= since_s + _REASON_WITHIN_S:
+                raise_if_fatal(error)
+
+
+def error_text(error: KafkaError) -> str:
+    """Its name and what librdkafka says of it."""
+    return f"{error.name()}: {error.str()}"
