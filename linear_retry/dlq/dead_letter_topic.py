@@ -153,14 +153,14 @@ class DeadLetterTopic:
         why: str = "",
         progress: Progress | None = None,
     ) -> int:
-        """Record of the open letters that are meant that they are dealt with; return how many."""
+        """Record that the selected open letters are dealt with; return how many."""
         self.forget()
         return resolve(self._cluster, self.topic, letter_filter, by, why, progress)
 
     def reopen(
         self, letter_filter: Filter = EVERYTHING, *, progress: Progress | None = None
     ) -> int:
-        """Take that back for those that are dealt with and meant; return how many."""
+        """Take that back for the selected letters; return how many."""
         self.forget()
         return reopen(self._cluster, self.topic, letter_filter, progress)
 

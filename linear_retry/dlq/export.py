@@ -73,7 +73,7 @@ def read_export(path: str | os.PathLike[str]) -> Iterator[Exported]:
 def line_of(exported: Exported) -> bytes:
     """One letter as a line. Beside what is read back stands what a person looks for."""
     letter, resolution = exported.letter, exported.resolution
-    said: dict[str, Any] = {
+    content: dict[str, Any] = {
         "v": _VERSION,
         "topic": letter.topic,
         "partition": letter.partition,
@@ -89,33 +89,33 @@ def line_of(exported: Exported) -> bytes:
         "headers": [[name, _text_or_bytes(value)] for name, value in letter.headers],
         "escaped_headers": letter.escaped_headers,
     }
-    return orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def parse_line(line: bytes) -> Exported:
     """The inverse of `line_of`. Raises `ValueError`, `KeyError` or `TypeError` for another line."""
-    said = orjson.loads(line)
-    if said["v"] != _VERSION:
-        raise ValueError(f"v is {said['v']!r}, must be {_VERSION}")
+    content = orjson.loads(line)
+    if content["v"] != _VERSION:
+        raise ValueError(f"v is {content['v']!r}, must be {_VERSION}")
     record = Record(
-        _typed(said, "topic", str),
-        _typed(said, "partition", int),
-        _typed(said, "offset", int),
-        _typed(said, "timestamp_ms", int),
-        _bytes(said["key"]),
-        _bytes(said["value"]),
-        tuple((str(name), _bytes(value)) for name, value in said["headers"]),
-        tuple(map(str, said["escaped_headers"])),
+        _typed(content, "topic", str),
+        _typed(content, "partition", int),
+        _typed(content, "offset", int),
+        _typed(content, "timestamp_ms", int),
+        _bytes(content["key"]),
+        _bytes(content["value"]),
+        tuple((str(name), _bytes(value)) for name, value in content["headers"]),
+        tuple(map(str, content["escaped_headers"])),
     )
-    found = said["resolution"]
+    found = content["resolution"]
     resolution = None if found is None else Resolution(**found | {"state": State(found["state"])})
     return Exported(read_letter(record), resolution)
 
 
-def _typed(said: dict[str, Any], name: str, kind: type) -> Any:
-    if type(said[name]) is not kind:
-        raise ValueError(f"{name} is {said[name]!r}, must be of type {kind.__name__}")
-    return said[name]
+def _typed(content: dict[str, Any], name: str, kind: type) -> Any:
+    if type(content[name]) is not kind:
+        raise ValueError(f"{name} is {content[name]!r}, must be of type {kind.__name__}")
+    return content[name]
 
 
 def _text_or_bytes(content: bytes | None) -> str | dict[str, str] | None:

@@ -65,7 +65,7 @@ def _exception(letter: Letter) -> str:
 def as_json(letter: Letter, state: State, *, payload: bool) -> dict[str, Any]:
     """All but headers and stack; key and value only with `payload`."""
     place = letter.origin
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "id": letter.id,
         "generation": letter.generation,
         "state": state.value,
@@ -90,8 +90,8 @@ def as_json(letter: Letter, state: State, *, payload: bool) -> dict[str, Any]:
         "problem": letter.problem,
     }
     if payload:
-        said |= {**content("key", letter.key), **content("value", letter.value)}
-    return said
+        values |= {**content("key", letter.key), **content("value", letter.value)}
+    return values
 
 
 def content(what: str, found: bytes | None) -> dict[str, str | None]:
@@ -111,5 +111,5 @@ def no_such(letter_ids: Iterable[str], topic: str) -> str:
 
 
 def nothing(topic: str, letter_filter: Filter) -> str:
-    """What to say where no letter is meant."""
+    """What to say where no letter is selected."""
     return f"no letters in {topic}{'' if letter_filter == Filter() else ' that match'}"

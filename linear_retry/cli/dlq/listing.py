@@ -26,10 +26,10 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True, slots=True)
 class _Writer(Generic[_Row]):
-    """How a letter is told, and how many that were told are written. A row is small: no letter
-    waits in memory for the others to be read."""
+    """How a letter becomes a row, and rows are written. A row is small: no letter waits in memory
+    for the others to be read."""
 
-    tell: Callable[[Letter, State], _Row]
+    row: Callable[[Letter, State], _Row]
     write: Callable[[Sequence[_Row]], object]
 
 
@@ -49,26 +49,26 @@ def list_letters(
     with ProgressBar(f"reading {topic.topic}") as bar:
         found = topic.letters(letter_filter, bar)
         if newest is None:
-            rows, is_all = _sorted_rows(found, writer.tell)
+            rows, is_all = _sorted_rows(found, writer.row)
         else:
-            rows, is_all = _newest_rows(found, writer.tell, newest), True
+            rows, is_all = _newest_rows(found, writer.row, newest), True
         bar.hide()
         if not rows:
             typer.echo(formats.nothing(topic.topic, letter_filter), err=True)
             return
         writer.write(rows)
-        while not is_all and (rows := list(starmap(writer.tell, islice(found, _CHUNK)))):
+        while not is_all and (rows := list(starmap(writer.row, islice(found, _CHUNK)))):
             writer.write(rows)
 
 
 def _sorted_rows(
-    found: Iterator[tuple[Letter, State]], tell: Callable[[Letter, State], _Row]
+    found: Iterator[tuple[Letter, State]], row_of: Callable[[Letter, State], _Row]
 ) -> tuple[list[_Row], bool]:
     """As many as may be held in memory, by time, and whether these are all."""
     first: list[tuple[tuple[int, int, int], _Row]] = []
     left_bytes, is_all = _SORTED_BYTES, True
     for letter, state in found:
-        first.append((_when_and_where(letter), tell(letter, state)))
+        first.append((_when_and_where(letter), row_of(letter, state)))
         left_bytes -= len(letter.value or b"") + len(letter.key or b"")
         if len(first) == SORTED or left_bytes < 0:
             is_all = False
@@ -78,10 +78,10 @@ def _sorted_rows(
 
 
 def _newest_rows(
-    found: Iterator[tuple[Letter, State]], tell: Callable[[Letter, State], _Row], count: int
+    found: Iterator[tuple[Letter, State]], row_of: Callable[[Letter, State], _Row], count: int
 ) -> list[_Row]:
     """The last `count` by time, in their order."""
-    rows = ((_when_and_where(letter), tell(letter, state)) for letter, state in found)
+    rows = ((_when_and_where(letter), row_of(letter, state)) for letter, state in found)
     return [row for _, row in reversed(nlargest(count, rows, key=lambda each: each[0]))]
 
 
@@ -96,9 +96,11 @@ def _writer(*, payload: bool, as_json: bool) -> _Writer[Any]:
             lambda lines: typer.echo(b"".join(lines), nl=False),
         )
     if is_terminal():
-        from linear_retry.cli.dlq.tables import draw, drawn_row
+        from linear_retry.cli.dlq.tables import print_letters, table_row
 
-        return _Writer(lambda letter, state: drawn_row(letter, state, payload=payload), draw)
+        return _Writer(
+            lambda letter, state: table_row(letter, state, payload=payload), print_letters
+        )
     if payload:
         both = TabbedRows((*formats.HEAD, *formats.PAYLOAD_HEAD))
         return _Writer(

@@ -26,20 +26,20 @@ _SHOWN = 20
 
 
 def replay_letters(
-    topic: DeadLetterTopic, meant: Filter, options: ReplayOptions, *, as_json: bool
+    topic: DeadLetterTopic, selected: Filter, options: ReplayOptions, *, as_json: bool
 ) -> None:
     """Say what would be sent; with `--yes`, send it."""
-    require_known_ids(topic, meant)
+    require_known_ids(topic, selected)
     with ProgressBar(f"reading {topic.topic}") as bar:
         plan = topic.plan_replay(
-            meant,
+            selected,
             to=options.to,
             keep_timestamp=options.keep_timestamp,
             for_group=options.for_group,
             progress=bar,
         )
     with plan:
-        _print_plan(topic, meant, plan, as_json=as_json)
+        _print_plan(topic, selected, plan, as_json=as_json)
         absent = _warn_of_absent_groups(topic, plan)
         found = _print_newer(topic, plan, as_json=as_json) if options.check_newer else 0
         if options.yes and found:
@@ -74,7 +74,7 @@ def _send(topic: DeadLetterTopic, plan: Plan, options: ReplayOptions) -> int:
             fail_interrupted(error, f": {so_far()}; run it again to go on")
 
 
-def _print_plan(topic: DeadLetterTopic, meant: Filter, plan: Plan, *, as_json: bool) -> None:
+def _print_plan(topic: DeadLetterTopic, selected: Filter, plan: Plan, *, as_json: bool) -> None:
     partitions = sorted(
         plan.partitions, key=lambda planned: (planned.source.topic or "", *_numbers(planned))
     )
@@ -84,7 +84,9 @@ def _print_plan(topic: DeadLetterTopic, meant: Filter, plan: Plan, *, as_json: b
     if partitions:
         write_table(_HEAD, (_cells(planned) for planned in partitions), ["letters"])
     else:
-        open_ones = formats.nothing(topic.topic, meant).replace("no letters", "no open letters", 1)
+        open_ones = formats.nothing(topic.topic, selected).replace(
+            "no letters", "no open letters", 1
+        )
         typer.echo(f"nothing to do: {open_ones}", err=True)
     for why, count in plan.not_replayable.most_common():
         typer.echo(f"{plural(count)} left open: {why}", err=True)
@@ -107,9 +109,9 @@ def print_outcome(
 ) -> None:
     """What came of it, or would."""
     if as_json:
-        said: dict[str, Any] = {"letters": plan.letters, "sent": sent, "dry_run": not yes}
-        said |= {"left": plan.not_replayable, "absent_groups": list(absent)}
-        write_json([said | {"replay_id": plan.replay_id if sent else None}])
+        result: dict[str, Any] = {"letters": plan.letters, "sent": sent, "dry_run": not yes}
+        result |= {"left": plan.not_replayable, "absent_groups": list(absent)}
+        write_json([result | {"replay_id": plan.replay_id if sent else None}])
     elif yes and plan.letters:
         typer.echo(f"{plural(sent)} sent{_passed(plan.letters - sent)}")
     elif plan.letters:

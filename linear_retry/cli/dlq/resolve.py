@@ -30,50 +30,50 @@ def require_known_ids(topic: DeadLetterTopic, letter_filter: Filter) -> None:
 
 
 def resolve_letters(
-    topic: DeadLetterTopic, meant: Filter, *, by: str | None, why: str, yes: bool, as_json: bool
+    topic: DeadLetterTopic, selected: Filter, *, by: str | None, why: str, yes: bool, as_json: bool
 ) -> None:
-    """Record of the open letters that are meant that they are dealt with."""
-    require_known_ids(topic, meant)
-    open_ones = replace(meant, states=(State.OPEN,))
+    """Record of the open letters that are selected that they are dealt with."""
+    require_known_ids(topic, selected)
+    open_ones = replace(selected, states=(State.OPEN,))
     with ProgressBar(f"reading {topic.topic}") as bar:
         if yes:
-            count = topic.resolve(meant, by=by or whoami(), why=why, progress=bar)
+            count = topic.resolve(selected, by=by or whoami(), why=why, progress=bar)
         else:
             count = _count(topic, open_ones, bar)
     _print_count(topic, open_ones, count, "resolved", yes=yes, as_json=as_json)
 
 
-def reopen_letters(topic: DeadLetterTopic, meant: Filter, *, yes: bool, as_json: bool) -> None:
-    """Take back of those that are meant that they are dealt with."""
-    require_known_ids(topic, meant)
-    dealt_with = replace(meant, states=meant.states or (State.REPLAYED, State.RESOLVED))
+def reopen_letters(topic: DeadLetterTopic, selected: Filter, *, yes: bool, as_json: bool) -> None:
+    """Take back of those that are selected that they are dealt with."""
+    require_known_ids(topic, selected)
+    dealt_with = replace(selected, states=selected.states or (State.REPLAYED, State.RESOLVED))
     with ProgressBar(f"reading {topic.topic}") as bar:
-        count = topic.reopen(meant, progress=bar) if yes else _count(topic, dealt_with, bar)
+        count = topic.reopen(selected, progress=bar) if yes else _count(topic, dealt_with, bar)
     _print_count(topic, dealt_with, count, "reopened", yes=yes, as_json=as_json)
 
 
-def _count(topic: DeadLetterTopic, meant: Filter, progress: Callable[[int, int], object]) -> int:
-    return sum(1 for _ in topic.letters(meant, progress))
+def _count(topic: DeadLetterTopic, selected: Filter, progress: Callable[[int, int], object]) -> int:
+    return sum(1 for _ in topic.letters(selected, progress))
 
 
-def _why_nothing(topic: DeadLetterTopic, meant: Filter) -> str:
-    """Whether there is no such letter, or none in a state that is meant."""
-    in_any_state = replace(meant, states=(), limit=None)
+def _why_nothing(topic: DeadLetterTopic, selected: Filter) -> str:
+    """Whether there is no such letter, or none in a state that is selected."""
+    in_any_state = replace(selected, states=(), limit=None)
     with ProgressBar(f"reading {topic.topic}") as bar:
         count = _count(topic, in_any_state, bar)
     if not count:
         return formats.nothing(topic.topic, in_any_state)
     matching = "letter" if in_any_state == Filter() else "matching letter"
-    return f"of {plural(count, matching)} in {topic.topic} none is {' or '.join(meant.states)}"
+    return f"of {plural(count, matching)} in {topic.topic} none is {' or '.join(selected.states)}"
 
 
 def _print_count(
-    topic: DeadLetterTopic, meant: Filter, count: int, what: str, *, yes: bool, as_json: bool
+    topic: DeadLetterTopic, selected: Filter, count: int, what: str, *, yes: bool, as_json: bool
 ) -> None:
     if as_json:
         write_json([{"topic": topic.topic, what: count, "dry_run": not yes}])
     elif not count:
-        typer.echo(f"nothing to do: {_why_nothing(topic, meant)}", err=True)
+        typer.echo(f"nothing to do: {_why_nothing(topic, selected)}", err=True)
     elif yes:
         typer.echo(f"{plural(count)} {what} in {topic.topic}")
     else:

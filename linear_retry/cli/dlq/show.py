@@ -20,7 +20,7 @@ from linear_retry.scope import Place
 FORMS = ("auto", "text", "json", "hex")
 
 _HEX_BYTES = 16
-_TOLD_ABOVE = frozenset(
+_SHOWN_ABOVE = frozenset(
     {"retry-exception-type", "retry-exception-message", "retry-exception-stack"}
 )
 
@@ -58,13 +58,13 @@ def _as_json(
 
 def _header_as_json(name: str, value: bytes | None) -> dict[str, Any]:
     number = binary_number(name, value)
-    told = {} if number is None else {"number": number}
-    return {"name": name, **formats.content("value", value), **told}
+    facts = {} if number is None else {"number": number}
+    return {"name": name, **formats.content("value", value), **facts}
 
 
 def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
     origin = letter.origin
-    told = {
+    facts = {
         "id": letter.id,
         "generation": str(letter.generation),
         "state": "open" if resolution is None else _resolved(resolution),
@@ -79,21 +79,21 @@ def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
         "exception": letter.exception_type,
         "message": letter.exception_message,
     }
-    for name, text in told.items():
+    for name, text in facts.items():
         if text is not None:
-            yield from _named(name, text)
+            yield from _labelled(name, text)
     if letter.exception_stack is not None:
         yield "stack"
         yield from (f"  {line}" for line in printable.lines(letter.exception_stack.rstrip("\n")))
     yield "headers" if letter.headers else "headers     none"
     for name, value in letter.headers:
-        if name not in _TOLD_ABOVE:
+        if name not in _SHOWN_ABOVE:
             number = binary_number(name, value)
             text = formats.shown(value) if number is None else str(number)
             yield f"  {printable.safe(name)} = {printable.safe(text)}"
 
 
-def _named(name: str, text: str) -> Iterator[str]:
+def _labelled(name: str, text: str) -> Iterator[str]:
     first, *others = printable.lines(text) or [""]
     yield f"{name:<11} {first}".rstrip()
     yield from (f"{'':<11} {line}" for line in others)

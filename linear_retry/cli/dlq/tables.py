@@ -22,21 +22,21 @@ STYLES = {State.OPEN: "yellow", State.REPLAYED: "green", State.RESOLVED: "green"
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnRow:
-    """What a table needs of a letter: `cells` as in `telling.HEAD`, and what is below them."""
+class TableRow:
+    """What a table needs of a letter: `cells` as in `formats.HEAD`, and what is below them."""
 
     cells: tuple[str, ...]
     state: State
     payload: tuple[str, ...]
 
 
-def drawn_row(letter: Letter, state: State, *, payload: bool) -> DrawnRow:
+def table_row(letter: Letter, state: State, *, payload: bool) -> TableRow:
     """One letter's row."""
     below = formats.payload_cells(letter) if payload else ()
-    return DrawnRow(formats.cells(letter, state), state, below)
+    return TableRow(formats.cells(letter, state), state, below)
 
 
-def draw(rows: Sequence[DrawnRow]) -> None:
+def print_letters(rows: Sequence[TableRow]) -> None:
     """A table: a line for each letter where the terminal is wide enough for that, else two.
 
     Between the two widths origin, failures and the exception's module are left out.
@@ -52,14 +52,14 @@ def draw(rows: Sequence[DrawnRow]) -> None:
     console.print(table)
 
 
-def _line_cells(rows: Sequence[DrawnRow], columns: Sequence[int], exception: int) -> int:
+def _line_cells(rows: Sequence[TableRow], columns: Sequence[int], exception: int) -> int:
     """How wide a line of these columns is, with `exception` characters of the exception."""
     widest = [max(map(len, column)) for column in zip(*(row.cells for row in rows), strict=True)]
     widest[_EXCEPTION] = min(widest[_EXCEPTION], exception)
     return sum(max(widest[n], len(formats.HEAD[n])) + _GAP_CELLS for n in columns)
 
 
-def _fill_wide(table: Table, rows: Iterable[DrawnRow], columns: Sequence[int]) -> None:
+def _fill_wide(table: Table, rows: Iterable[TableRow], columns: Sequence[int]) -> None:
     for name in (formats.HEAD[number] for number in columns):
         # What may wrap gives way where there is no room for all: the exception alone.
         right, may_wrap = name == "failures", name == "exception"
@@ -73,7 +73,7 @@ def _fill_wide(table: Table, rows: Iterable[DrawnRow], columns: Sequence[int]) -
         table.add_row(*(cells[number] for number in columns))
 
 
-def _fill_narrow(table: Table, rows: Iterable[DrawnRow]) -> None:
+def _fill_narrow(table: Table, rows: Iterable[TableRow]) -> None:
     table.add_column("id\nexception", overflow="fold", ratio=1)
     table.add_column("when\norigin", overflow="fold", min_width=20)
     table.add_column("reason\nfailures", overflow="fold", max_width=10)

@@ -41,8 +41,8 @@ def replay(
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.replay import replay_letters
 
-        meant = _only_open(selection).filter()
-        replay_letters(letters, meant, options, as_json=connection.as_json)
+        selected = _only_open(selection).filter()
+        replay_letters(letters, selected, options, as_json=connection.as_json)
 
 
 @with_option_groups
@@ -68,8 +68,8 @@ def resolve(
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.resolve import resolve_letters
 
-        meant = _only_open(selection).filter()
-        resolve_letters(letters, meant, by=by, why=why, yes=yes, as_json=connection.as_json)
+        selected = _only_open(selection).filter()
+        resolve_letters(letters, selected, by=by, why=why, yes=yes, as_json=connection.as_json)
 
 
 @with_option_groups

@@ -16,10 +16,10 @@ class Filter:
     or message, upper and lower case alike. `origins` are a topic and a partition, or None for all
     of its. `since_ms` and `until_ms` are for the time at which the letter was written, the latter
     exclusive. `keys` has None for letters without a key. `ids` are letters' ids, with or without
-    `#generation`. `chosen` has the resolution keys of the letters that are meant, which may be too
-    many for a tuple; None: all are. `limit` is for who reads letters: at most so many that match,
-    the first that are read; a replay takes the oldest. `not_exceptions` and `not_origins` exclude
-    what the same values in `exceptions` and `origins` would choose.
+    `#generation`. `chosen` has the resolution keys of the selected letters, which may be too many
+    for a tuple; None: all are. `limit` is for who reads letters: at most so many that match, the
+    first that are read; a replay takes the oldest. `not_exceptions` and `not_origins` exclude what
+    the same values in `exceptions` and `origins` would choose.
     """
 
     reasons: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Filter:
     not_origins: tuple[tuple[str, int | None], ...] = ()
 
     def matches(self, letter: Letter, state: State) -> bool:
-        """Whether `letter`, which is in this state, is meant."""
+        """Whether `letter`, which is in this state, is selected."""
         return (
             (not self.states or state in self.states)
             and (self.since_ms is None or letter.timestamp_ms >= self.since_ms)
@@ -47,9 +47,9 @@ class Filter:
             and (self.chosen is None or letter.resolution_key in self.chosen)
             and (not self.ids or letter.id in self.ids or letter.resolution_key in self.ids)
             and (not self.origins or _is_from(letter, self.origins))
-            and (not self.exceptions or _died_of(letter, self.exceptions))
+            and (not self.exceptions or _failed_with(letter, self.exceptions))
             and not (self.not_origins and _is_from(letter, self.not_origins))
-            and not (self.not_exceptions and _died_of(letter, self.not_exceptions))
+            and not (self.not_exceptions and _failed_with(letter, self.not_exceptions))
             and all(header in letter.headers for header in self.headers)
         )
 
@@ -61,7 +61,7 @@ def _is_from(letter: Letter, origins: tuple[tuple[str, int | None], ...]) -> boo
     )
 
 
-def _died_of(letter: Letter, exceptions: tuple[str, ...]) -> bool:
+def _failed_with(letter: Letter, exceptions: tuple[str, ...]) -> bool:
     texts = [text.casefold() for text in (letter.exception_type, letter.exception_message) if text]
     return any(part.casefold() in text for part in exceptions for text in texts)
 

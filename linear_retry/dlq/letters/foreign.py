@@ -37,7 +37,7 @@ DIGITS = Encoding("a whole number in decimal digits", whole_number)
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignSaid:
+class ForeignHeaders:
     """What the headers of another system say; `problems` has one text for each that is garbled."""
 
     origin: Origin | None
@@ -72,11 +72,11 @@ class ForeignFormat:
     exception_message: tuple[str, ...] = ()
     exception_stack: tuple[str, ...] = ()
 
-    def read(self, contents: Contents) -> ForeignSaid:
+    def read(self, contents: Contents) -> ForeignHeaders:
         """What `contents`, the headers by name, say. Never raises."""
         reader = _Reader(contents)
         group = None if self.group_id is None else reader.text(self.group_id[0])
-        return ForeignSaid(
+        return ForeignHeaders(
             origin=self._origin(reader),
             group_id=None if group is None or self.group_id is None else self.group_id[1] + group,
             reason=reader.text(*self.reason),

@@ -60,12 +60,6 @@ class Letter(NamedTuple):
         """Under what it is recorded that somebody has dealt with it."""
         return f"{self.id}#{self.generation}"
 
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory its content takes."""
-        contents = sum(len(name) + len(value or b"") for name, value in self.headers)
-        return len(self.key or b"") + len(self.value or b"") + contents
-
 
 def read_letter(record: Record, formats: tuple[ForeignFormat, ...] = FOREIGN) -> Letter:
     """The letter that `record` is. Never raises, whatever is in it.
@@ -89,9 +83,9 @@ def _of_several(record: Record, contents: Contents, formats: tuple[ForeignFormat
 
 def _ours(record: Record, contents: Contents) -> Letter:
     try:
-        said = read_retry_headers(contents)
+        headers = read_retry_headers(contents)
     except DeadLetterError as error:
-        return _no_letter(record, str(error))
+        return _of_others(record, NONE, str(error))
     return Letter(
         record.topic,
         record.partition,
@@ -100,64 +94,40 @@ def _ours(record: Record, contents: Contents) -> Letter:
         record.key,
         record.value,
         record.headers,
-        said.retry_id,
-        said.generation,
+        headers.retry_id,
+        headers.generation,
         OURS,
         None,
         Origin(
-            said.destination,
-            said.original_partition,
-            said.original_offset,
-            said.original_timestamp_ms,
+            headers.destination,
+            headers.original_partition,
+            headers.original_offset,
+            headers.original_timestamp_ms,
         ),
-        said.group_id,
-        said.reason,
-        said.failures,
-        said.exception_type or None,
-        said.exception_message,
-        said.exception_stack,
+        headers.group_id,
+        headers.reason,
+        headers.failures,
+        headers.exception_type or None,
+        headers.exception_message,
+        headers.exception_stack,
         record.escaped_headers,
     )
 
 
 def _foreign(record: Record, form: ForeignFormat, contents: Contents) -> Letter:
-    said = form.read(contents)
-    return Letter(
-        *_place_and_parts(record),
-        _foreign_id(record),
-        1,
-        form.name,
-        "; ".join(said.problems) or None,
-        said.origin,
-        said.group_id,
-        said.reason,
-        None,
-        said.exception_type,
-        said.exception_message,
-        said.exception_stack,
-        record.escaped_headers,
+    headers = form.read(contents)
+    return _of_others(record, form.name, "; ".join(headers.problems) or None)._replace(
+        origin=headers.origin,
+        group_id=headers.group_id,
+        reason=headers.reason,
+        exception_type=headers.exception_type,
+        exception_message=headers.exception_message,
+        exception_stack=headers.exception_stack,
     )
 
 
-def _no_letter(record: Record, problem: str) -> Letter:
+def _of_others(record: Record, form: str, problem: str | None) -> Letter:
     return Letter(
-        *_place_and_parts(record),
-        _foreign_id(record),
-        1,
-        NONE,
-        problem,
-        escaped_headers=record.escaped_headers,
-    )
-
-
-def _foreign_id(record: Record) -> str:
-    return f"foreign/{record.topic}/{record.partition}/{record.offset}"
-
-
-def _place_and_parts(
-    record: Record,
-) -> tuple[str, int, int, int, bytes | None, bytes | None, tuple[Header, ...]]:
-    return (
         record.topic,
         record.partition,
         record.offset,
@@ -165,4 +135,9 @@ def _place_and_parts(
         record.key,
         record.value,
         record.headers,
+        f"foreign/{record.topic}/{record.partition}/{record.offset}",
+        1,
+        form,
+        problem,
+        escaped_headers=record.escaped_headers,
     )

@@ -56,10 +56,10 @@ class Outgoing(NamedTuple):
 
     def group_in(self, topic: str) -> str:
         """The only group that handles it where it is sent to `topic`; "": every group does."""
-        said = dict(self.headers)
-        if said.get("retry-destination") != topic.encode():
+        values = dict(self.headers)
+        if values.get("retry-destination") != topic.encode():
             return ""
-        return (said.get(GROUP_ID) or b"").decode("utf-8", "replace")
+        return (values.get(GROUP_ID) or b"").decode("utf-8", "replace")
 
     def size_bytes(self) -> int:
         """As the only record of a batch (KIP-98), not compressed: what a topic's limit is for."""
@@ -129,13 +129,13 @@ def _identity(letter: Letter, contents: dict[str, bytes | None]) -> list[Header]
     origin = letter.origin
     if origin is None or letter.format == NONE:
         return []
-    said = (
+    values = (
         *(letter.id, letter.generation, origin.topic, origin.partition, origin.offset),
         *(origin.timestamp_ms, letter.group_id),
     )
     return [
         (name, str(content).encode("utf-8", "replace"))
-        for (name, _), content in zip(_IDENTITY, said, strict=True)
+        for (name, _), content in zip(_IDENTITY, values, strict=True)
         if content is not None
     ]
 
@@ -184,12 +184,12 @@ def _original(letter: Letter, fetch: Fetch) -> Record:
     record = fetch(topic, partition, offset)
     if record is None:
         raise NotReplayableError("a reference to a message that is no longer there")
-    if not (_is(record.key, sums["key"]) and _is(record.value, sums["value"])):
+    if not (_matches(record.key, sums["key"]) and _matches(record.value, sums["value"])):
         raise NotReplayableError("a reference to a message that is another one now")
     return record
 
 
-def _is(content: bytes | None, described: Any) -> bool:
+def _matches(content: bytes | None, described: Any) -> bool:
     if content is None or described is None:
         return content is described
     match described:

@@ -16,24 +16,24 @@ _BATCH = 5_000
 
 
 def resolve(
-    cluster: Cluster, topic: str, meant: Filter, by: str, why: str, progress: Progress | None
+    cluster: Cluster, topic: str, selected: Filter, by: str, why: str, progress: Progress | None
 ) -> int:
-    """Record of the open letters that are meant that they are dealt with; return how many."""
-    only_open = replace(meant, states=(State.OPEN,))
+    """Record of the open letters that are selected that they are dealt with; return how many."""
+    only_open = replace(selected, states=(State.OPEN,))
     return _record(cluster, topic, only_open, Resolution(State.RESOLVED, by, why=why), progress)
 
 
-def reopen(cluster: Cluster, topic: str, meant: Filter, progress: Progress | None) -> int:
-    """Take that back of those that are dealt with and meant; return how many."""
-    states = tuple(state for state in meant.states or tuple(State) if state is not State.OPEN)
-    dealt_with = replace(meant, states=states) if states else replace(meant, limit=0)
+def reopen(cluster: Cluster, topic: str, selected: Filter, progress: Progress | None) -> int:
+    """Take that back of those that are dealt with and selected; return how many."""
+    states = tuple(state for state in selected.states or tuple(State) if state is not State.OPEN)
+    dealt_with = replace(selected, states=states) if states else replace(selected, limit=0)
     return _record(cluster, topic, dealt_with, None, progress)
 
 
 def _record(
     cluster: Cluster,
     topic: str,
-    meant: Filter,
+    selected: Filter,
     resolution: Resolution | None,
     progress: Progress | None,
 ) -> int:
@@ -43,7 +43,7 @@ def _record(
     # Read once all others are fenced: nobody deals with these in the meantime.
     with Resolutions() as resolutions:
         reading.read_resolutions(cluster.reader, topic, resolutions)
-        for letter, _ in reading.letters(cluster.reader, topic, resolutions, meant, progress):
+        for letter, _ in reading.letters(cluster.reader, topic, resolutions, selected, progress):
             batch[letter.resolution_key] = None
             if len(batch) >= _BATCH:
                 recorder.record(batch, resolution)

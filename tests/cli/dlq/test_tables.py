@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linear_retry.cli.dlq.tables import draw, drawn_row
+from linear_retry.cli.dlq.tables import print_letters, table_row
 from linear_retry.dlq.letters.letter import State
 from linear_retry.records.exception_text import ErrorText
 from tests.dlq.sample_letters import our_letter
@@ -19,7 +19,7 @@ def test_no_width_hides_an_id_or_a_state(
 ) -> None:
     """A long exception made a wide table without ids: rich takes the room from other columns."""
     monkeypatch.setenv("COLUMNS", str(columns))
-    draw([drawn_row(letter, state, payload=True) for letter, state in _LETTERS])
+    print_letters([table_row(letter, state, payload=True) for letter, state in _LETTERS])
     text = capsys.readouterr().out
     assert [1, 1, 1] == [text.count(letter.id) for letter, _ in _LETTERS]
     assert [3, 3, 3] == [text.count(word) for word in ("open", "orders/3/", "exhausted")]
@@ -34,7 +34,7 @@ def test_a_hundred_columns_are_enough_for_a_line(
     monkeypatch.setenv("COLUMNS", "100")
     timeout = ErrorText("payments.client.TimeoutError", "payments:443 is late", None)
     letters = [our_letter(number, error=timeout) for number in range(1040, 1044)]
-    draw([drawn_row(letter, State.REPLAYED, payload=False) for letter in letters])
+    print_letters([table_row(letter, State.REPLAYED, payload=False) for letter in letters])
     _, _, *lines = capsys.readouterr().out.splitlines()
     assert [f"2026-11-21 09:32:19.{850 + number}Z" for number in range(4)] == [
         line[:24] for line in lines
@@ -51,7 +51,7 @@ def test_a_wide_terminal_has_one_line_for_each(
 ) -> None:
     """Where all of a line fits it is one, with as much of the exception as there is room for."""
     monkeypatch.setenv("COLUMNS", "200")
-    draw([drawn_row(letter, state, payload=False) for letter, state in _LETTERS])
+    print_letters([table_row(letter, state, payload=False) for letter, state in _LETTERS])
     lines = [line for line in capsys.readouterr().out.splitlines() if "orders[3]@" in line]
     assert 3 == len(lines)
     assert [] == [line for line in lines if "ConnectTimeout: payments:443 is late" not in line]
