@@ -15,8 +15,7 @@ from rich.console import Console
 from examples.fleet.pipeline import FleetPlan, run
 from linear_retry import LinearRetryError
 from linear_retry.cli import app
-from linear_retry.demo.display.formats import json_proof
-from linear_retry.demo.verdicts import table
+from linear_retry.demo.display.verdicts import json_proof, table
 from linear_retry.spark.session import session
 
 

@@ -1,1 +1,1 @@
-"""What does a consumer do while the thing behind it is down, and can that be proved?"""
+"""The demo: a consumer while its dependency is down, and the proof that it kept its promises."""

@@ -1,4 +1,4 @@
-"""What was seen, by whom, and when? All times are seconds on one monotonic clock."""
+"""What was observed, by whom and when; all times are seconds of one monotonic clock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Produced:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request as the HTTP client saw it: begun, and answered, refused or broken off."""
+    """One request as the HTTP client saw it."""
 
     order_id: str
     partition: int
@@ -49,8 +49,8 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """An event of the consumer's, and when the listener got it."""
+class TimedEvent:
+    """An event of the consumer, and when the listener got it."""
 
     at_s: float
     event: Event
@@ -68,12 +68,12 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything that the proof goes by, and what it was to be: `delays_s`, `rejected`."""
+    """All that the proof is based on, and what was expected: `delays_s`, `rejected`."""
 
     produced: tuple[Produced, ...]
     attempts: tuple[Attempt, ...]
     receipts: tuple[Receipt, ...]
-    events: tuple[Noted, ...]
+    events: tuple[TimedEvent, ...]
     letters: tuple[Letter, ...]
     delays_s: tuple[float, ...]
     rejected: frozenset[str]
@@ -81,7 +81,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One promise, the figures it was judged by, and everything that speaks against it."""
+    """One promise, the figures about it, and every violation of it."""
 
     claim: str
     figures: str

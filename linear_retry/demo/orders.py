@@ -1,4 +1,4 @@
-"""What is there to pay, and which orders will always be refused?"""
+"""The orders to pay, and those that are always rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does the handler pay an order, and what did its HTTP client see?"""
+"""The handler, which pays an order, and the record of what its HTTP client saw."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Message(Protocol):
 
 
 class Payments:
-    """Pays one order for each message; every attempt, however it ends, goes to `note`."""
+    """Pays one order for each message; every attempt, however it ends, goes to `record`."""
 
     def __init__(
         self,
         url: str,
-        note: Callable[[Attempt], object],
+        record: Callable[[Attempt], object],
         *,
         clock: Callable[[], float] = time.monotonic,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         # trust_env: a proxy from the environment would stand between us and the loopback.
         self._http = httpx.Client(base_url=url, timeout=5.0, trust_env=False, transport=transport)
-        self._note = note
+        self._record = record
         self._clock = clock
 
     def __enter__(self) -> Self:
@@ -50,7 +50,7 @@ class Payments:
         self._http.close()
 
     def pay(self, message: Message) -> None:
-        """Return: paid. Raises httpx.TransportError, RetryAfter (503), PaymentRejected (422)."""
+        """Pays the order. Raises httpx.TransportError, RetryAfter (503), PaymentRejected (422)."""
         order_id = order_id_of(message.value())
         partition, offset = message.partition() or 0, message.offset() or 0
         payment = {"order": order_id, "partition": partition, "offset": offset}
@@ -65,8 +65,8 @@ class Payments:
             answer = "refused"
             raise
         finally:
-            # Noted before the consumer learns of it: its delay can only begin later than this.
-            self._note(
+            # Recorded before the consumer learns of it: its delay can only begin later than this.
+            self._record(
                 Attempt(
                     order_id, partition, offset, started_s, self._clock(), answer, retry_after_s
                 )

@@ -1,4 +1,4 @@
-"""Did the consumer keep its promises? From what was seen, one verdict for each promise."""
+"""Proves that the consumer kept its promises: one verdict for each, from what was observed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from linear_retry.demo.evidence import (
     Receipt,
     Verdict,
 )
-from linear_retry.demo.failures import by_time, failures_of, place, rebalances
-from linear_retry.demo.waits import each_wait_announced, never_early, quiet_while_open
+from linear_retry.demo.waits import (
+    by_time,
+    each_wait_announced,
+    failures_of,
+    never_early,
+    place,
+    quiet_while_open,
+    rebalances,
+)
 
 
 def prove(evidence: Evidence) -> tuple[Verdict, ...]:
-    """All verdicts. Pure; the times it compares are of one clock.
+    """All verdicts on the evidence.
 
-    How long to wait after a failure is worked out here, from the strategy, the failures counted
-    in the HTTP client's log and the service's `Retry-After`: the consumer's own word is not taken.
+    The delay after a failure is computed here, from the strategy, the failures that the HTTP client
+    counted and the service's `Retry-After`: the consumer's own events are not trusted.
     """
     failures = failures_of(evidence)
     return (
@@ -146,12 +153,12 @@ def _dead_letters(evidence: Evidence) -> Verdict:
     ]
     return Verdict(
         "only the rejected are dead letters",
-        _told_letters(evidence) or "none",
+        _letters_by_reason(evidence) or "none",
         tuple(violations),
     )
 
 
-def _told_letters(evidence: Evidence) -> str:
+def _letters_by_reason(evidence: Evidence) -> str:
     reasons = sorted({letter.reason for letter in evidence.letters})
     return "; ".join(
         ", ".join(sorted(one.order_id for one in evidence.letters if one.reason == reason))

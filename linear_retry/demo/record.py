@@ -1,4 +1,4 @@
-"""What has happened so far? Filled by the consumer's thread, read by the screen's."""
+"""The record of a run, filled by the consumer's thread and read by the display's."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
-from linear_retry.demo.evidence import Answer, Attempt, Noted, Produced
+from linear_retry.demo.evidence import Answer, Attempt, Produced, TimedEvent
 from linear_retry.events import DeadLettered, Event
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """How far one partition is."""
+    """The progress of one partition."""
 
     partition: int
     paid: int
@@ -24,7 +24,7 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far all is, `elapsed_s` after the start."""
+    """The progress of all partitions, `elapsed_s` after the start."""
 
     elapsed_s: float
     partitions: tuple[PartitionProgress, ...]
@@ -44,7 +44,7 @@ class Progress:
 
 
 class Record:
-    """Takes down attempts and events; calls `when_settled` once nothing is left to do.
+    """Records attempts and events; calls `when_settled` once nothing is left to do.
 
     An order is settled when it is paid, or when the dead-letter topic has acknowledged it.
     """
@@ -59,21 +59,21 @@ class Record:
         self._unsettled = {(order.partition, order.offset) for order in produced}
         self._lock = Lock()
         self._attempts: list[Attempt] = []
-        self._events: list[Noted] = []
+        self._events: list[TimedEvent] = []
         self._paid: Counter[int] = Counter()
         self._dead: Counter[int] = Counter()
 
-    def attempted(self, attempt: Attempt) -> None:
-        """For the HTTP client: this is how it went."""
+    def on_attempt(self, attempt: Attempt) -> None:
+        """Records an attempt of the HTTP client."""
         with self._lock:
             self._attempts.append(attempt)
         if attempt.answer == "paid":
             self._settle(self._paid, attempt.partition, attempt.offset)
 
-    def heard(self, event: Event) -> None:
-        """The consumer's listener."""
+    def on_event(self, event: Event) -> None:
+        """Records an event: the consumer's listener."""
         with self._lock:
-            self._events.append(Noted(self._clock(), event))
+            self._events.append(TimedEvent(self._clock(), event))
         if isinstance(event, DeadLettered):
             self._settle(self._dead, event.partition, event.offset)
 
@@ -86,7 +86,7 @@ class Record:
         with self._lock:
             return tuple(self._attempts)
 
-    def events(self, since: int = 0) -> tuple[Noted, ...]:
+    def events(self, since: int = 0) -> tuple[TimedEvent, ...]:
         """All events, or those after the first `since`."""
         with self._lock:
             return tuple(self._events[since:])

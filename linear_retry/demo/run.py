@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from threading import Timer
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.demo.display.quiet import without_log_lines
-from linear_retry.demo.display.watching import Face, watching
+from linear_retry.demo.display.watching import Display, watching, without_log_lines
 from linear_retry.demo.evidence import Evidence, Letter, Produced, Verdict
 from linear_retry.demo.orders import PARTITIONS, REJECTED, order_id_of, orders
 from linear_retry.demo.payments import TRANSIENT, Payments
@@ -33,15 +32,15 @@ from linear_retry.strategy.strategy import Strategy
 STRATEGY = Strategy([0.5, 1, {"every": 2, "times": 30}], name="demo")
 OUTAGES = (Outage(110, "refused", 2.5), Outage(260, "unavailable", 2.5))
 LATENCY_S = 0.006
-LONGEST_S = 120.0
+MAX_RUN_S = 120.0
 _FETCHED_AT_ONCE = 5
 
-Faces = Callable[[Record, Callable[[], Mapping[Scope, CircuitView]]], Face]
-"""Makes what shows the run, from what it may look at."""
+MakeDisplay = Callable[[Record, Callable[[], Mapping[Scope, CircuitView]]], Display]
+"""Makes the display of a run, given its record and the circuits."""
 
 
 class Interrupted(Exception):  # noqa: N818  (what the person wanted, not what went wrong)
-    """Stopped by a signal, of this number, before all was done."""
+    """A signal stopped the demo before all was done."""
 
     def __init__(self, text: str, number: int = signal.SIGINT) -> None:
         super().__init__(text)
@@ -49,8 +48,8 @@ class Interrupted(Exception):  # noqa: N818  (what the person wanted, not what w
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the demo takes place."""
+class DemoTopics:
+    """The cluster, topics and group of the demo."""
 
     bootstrap: str
     topic: str
@@ -59,39 +58,39 @@ class Place:
 
 
 @contextmanager
-def embedded() -> Iterator[Place]:
-    """A broker in this process."""
-    place = Place("", "orders", "orders.dlq", "linear-retry-demo")
+def embedded_topics() -> Iterator[DemoTopics]:
+    """Topics on a broker in this process."""
     with EmbeddedKafka() as broker:
-        broker.create_topic(place.topic, PARTITIONS)
-        broker.create_topic(place.dead_letters, PARTITIONS)
-        yield Place(broker.bootstrap, place.topic, place.dead_letters, place.group_id)
+        topics = DemoTopics(broker.bootstrap, "orders", "orders.dlq", "linear-retry-demo")
+        broker.create_topic(topics.topic, PARTITIONS)
+        broker.create_topic(topics.dead_letters, PARTITIONS)
+        yield topics
 
 
 @contextmanager
-def borrowed(bootstrap: str, complain: Callable[[str], object]) -> Iterator[Place]:
+def cluster_topics(bootstrap: str, complain: Callable[[str], object]) -> Iterator[DemoTopics]:
     """Topics and a group of unique names on a real cluster, removed at the end."""
     name = f"linear-retry-demo-{uuid.uuid4().hex[:12]}"
-    place = Place(bootstrap, f"{name}.orders", f"{name}.orders.dlq", name)
-    topics = {place.topic: PARTITIONS, place.dead_letters: PARTITIONS}
-    with temporary_topics(bootstrap, topics, groups=[name], complain=complain):
-        yield place
+    topics = DemoTopics(bootstrap, f"{name}.orders", f"{name}.orders.dlq", name)
+    partitions = {topics.topic: PARTITIONS, topics.dead_letters: PARTITIONS}
+    with temporary_topics(bootstrap, partitions, groups=[name], complain=complain):
+        yield topics
 
 
-def run(place: Place, make_face: Faces) -> tuple[Verdict, ...]:
-    """Produce, consume until all is paid or dead-lettered, and judge.
+def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
+    """Produces, consumes until all is paid or dead-lettered, and proves the promises.
 
     For the main thread: Ctrl-C and SIGTERM end it cleanly, with `Interrupted`. After two minutes
     it ends by itself, and the proof says what is missing.
     """
-    produced = _produce(place)
+    produced = _produce(topics)
     record = Record(produced)
     with (
         PaymentService(OUTAGES, REJECTED, latency_s=LATENCY_S) as service,
-        Payments(service.url, record.attempted) as payments,
+        Payments(service.url, record.on_attempt) as payments,
         without_log_lines(),
     ):
-        _consume(place, payments, record, make_face)
+        _consume(topics, payments, record, make_display)
         receipts = service.receipts
     return prove(
         Evidence(
@@ -101,8 +100,8 @@ def run(place: Place, make_face: Faces) -> tuple[Verdict, ...]:
             events=record.events(),
             letters=tuple(
                 _letter(message)
-                for message in TopicReader({"bootstrap.servers": place.bootstrap}).read_all(
-                    place.dead_letters
+                for message in TopicReader({"bootstrap.servers": topics.bootstrap}).read_all(
+                    topics.dead_letters
                 )
             ),
             delays_s=tuple(STRATEGY),
@@ -111,14 +110,14 @@ def run(place: Place, make_face: Faces) -> tuple[Verdict, ...]:
     )
 
 
-def _produce(place: Place) -> tuple[Produced, ...]:
+def _produce(topics: DemoTopics) -> tuple[Produced, ...]:
     all_orders = orders()
     # A consumer is given whole batches: with small ones the partitions come in turn.
     batches = {"enable.idempotence": True, "batch.num.messages": _FETCHED_AT_ONCE}
     offsets = write_all(
-        QUIET | {"bootstrap.servers": place.bootstrap} | batches,
+        QUIET | {"bootstrap.servers": topics.bootstrap} | batches,
         (
-            OutgoingRecord(place.topic, each.order_id.encode(), each.encode(), (), each.partition)
+            OutgoingRecord(topics.topic, each.order_id.encode(), each.encode(), (), each.partition)
             for each in all_orders
         ),
     )
@@ -128,53 +127,55 @@ def _produce(place: Place) -> tuple[Produced, ...]:
     )
 
 
-def _consume(place: Place, payments: Payments, record: Record, make_face: Faces) -> None:
+def _consume(
+    topics: DemoTopics, payments: Payments, record: Record, make_display: MakeDisplay
+) -> None:
     with LinearConsumer(
         {
-            "bootstrap.servers": place.bootstrap,
-            "group.id": place.group_id,
+            "bootstrap.servers": topics.bootstrap,
+            "group.id": topics.group_id,
             "auto.offset.reset": "earliest",
             # One batch of each partition at a time: all four are seen to move.
             "max.partition.fetch.bytes": 1,
             # librdkafka's own lines on stderr would stand in the picture.
             "log_level": 0,
         },
-        [place.topic],
+        [topics.topic],
         strategy=STRATEGY,
         transient=TRANSIENT,
-        dead_letters=place.dead_letters,
-        listeners=(record.heard,),
+        dead_letters=topics.dead_letters,
+        listeners=(record.on_event,),
     ) as consumer:
         record.when_settled = consumer.stop
-        out_of_time = Timer(LONGEST_S, consumer.stop)
+        out_of_time = Timer(MAX_RUN_S, consumer.stop)
         out_of_time.daemon = True
         out_of_time.start()
         with (
-            watching(make_face(record, lambda: consumer.circuits), consumer.stop),
-            _noting_signals() as noted,
+            watching(make_display(record, lambda: consumer.circuits), consumer.stop),
+            _received_signals() as signals,
         ):
             consumer.run(payments.pay)
     if not record.is_settled and out_of_time.is_alive():
         progress = record.progress()
         done = progress.paid + progress.dead_lettered
-        raise Interrupted(f"interrupted: {done} of {progress.total} orders were done", *noted)
+        raise Interrupted(f"interrupted: {done} of {progress.total} orders were done", *signals)
     out_of_time.cancel()
 
 
 @contextmanager
-def _noting_signals() -> Iterator[list[int]]:
-    """The signal that has come is there at the end: `run` handles all alike, and says not which."""
-    noted: list[int] = []
+def _received_signals() -> Iterator[list[int]]:
+    """Gives a list that has the signal's number at the end, which `run` does not report."""
+    signals: list[int] = []
     reading, writing = socket.socketpair()
     with reading, writing:
         reading.setblocking(False)
         writing.setblocking(False)
         before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         try:
-            yield noted
+            yield signals
         finally:
             signal.set_wakeup_fd(before)
-            noted.extend(_received(reading))
+            signals.extend(_received(reading))
 
 
 def _received(reading: socket.socket) -> bytes:

@@ -1,4 +1,4 @@
-"""What does a payment service look like that goes down twice, and what did it receive?"""
+"""A payment service that goes down twice, and the record of what it received."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Literal, Self, TypeAlias
 from linear_retry.demo.evidence import Receipt
 
 Cancel: TypeAlias = Callable[[], None]
-Later: TypeAlias = Callable[[float, Callable[[], None]], Cancel]
-"""Does something in so many seconds, in another thread, unless it is cancelled."""
+Schedule: TypeAlias = Callable[[float, Callable[[], None]], Cancel]
+"""Calls a function in so many seconds, in another thread, unless it is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class _Request(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (http.server's name)
-        """Says nothing: the receipts are the log."""
+        """Logs nothing: the receipts are the log."""
 
 
-def in_a_thread(delay_s: float, call: Callable[[], None]) -> Cancel:
-    """The `Later` of real life."""
+def schedule_in_thread(delay_s: float, call: Callable[[], None]) -> Cancel:
+    """Schedules by a timer thread."""
     timer = Timer(delay_s, call)
     timer.daemon = True
     timer.start()
@@ -82,13 +82,13 @@ class PaymentService:
         *,
         latency_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
-        later: Later = in_a_thread,
+        schedule: Schedule = schedule_in_thread,
     ) -> None:
         self._outages = {outage.after_accepted: outage for outage in outages}
         self._rejected = rejected
         self._latency_s = latency_s
         self._clock = clock
-        self._later = later
+        self._schedule = schedule
         self._lock = Lock()
         self._receipts: list[Receipt] = []
         self._accepted = 0
@@ -100,12 +100,12 @@ class PaymentService:
 
     @property
     def url(self) -> str:
-        """Where payments go; the same before, during and after an outage."""
+        """The address for payments; the same before, during and after an outage."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """What has been received so far, in order of arrival."""
+        """The requests received so far, in order of arrival."""
         with self._lock:
             return tuple(self._receipts)
 
@@ -146,7 +146,7 @@ class PaymentService:
             self._stop_listening()
             # Bound but not listening: the kernel refuses, and nobody else can take the port.
             self._listener = _Listener(self._port, self._answer)
-        self._cancel = self._later(outage.lasts_s, self._end)
+        self._cancel = self._schedule(outage.lasts_s, self._end)
 
     def _end(self) -> None:
         with self._lock:

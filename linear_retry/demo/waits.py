@@ -1,16 +1,69 @@
-"""Did the circuit open at each failure, keep everything still, and close not a moment early?"""
+"""Checks that each failure opens the circuit, and that nothing is attempted while it is open."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from linear_retry.demo.evidence import Attempt, Evidence, Noted, Verdict
-from linear_retry.demo.failures import Failure, place, rebalances
-from linear_retry.events import CircuitClosed, CircuitOpened, ProbeFailed
+from linear_retry.demo.evidence import SETTLED, Attempt, Evidence, TimedEvent, Verdict
+from linear_retry.events import CircuitClosed, CircuitOpened, Lost, ProbeFailed, Revoked
 
 _OPENS = (CircuitOpened, ProbeFailed)
 _ENDS_SPAN = (*_OPENS, CircuitClosed)
 _ROUNDING_S = 1e-6  # (ended + delay) - ended is not the delay to the last bit
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An attempt that failed, and the earliest time that its order may be attempted again."""
+
+    attempt: Attempt
+    count: int
+    due_s: float
+
+
+def failures_of(evidence: Evidence) -> tuple[Failure, ...]:
+    moved = rebalances(evidence)
+    counts: defaultdict[tuple[int, int, int], int] = defaultdict(int)
+    failures: list[Failure] = []
+    for attempt in by_time(evidence.attempts):
+        if attempt.answer in SETTLED:
+            continue
+        # A partition that was taken away starts its strategy anew.
+        rebalanced = sum(1 for at_s in moved if at_s <= attempt.started_s)
+        key = (attempt.partition, attempt.offset, rebalanced)
+        counts[key] += 1
+        delay_s = _delay_s(evidence.delays_s, counts[key])
+        due_s = attempt.ended_s + max(delay_s, attempt.retry_after_s)
+        failures.append(Failure(attempt, counts[key], due_s))
+    return tuple(failures)
+
+
+def _delay_s(delays_s: Sequence[float], failures: int) -> float:
+    """The delay after so many failures; infinite once the strategy has given up."""
+    return delays_s[failures - 1] if failures <= len(delays_s) else float("inf")
+
+
+def rebalances(evidence: Evidence) -> tuple[float, ...]:
+    """The times when partitions were taken away, without the end of the run."""
+    last_s = max((attempt.started_s for attempt in evidence.attempts), default=0.0)
+    return tuple(
+        noted.at_s
+        for noted in evidence.events
+        if isinstance(noted.event, (Revoked, Lost))
+        and noted.event.partitions
+        and noted.at_s <= last_s
+    )
+
+
+def by_time(attempts: Iterable[Attempt]) -> list[Attempt]:
+    return sorted(attempts, key=lambda attempt: attempt.started_s)
+
+
+def place(attempt: Attempt) -> str:
+    """The order, its partition and its offset."""
+    return f"{attempt.order_id} ({attempt.partition}@{attempt.offset})"
 
 
 def each_wait_announced(evidence: Evidence, failures: Sequence[Failure]) -> Verdict:
@@ -29,7 +82,7 @@ def each_wait_announced(evidence: Evidence, failures: Sequence[Failure]) -> Verd
     )
 
 
-def _announces(noted: Noted, failure: Failure) -> bool:
+def _announces(noted: TimedEvent, failure: Failure) -> bool:
     event, attempt = noted.event, failure.attempt
     return (
         isinstance(event, _OPENS)
@@ -45,8 +98,8 @@ def quiet_while_open(evidence: Evidence, failures: Sequence[Failure]) -> Verdict
     open_s = 0.0
     for failure in failures:
         open_s += failure.due_s - failure.attempt.ended_s
-        violations += _noise(evidence, failure)
-        violations += _company_of_probe(evidence, failure)
+        violations += _too_early(evidence, failure)
+        violations += _beside_the_probe(evidence, failure)
     return Verdict(
         "no request while the circuit is open",
         f"{len(failures)} waits, {open_s:.1f} s, {len(violations)} requests",
@@ -54,8 +107,8 @@ def quiet_while_open(evidence: Evidence, failures: Sequence[Failure]) -> Verdict
     )
 
 
-def _noise(evidence: Evidence, failure: Failure) -> Iterator[str]:
-    """From the end of the failed attempt, which is before the circuit could open, to `due_s`."""
+def _too_early(evidence: Evidence, failure: Failure) -> Iterator[str]:
+    """Requests between the end of the failed attempt and the end of its delay."""
     since_s = failure.attempt.ended_s
     for attempt in evidence.attempts:
         if since_s <= attempt.started_s < failure.due_s:
@@ -68,8 +121,8 @@ def _noise(evidence: Evidence, failure: Failure) -> Iterator[str]:
             yield f"{receipt.order_id}: received while the circuit was open"
 
 
-def _company_of_probe(evidence: Evidence, failure: Failure) -> Iterator[str]:
-    """Until the circuit closes, or the next failure, only the held order may be attempted."""
+def _beside_the_probe(evidence: Evidence, failure: Failure) -> Iterator[str]:
+    """Attempts of other orders before the circuit closes or the next failure."""
     if rebalances(evidence):
         return  # the held order may have gone to another member, and its neighbour is the probe
     since_s = failure.attempt.ended_s

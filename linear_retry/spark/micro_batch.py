@@ -1,4 +1,4 @@
-"""How is a micro-batch of Spark's attempted, waited with, and read row by row?"""
+"""A micro-batch of Spark's: attempted, waited with, and read row by row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
 
 Handler: TypeAlias = Callable[[DataFrame, int], object]
-"""As for Spark's `foreachBatch`: what returns is done, what raises has failed."""
+"""As for Spark's `foreachBatch`: a batch is done if it returns, and has failed if it raises."""
 
 _POLL_S = 1.0
 _COLUMNS = {
@@ -32,7 +32,7 @@ _COLUMNS = {
 
 
 def check_columns(schema: StructType) -> None:
-    """Raises `ConfigurationError` where dead letters cannot be made of such rows."""
+    """Raises `ConfigurationError` if dead letters cannot be made of such rows."""
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     lacking = [name for name in _COLUMNS if name not in found]
     other = [
@@ -52,14 +52,14 @@ def check_columns(schema: StructType) -> None:
 
 
 class SparkBatch:
-    """A `MicroBatch` in the thread that its query has called the handler in.
+    """A `MicroBatch` in the thread of its query.
 
     PySpark ties that thread to the JVM's own of the query. So whatever is called in the JVM from
     here is interrupted by `query.stop()`, and what that raises is known to Spark as a stop.
     """
 
     def __init__(self, rows: DataFrame, number: int, handler: Handler, clock: Clock) -> None:
-        """Raises `UsageError` where no query is found to have called."""
+        """Raises `UsageError` if no query is the caller."""
         self.number = number
         self._rows = rows
         self._handler = handler
@@ -102,7 +102,7 @@ class SparkBatch:
 
 
 def _query(session: SparkSession) -> Any:
-    """The JVM's query whose thread this is."""
+    """The JVM's query of this thread."""
     query_id = session.sparkContext.getLocalProperty("sql.streaming.queryId")
     if query_id is None:
         raise UsageError(

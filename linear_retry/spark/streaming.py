@@ -1,4 +1,4 @@
-"""How does a stream of Spark's own wait, in order, while the thing behind it is down?"""
+"""A `foreachBatch` function that waits, in order, while its target is down."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def foreach_batch(
     source: DataFrame | None = None,
     listeners: Sequence[Listener] = (),
 ) -> ForeachBatch:
-    """`handler(rows, batch_id)`, for `writeStream.foreachBatch`, that waits where it fails for now.
+    """Makes `handler(rows, batch_id)` a function for `writeStream.foreachBatch` that retries it.
 
-    The choices are those of `LinearConsumer`, with a micro-batch in a message's stead: its query
+    The settings are those of `LinearConsumer`, with a micro-batch in place of a message: its query
     goes no further until it is done, dead-lettered (each row a letter) or skipped; with `"stop"`
     the query fails with the cause. `config` are librdkafka's keys for dead letters and journals:
-    brokers, security, and `group.id`, which names whoever gives messages up. Of `source`, the
-    streaming DataFrame, the columns are looked at now; else they are with the first micro-batch.
+    brokers, security, and `group.id`, which the dead letters name. The columns of `source`, the
+    streaming DataFrame, are checked now; without it, with the first micro-batch.
 
     Raises `ConfigurationError` with key, value, rule and remedy, and `UsageError` for a handler
     that cannot work. Needs a classic session, not one of Spark Connect.
@@ -68,7 +68,7 @@ def foreach_batch(
 
 
 class ForeachBatch:
-    """What `foreach_batch` makes, for one query: what its `writeStream.foreachBatch` calls.
+    """The function that one query's `writeStream.foreachBatch` calls; `foreach_batch` makes it.
 
     A context manager: leaving it closes.
     """
@@ -86,7 +86,7 @@ class ForeachBatch:
         self._closed = False
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        """For Spark: returns once the micro-batch is done, dead-lettered or skipped.
+        """Handles a micro-batch: returns once it is done, dead-lettered or skipped.
 
         Raises what makes the query fail: `ExhaustedError` and `PermanentError` where `"stop"` was
         chosen, `ConfigurationError` for a stream without Kafka's columns, `UnknownTopicError` and
@@ -105,11 +105,11 @@ class ForeachBatch:
 
     @property
     def circuit(self) -> CircuitView:
-        """The circuit now: its state, and until when it waits, why. For any thread."""
+        """The circuit now: its state, until when it waits, and why. For any thread."""
         return self._runner.circuit
 
     def close(self) -> None:
-        """Have the journal say that it has ended, and wait for that a moment. Idempotent.
+        """Writes the end to the journal, and waits for that a moment. Idempotent.
 
         For good, and once the query is stopped: raises `UsageError` while a micro-batch is in hand.
         """

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from linear_retry.demo.evidence import Answer, Attempt, Evidence, Letter, Noted, Produced, Receipt
+from linear_retry.demo.evidence import (
+    Answer,
+    Attempt,
+    Evidence,
+    Letter,
+    Produced,
+    Receipt,
+    TimedEvent,
+)
 from linear_retry.events import CircuitClosed, CircuitOpened, Event, ProbeFailed
 from linear_retry.scope import Scope
 
@@ -31,7 +39,7 @@ class Story:
     produced: list[Produced] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     receipts: list[Receipt] = field(default_factory=list)
-    events: list[Noted] = field(default_factory=list)
+    events: list[TimedEvent] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
 
     def tell(self, line: Line) -> None:
@@ -59,7 +67,7 @@ class Story:
 
     def note(self, event: Event) -> None:
         self.now_s += 0.001
-        self.events.append(Noted(self.now_s, event))
+        self.events.append(TimedEvent(self.now_s, event))
 
     def _fail(self, order: Produced, answer: Answer, count: int) -> None:
         retry_after_s = 1.0 if answer == "unavailable" else 0.0

@@ -1,4 +1,4 @@
-"""Does `linear-retry demo` end with a proof that holds, wherever it runs, and else with a word?"""
+"""`linear-retry demo` ends with a proof that holds, or with one sentence."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _unreachable(bootstrap: str, _: object) -> NoReturn:
 
 def test_nobody_there_is_one_sentence_for_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 3, on stderr."""
-    monkeypatch.setattr(demo_run, "borrowed", _unreachable)
+    monkeypatch.setattr(demo_run, "cluster_topics", _unreachable)
     ended = CliRunner().invoke(app, ["demo", "--json", "--bootstrap", _NOBODY])
     assert 3 == ended.exit_code
     assert ("", f"{_NOBODY}: no broker answers\n") == (ended.stdout, ended.stderr)

@@ -1,4 +1,4 @@
-"""Does the proof find every broken promise, and nothing where none is broken?"""
+"""The proof finds every broken promise, and nothing where none is broken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.demo.evidence import Answer, Attempt, Evidence, Letter, Noted, Receipt
+from linear_retry.demo.evidence import Answer, Attempt, Evidence, Letter, Receipt, TimedEvent
 from linear_retry.demo.proof import prove
 from linear_retry.events import CircuitClosed, CircuitOpened, Revoked
 from tests.demo.story import Line, Story
@@ -239,7 +239,7 @@ def test_each_broken_promise_has_its_verdict(
 def test_a_second_payment_is_allowed_where_partitions_moved() -> None:
     """At least once: what a rebalance repeats is told in the figures, and is no violation."""
     evidence = _twice(_small())
-    moved = Noted(evidence.attempts[-2].ended_s + 0.5, Revoked((("orders", 0),)))
+    moved = TimedEvent(evidence.attempts[-2].ended_s + 0.5, Revoked((("orders", 0),)))
     verdicts = prove(replace(evidence, events=(*evidence.events, moved)))
     loss = next(verdict for verdict in verdicts if verdict.claim == LOSS)
     assert loss.holds

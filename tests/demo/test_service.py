@@ -1,4 +1,4 @@
-"""Does the payment service go down when it is said to, and does the handler say what it saw?"""
+"""The payment service goes down as planned, and the handler records what it saw."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def desk() -> Any:
     timers, attempts = Timers(), list[Attempt]()
     outages = (Outage(2, "refused", 2.5), Outage(3, "unavailable", 1.5))
     with (
-        PaymentService(outages, frozenset({"bad"}), later=timers.later) as service,
+        PaymentService(outages, frozenset({"bad"}), schedule=timers.later) as service,
         Payments(service.url, attempts.append) as payments,
     ):
         yield Desk(service, timers, attempts, payments)
@@ -143,7 +143,7 @@ def test_an_outage_that_lasts_ends_with_the_service() -> None:
     """Closing while down cancels what would have listened again."""
     timers = Timers()
     outage = Outage(1, "refused", 60.0)
-    with PaymentService((outage,), frozenset(), later=timers.later) as service:
+    with PaymentService((outage,), frozenset(), schedule=timers.later) as service:
         url = service.url
         httpx.post(url, json={"order": "a", "partition": 0, "offset": 0}, trust_env=False)
     assert 1 == timers.cancelled

@@ -1,4 +1,4 @@
-"""Is each piece of advice given where its rule holds, and nowhere else?"""
+"""Each piece of advice is given if its rule holds, and only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said where there is no browser?"""
+"""The tests name the remedy where there is no browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a browser draw the page, on a wide screen and a narrow one, and run nothing else?"""
+"""A browser draws the page, wide and narrow, and runs nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can a person read what the report says?"""
+"""Numbers, times and texts of a report are readable and safe."""
 
 from __future__ import annotations
 

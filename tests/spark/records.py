@@ -1,4 +1,4 @@
-"""How do records become what Spark's Kafka source would give?"""
+"""Makes of records the rows that Spark's Kafka source would give."""
 
 from __future__ import annotations
 

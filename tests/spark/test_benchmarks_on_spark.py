@@ -1,4 +1,4 @@
-"""Do the benchmarks on Spark measure what they say, whatever the times are?"""
+"""The benchmarks on Spark measure what they claim, whatever the times are."""
 
 from __future__ import annotations
 

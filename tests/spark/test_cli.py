@@ -1,4 +1,4 @@
-"""Does `linear-retry spark ingest` say in one line what came of it?"""
+"""`linear-retry spark ingest` reports its result in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a session of Spark Connect read a lake as a classic one does?"""
+"""A session of Spark Connect reads a lake as a classic one does."""
 
 from __future__ import annotations
 

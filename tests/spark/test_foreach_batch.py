@@ -1,4 +1,4 @@
-"""Does a stream of Spark's own wait, in order, while what it writes to is down?"""
+"""A stream of Spark waits, in order, while what it writes to is down."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_an_http_service_that_goes_down(
         return lambda: None
 
     with (
-        PaymentService(outages, frozenset(), later=until_ended) as service,
+        PaymentService(outages, frozenset(), schedule=until_ended) as service,
         httpx.Client(trust_env=False) as http,
     ):
 

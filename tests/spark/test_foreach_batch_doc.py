@@ -1,4 +1,4 @@
-"""Is what docs/foreach-batch.md says true?"""
+"""The code and the claims of docs/foreach-batch.md are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the letters that a condition chooses sent as `linear_retry.dlq` sends them?"""
+"""Letters chosen by a condition are sent as `linear_retry.dlq` sends them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what docs/spark.md says true?"""
+"""The code and the claims of docs/spark.md are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long does lifelines' estimator take, and ours?
+"""Compares the time that lifelines' estimator takes with that of ours.
 
     python -m tests.tuning.beside_lifelines 100 500
 

@@ -1,4 +1,4 @@
-"""Are the durations of outages told with bounds that hold?"""
+"""The bands of outages' durations hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the estimated distribution the likeliest one, and near the true one?"""
+"""The estimated distribution is the likeliest one, and near the true one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the costs of a strategy in recorded outages right, and as sure as is said?"""
+"""The costs of a strategy in recorded outages and their intervals are right."""
 
 from __future__ import annotations
 

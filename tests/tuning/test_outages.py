@@ -1,4 +1,4 @@
-"""Is nothing claimed of a recorded outage that is not known?"""
+"""Bounds of outages are checked, and concurrent ones are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are delays proposed only where there are outages enough to say so?"""
+"""Delays are proposed only where there are outages enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the array of delays that is proposed the cheapest that keeps the conditions?"""
+"""The solver's array of delays is the cheapest that meets the conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When do strategies attempt, beside how long outages last, on a terminal?"""
+"""Draws strategies' attempts beside the durations of outages on a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TICKS_MS = (
 
 
 def draw(strategies: Mapping[str, Sequence[int]], durations: Estimate) -> None:
-    """On a terminal that is wide enough: how often outages last so long, and each attempt."""
+    """Draws the chart if stdout is a terminal that is wide enough."""
     if not is_terminal():
         return
     from rich.console import Console
@@ -42,9 +42,9 @@ def draw(strategies: Mapping[str, Sequence[int]], durations: Estimate) -> None:
 def lines(
     strategies: Mapping[str, Sequence[int]], durations: Estimate, width: int
 ) -> Iterator[tuple[str, str]]:
-    """Each line with its style: how many outages end when, the attempts, and the time.
+    """The lines with their styles: when outages end, each strategy's attempts, and the time.
 
-    Time grows from cell to cell by the same factor.
+    The scale of time is logarithmic.
     """
     moments = {name: list(accumulate(delays_ms)) for name, delays_ms in strategies.items()}
     known = [at for each in moments.values() for at in (*each[:1], *each[-1:]) if at > 0]
@@ -56,7 +56,7 @@ def lines(
 
 
 class _Scale:
-    """From the first moment to the last in `width` cells."""
+    """A logarithmic scale from the first moment to the last in `width` cells."""
 
     def __init__(self, first_ms: int, last_ms: int, width: int) -> None:
         self.width = width
@@ -64,11 +64,11 @@ class _Scale:
         self._step = max(log(last_ms) - self._first, 1e-9) / (width - 1)
 
     def cell(self, moment_ms: int) -> int:
-        """Below 0, or `width` and more, for what is not on the line."""
+        """The cell of a moment; below 0, or `width` and more, if it is off the scale."""
         return round((log(max(moment_ms, 1)) - self._first) / self._step)
 
     def edges_ms(self) -> list[float]:
-        """Of the cells; the first holds what is before it too."""
+        """The cells' edges; the first cell holds what is before it too."""
         edges = (exp(self._first + (cell - 0.5) * self._step) for cell in range(1, self.width + 1))
         return [0.0, *edges]
 
@@ -83,7 +83,7 @@ def _heights(durations: Estimate, scale: _Scale) -> str:
     # The first holds all that is shorter, and would dwarf the others.
     most = max(shares[1:]) or 1
     tallest = len(_HEIGHTS) - 1
-    # Rounded up: whatever is there is seen.
+    # Rounded up: no share is invisible.
     return "".join(_HEIGHTS[min(tallest, ceil(share / most * tallest))] for share in shares)
 
 

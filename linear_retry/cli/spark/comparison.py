@@ -1,4 +1,4 @@
-"""How is it told what strategies came to in recorded outages, and how sure that is?"""
+"""Formats what strategies would have cost in recorded outages."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
 
 _EQUAL = 0.001
-"""A difference in what is covered that is not worth a word."""
+"""A difference in coverage that is not mentioned."""
 _UNITS_MS = ((3_600_000, 60_000), (10_000, 1000), (1000, 100), (0, 1))
-"""From how long on a time is told in whole minutes, seconds, tenths of a second."""
+"""The least time for each unit of rounding: minutes, seconds, tenths of a second."""
 
 
 def rows(found: Comparison, name: str, outages: int) -> list[tuple[str, ...]]:
-    """A header, and a row for each thing that is counted, with its interval in each strategy.
-
-    `outages`: so many they are, of which some outlast it.
-    """
+    """A header, and a row for each kind of cost, with its interval for each strategy."""
     both = [found.proposed] if found.current is None else [found.current, found.proposed]
     names = [name] if found.current is None else ["current", name]
     return [
@@ -35,7 +32,7 @@ def rows(found: Comparison, name: str, outages: int) -> list[tuple[str, ...]]:
 
 
 def remarks(found: Comparison, name: str) -> Iterator[str]:
-    """What the difference comes to, and what must not be read into it."""
+    """Sentences on the difference, and on what must not be read into it."""
     saved, current = found.saved, found.current
     if saved is None or current is None:
         yield "the journal has no delays of the current strategy; give it with --current FILE"
@@ -53,34 +50,34 @@ def remarks(found: Comparison, name: str) -> Iterator[str]:
 
 
 def saved(found: Comparison | None) -> str:
-    """In one cell; empty where nothing can be said."""
+    """The saving in one cell; empty if it is unknown."""
     return "" if found is None or found.saved is None else time(found.saved)
 
 
 def time(of: Mean) -> str:
-    """The mean, and the bounds that it has."""
+    """A mean time with its bounds."""
     return f"{_rough(of.mean)} ({_rough(of.low)} to {_rough(of.high)})"
 
 
 def share(of: Mean) -> str:
-    """In per cent, never more than there is: 99.96 is not all."""
+    """A share in per cent with its bounds, rounded down: 99.96 is not all."""
     mean, low, high = (f"{int(each * 1000) / 10:.1f}" for each in (of.mean, of.low, of.high))
     return f"{mean} % ({low} to {high})"
 
 
 def given_up(covered: Mean, outages: int) -> str:
-    """How many outlast the strategy: each is a dead letter at least."""
+    """How many outages outlast the strategy: each is a dead letter at least."""
     return count(Mean(*(outages * (1 - of) for of in (covered.mean, covered.high, covered.low))))
 
 
 def count(of: Mean) -> str:
-    """With one decimal, for it is a mean."""
+    """A mean count with its bounds, with one decimal."""
     mean, low, high = (abs(round(each, 1)) for each in (of.mean, of.low, of.high))
     return f"{mean} ({low} to {high})"
 
 
 def _rough(milliseconds: float) -> str:
-    """As many digits as anybody reads."""
+    """A duration with two or three digits."""
     whole_ms, sign = abs(milliseconds), "-" if milliseconds < 0 else ""
     unit_ms = next(unit_ms for least_ms, unit_ms in _UNITS_MS if whole_ms >= least_ms)
     rounded_ms = round(whole_ms / unit_ms) * unit_ms
@@ -88,7 +85,7 @@ def _rough(milliseconds: float) -> str:
 
 
 def tuned_json(one: Tuned) -> dict[str, Any]:
-    """Times in seconds; None where there is no such thing."""
+    """The object of `--json`, with times in seconds and None for what is missing."""
     found: dict[str, Any] = {"group": one.group, "outages": one.outages, "seen": one.seen}
     proposal = one.proposal
     if isinstance(proposal, tuple):
@@ -101,7 +98,7 @@ def tuned_json(one: Tuned) -> dict[str, Any]:
 
 
 def simulated_json(one: Simulated) -> dict[str, Any]:
-    """As `tuned_json`."""
+    """As `tuned_json`, of a simulation."""
     found = {"group": one.group, "outages": one.outages, "ended": one.ended}
     return found | {"current_s": _seconds(one.current_ms)} | _compared(one.comparison, "strategy")
 

@@ -1,4 +1,4 @@
-"""What is said of a strategy in recorded outages? `strategy simulate --lake`."""
+"""Simulates a strategy in recorded outages: `strategy simulate --lake`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from linear_retry.spark import simulate as run
 from linear_retry.spark.session import session
 from linear_retry.strategy.strategy import Strategy
 
-_ALL = ("group", "outages", "idle after one", "attempts", "covered", "given up", "saved an outage")
+_HEAD = ("group", "outages", "idle after one", "attempts", "covered", "given up", "saved an outage")
 
 
 def simulate(
@@ -29,7 +29,7 @@ def simulate(
     recorded: RecordedOutages,
     as_json: dict[str, Any] | None,
 ) -> None:
-    """Compute it, and tell it: with `as_json` in objects that have that in common."""
+    """Simulates and prints; `as_json` is the beginning of each JSON object."""
     current = None if recorded.current is None else load(recorded.current)
     with session(recorded.master) as spark:
         found = run(
@@ -47,12 +47,12 @@ def simulate(
         return
     print_heading(strategy)
     if len(found) > 1:
-        write_aligned([_ALL, *map(_row, found)])
+        write_aligned([_HEAD, *map(_row, found)])
     else:
-        _say_one(found[0], strategy)
+        _print_one(found[0], strategy)
 
 
-def _say_one(one: Simulated, strategy: Strategy) -> None:
+def _print_one(one: Simulated, strategy: Strategy) -> None:
     typer.echo(f"{one_line(one.group)}: {one.outages} outages, {one.ended} with a known end")
     strategies = {} if one.current_ms is None else {"current": one.current_ms}
     draw({**strategies, "simulated": strategy.delays_ms}, one.comparison.durations)

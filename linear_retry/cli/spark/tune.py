@@ -1,4 +1,4 @@
-"""What is said of the strategies that are proposed? `spark tune`."""
+"""Proposes strategies and prints or writes them: `spark tune`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Conditions, Unreachable
 
-_ALL = ("group", "outages", "proposed", "waits", "in total", "covered", "saved an outage")
+_HEAD = ("group", "outages", "proposed", "waits", "in total", "covered", "saved an outage")
 
 
 def tune(
@@ -36,7 +36,7 @@ def tune(
     *,
     as_json: bool,
 ) -> None:
-    """Propose, compare, tell, and write what is asked for."""
+    """Proposes and compares, prints the result, and writes the strategy to `target`."""
     target.check()
     current = None if recorded.current is None else load(recorded.current)
     with session(recorded.master) as spark:
@@ -54,7 +54,7 @@ def tune(
     if as_json:
         write_json(map(comparison.tuned_json, found))
     else:
-        _say(found, conditions)
+        _print(found, conditions)
     proposed = [each for each in found if isinstance(each.proposal, tuple)]
     if not proposed:
         raise typer.Exit(INSUFFICIENT_DATA)
@@ -63,7 +63,7 @@ def tune(
 
 
 def load(path: Path) -> Strategy:
-    """The strategy of an option; ends the command where there is none."""
+    """The strategy in a file; ends the command if it is invalid."""
     loaded = commands.load(path)
     if isinstance(loaded, StrategyError):
         fail("\n".join(loaded.problems), NEGATIVE)
@@ -92,20 +92,20 @@ def _write(
         typer.echo(f"{printable_path(target.to)}: written")
 
 
-def _say(found: list[Tuned], conditions: Conditions) -> None:
+def _print(found: list[Tuned], conditions: Conditions) -> None:
     if not found:
         typer.echo("of no outage anything is known; nothing is proposed")
     elif len(found) > 1:
-        write_aligned([_ALL, *map(_row, found)])
+        write_aligned([_HEAD, *map(_row, found)])
         for one in found:
-            for line in _why_not(one):
+            for line in _reasons(one):
                 typer.echo(line)
     else:
-        _say_one(found[0], conditions)
+        _print_one(found[0], conditions)
 
 
-def _say_one(one: Tuned, conditions: Conditions) -> None:
-    for line in _why_not(one):
+def _print_one(one: Tuned, conditions: Conditions) -> None:
+    for line in _reasons(one):
         typer.echo(line)
     if not isinstance(one.proposal, tuple):
         return
@@ -133,7 +133,7 @@ def _row(one: Tuned) -> tuple[str, ...]:
     return *head, covered, comparison.saved(one.comparison)
 
 
-def _why_not(one: Tuned) -> Iterator[str]:
+def _reasons(one: Tuned) -> Iterator[str]:
     match one.proposal:
         case TooFew(ended, None, _):
             why = (

@@ -1,51 +1,18 @@
-"""What does a log file, a pipe or a program see while it runs?"""
+"""Shows the run line by line, for log files, pipes and programs."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from datetime import datetime
 from typing import Self, TextIO
 
-from linear_retry.demo.display.formats import json_line, line
+from linear_retry import events as e
+from linear_retry.demo.evidence import TimedEvent
 from linear_retry.demo.record import Record
+from linear_retry.scope import Partition
 
 _PROGRESS_EVERY_S = 1.0
-
-
-class Lines:
-    """One line for each event, and one a second for the progress. No colours, no cursor."""
-
-    def __init__(self, out: TextIO, record: Record) -> None:
-        self._out = out
-        self._record = record
-        self._told = 0
-        self._next_progress_s = _PROGRESS_EVERY_S
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing to put back."""
-
-    def draw(self) -> None:
-        """Tell what is new."""
-        for noted in self._record.events(self._told):
-            self._told += 1
-            self._write(noted.at_s - self._record.started_s, line(noted.event))
-        progress = self._record.progress()
-        if progress.elapsed_s < self._next_progress_s:
-            return
-        self._next_progress_s = progress.elapsed_s + _PROGRESS_EVERY_S
-        answers = progress.answers
-        partitions = " ".join(str(one.paid + one.dead_lettered) for one in progress.partitions)
-        self._write(
-            progress.elapsed_s,
-            f"progress        paid {progress.paid} of {progress.total} ({partitions}), "
-            f"attempts {answers.total()}, refused {answers['refused']}, "
-            f"503 {answers['unavailable']}",
-        )
-
-    def _write(self, at_s: float, text: str) -> None:
-        self._out.write(f"{at_s:6.2f} s  {text}\n")
-        self._out.flush()
 
 
 class JsonLines:
@@ -54,17 +21,90 @@ class JsonLines:
     def __init__(self, out: TextIO, record: Record) -> None:
         self._out = out
         self._record = record
-        self._told = 0
+        self._drawn = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to put back."""
+        """Nothing to restore."""
 
     def draw(self) -> None:
-        """Tell what is new."""
-        for noted in self._record.events(self._told):
-            self._told += 1
-            self._out.write(json_line(noted, self._record.started_s) + "\n")
-            self._out.flush()
+        """Writes what is new."""
+        for noted in self._record.events(self._drawn):
+            self._drawn += 1
+            self._write(self._line(noted))
+
+    def _line(self, noted: TimedEvent) -> str:
+        return json_line(noted, self._record.started_s)
+
+    def _write(self, line: str) -> None:
+        self._out.write(f"{line}\n")
+        self._out.flush()
+
+
+class Lines(JsonLines):
+    """One line for each event, and one a second for the progress. No colours, no cursor."""
+
+    _next_progress_s = _PROGRESS_EVERY_S
+
+    def draw(self) -> None:
+        super().draw()
+        progress = self._record.progress()
+        if progress.elapsed_s < self._next_progress_s:
+            return
+        self._next_progress_s = progress.elapsed_s + _PROGRESS_EVERY_S
+        answers = progress.answers
+        partitions = " ".join(str(one.paid + one.dead_lettered) for one in progress.partitions)
+        self._write(
+            f"{progress.elapsed_s:6.2f} s  "
+            f"progress        paid {progress.paid} of {progress.total} ({partitions}), "
+            f"attempts {answers.total()}, refused {answers['refused']}, "
+            f"503 {answers['unavailable']}"
+        )
+
+    def _line(self, noted: TimedEvent) -> str:
+        return f"{noted.at_s - self._record.started_s:6.2f} s  {line(noted.event)}"
+
+
+def line(event: e.Event) -> str:
+    """A short text without colours; the consumer's own log says more."""
+    match event:
+        case e.CircuitOpened():
+            return f"circuit OPEN    {_wait(event)}"
+        case e.ProbeFailed():
+            return f"probe FAILED    {_wait(event)}"
+        case e.CircuitClosed():
+            return f"circuit CLOSED  {event.outcome} after {event.open_s:.1f} s"
+        case e.DeadLettered():
+            place = f"{event.partition}@{event.offset}"
+            return f"DEAD LETTER     {place}: {event.reason}, {event.error}"
+        case e.Assigned() | e.Revoked() | e.Lost():
+            return f"{type(event).__name__.lower():<15} partitions {_numbers(event.partitions)}"
+        case _:
+            return f"{type(event).__name__:<15} {_fields(event)}"
+
+
+def json_line(noted: TimedEvent, started_s: float) -> str:
+    """One JSON object: `at_s` (since the start), `event`, and the event's own fields."""
+    head = {"at_s": round(noted.at_s - started_s, 4), "event": type(noted.event).__name__}
+    return json.dumps(head | asdict(noted.event), default=_plain)
+
+
+def _wait(event: e.CircuitOpened | e.ProbeFailed) -> str:
+    return (
+        f"{event.partition}@{event.offset}: failure {event.failures}, "
+        f"wait {event.delay_s:g} s: {event.error}"
+    )
+
+
+def _numbers(partitions: tuple[Partition, ...]) -> str:
+    return ", ".join(str(number) for _, number in partitions) or "none"
+
+
+def _fields(event: e.Event) -> str:
+    return ", ".join(f"{name}={value}" for name, value in asdict(event).items())
+
+
+def _plain(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

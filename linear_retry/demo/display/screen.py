@@ -1,4 +1,4 @@
-"""What does a person at a terminal see while it runs?"""
+"""Shows the run as a live picture on a terminal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from linear_retry.demo.display.formats import line
-from linear_retry.demo.evidence import Noted
+from linear_retry.demo.display.lines import line
+from linear_retry.demo.evidence import TimedEvent
 from linear_retry.demo.record import Progress, Record
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
@@ -54,11 +54,11 @@ class Screen:
         self._live.stop()
 
     def draw(self) -> None:
-        """Show how it stands now."""
+        """Draws the current state."""
         self._live.update(self.picture(), refresh=True)
 
     def picture(self) -> RenderableType:
-        """How it stands now."""
+        """The current state."""
         progress = self._record.progress()
         circuit = self._circuits().get(Scope(), CircuitView("closed"))
         return Group(
@@ -109,7 +109,7 @@ def _counts(progress: Progress) -> Text:
     )
 
 
-def _last_events(events: tuple[Noted, ...], started_s: float) -> Text:
+def _last_events(events: tuple[TimedEvent, ...], started_s: float) -> Text:
     shown = [
         f" {noted.at_s - started_s:5.1f} s  {line(noted.event)}"
         for noted in events[-_EVENTS_SHOWN:]

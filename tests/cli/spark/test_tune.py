@@ -1,4 +1,4 @@
-"""Is what strategies came to in recorded outages told rightly, and no more surely than it is?"""
+"""Comparisons of strategies are printed rightly, and with their uncertainty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which episodes do these entries of a journal tell, read one after another?
+"""The episodes of a journal's entries by plain Python, one entry after another.
 
 The same law as `linear_retry.spark.episodes`, in plain Python, one entry at a time.
 """

@@ -1,4 +1,4 @@
-"""Are the episodes those that the journal tells, and is nothing guessed?"""
+"""Episodes are those in the journal, and nothing is guessed."""
 
 from __future__ import annotations
 

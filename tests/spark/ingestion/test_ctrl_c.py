@@ -1,4 +1,4 @@
-"""Does Ctrl-C or SIGTERM end a command of Spark's while Spark is at work?"""
+"""Ctrl-C and SIGTERM end a command on Spark while a job runs."""
 
 from __future__ import annotations
 

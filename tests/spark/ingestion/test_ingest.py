@@ -1,4 +1,4 @@
-"""Is each record in its table once, as what it is, for every reader?"""
+"""Each record is in its table once, unchanged, for every reader."""
 
 from __future__ import annotations
 

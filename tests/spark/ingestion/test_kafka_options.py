@@ -1,4 +1,4 @@
-"""Does Spark's client get what librdkafka's keys mean?"""
+"""Spark's client gets what librdkafka's keys mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is there one ingest of a topic at a time, and none that waits for a dead one?"""
+"""One ingest of a topic runs at a time, and none waits for a dead one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the report count what is in the lake, and does nothing of it get away?"""
+"""The report counts what is in the lake, and shows no more than it should."""
 
 from __future__ import annotations
 

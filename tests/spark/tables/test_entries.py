@@ -1,4 +1,4 @@
-"""Do Spark's columns say of the journal what `linear_retry.journal.entry` says?"""
+"""Spark's columns agree with what `linear_retry.journal.entry` reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does each group get the delays that its outages call for, and no others?"""
+"""Each group gets the delays that its outages call for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the commands propose and simulate what the recorded outages call for?"""
+"""The commands propose and simulate delays by the recorded outages."""
 
 from __future__ import annotations
 

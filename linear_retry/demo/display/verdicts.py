@@ -1,8 +1,10 @@
-"""How is the proof shown?"""
+"""Shows the proof, as a table or as JSON."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from dataclasses import asdict
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -14,7 +16,7 @@ _VIOLATIONS_SHOWN = 5
 
 
 def table(verdicts: Iterable[Verdict], title: str = "proof") -> RenderableType:
-    """One row for each claim, and below it the first of what speaks against it."""
+    """One row for each claim, and below them the first violations of those that fail."""
     verdicts = tuple(verdicts)
     rows = Table(title=title, title_justify="left", expand=False)
     rows.add_column("claim")
@@ -23,11 +25,17 @@ def table(verdicts: Iterable[Verdict], title: str = "proof") -> RenderableType:
     for verdict in verdicts:
         colour, word = ("green", "OK") if verdict.holds else ("red", "FAILED")
         rows.add_row(verdict.claim, verdict.figures, Text(word, style=f"bold {colour}"))
-    return Group(rows, *(_against(verdict) for verdict in verdicts if not verdict.holds))
+    return Group(rows, *(_violations(verdict) for verdict in verdicts if not verdict.holds))
 
 
-def _against(verdict: Verdict) -> Text:
+def _violations(verdict: Verdict) -> Text:
     shown = [f"  {text}" for text in verdict.violations[:_VIOLATIONS_SHOWN]]
     hidden = len(verdict.violations) - len(shown)
     shown += [f"  and {hidden} more"] * bool(hidden)
     return Text("\n".join((f"{verdict.claim}: FAILED", *shown)))
+
+
+def json_proof(verdicts: Iterable[Verdict]) -> str:
+    """One JSON object: `proof`, a list of the verdicts, and whether all of them hold."""
+    proof = [asdict(verdict) | {"holds": verdict.holds} for verdict in verdicts]
+    return json.dumps({"proof": proof, "holds": all(verdict["holds"] for verdict in proof)})

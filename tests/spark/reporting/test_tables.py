@@ -1,4 +1,4 @@
-"""Are the tables beside the page safe to open, and only those of this report?"""
+"""The tables beside the page are safe to open, and only those of this report."""
 
 from __future__ import annotations
 

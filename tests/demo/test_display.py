@@ -1,4 +1,4 @@
-"""Does what is shown tell how it stands, and fit where it is shown?"""
+"""Displays show the state of the run, and fit where they are shown."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import pytest
 from rich.console import Console, RenderableType
 
 from linear_retry import events as e
-from linear_retry.demo.display.formats import json_line, json_proof, line
-from linear_retry.demo.display.lines import JsonLines, Lines
+from linear_retry.demo.display.lines import JsonLines, Lines, json_line, line
 from linear_retry.demo.display.screen import Screen
+from linear_retry.demo.display.verdicts import json_proof, table
 from linear_retry.demo.display.watching import watching
-from linear_retry.demo.evidence import Attempt, Noted, Produced, Verdict
+from linear_retry.demo.evidence import Attempt, Produced, TimedEvent, Verdict
 from linear_retry.demo.record import PartitionProgress, Record
-from linear_retry.demo.verdicts import table
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
 
@@ -66,13 +65,13 @@ def test_all_is_settled_when_each_order_is_paid_or_dead(record: Record) -> None:
     """The last one, whichever way it goes, calls `when_settled`: once, and not before."""
     settled: list[bool] = []
     record.when_settled = lambda: settled.append(record.is_settled)
-    record.attempted(Attempt("a", 0, 0, 0, 1, "paid"))
-    record.attempted(Attempt("b", 0, 1, 1, 2, "refused"))
-    record.attempted(Attempt("a", 0, 0, 2, 3, "paid"))
-    record.attempted(Attempt("b", 0, 1, 3, 4, "paid"))
+    record.on_attempt(Attempt("a", 0, 0, 0, 1, "paid"))
+    record.on_attempt(Attempt("b", 0, 1, 1, 2, "refused"))
+    record.on_attempt(Attempt("a", 0, 0, 2, 3, "paid"))
+    record.on_attempt(Attempt("b", 0, 1, 3, 4, "paid"))
     assert [] == settled
-    record.heard(LETTER)
-    record.heard(LETTER)
+    record.on_event(LETTER)
+    record.on_event(LETTER)
     assert [True] == settled
     progress = record.progress()
     assert (PartitionProgress(0, 2, 0, 2), PartitionProgress(1, 0, 1, 1)) == progress.partitions
@@ -84,7 +83,7 @@ def test_all_is_settled_when_each_order_is_paid_or_dead(record: Record) -> None:
 def test_the_picture_fits_a_terminal(record: Record, width: int) -> None:
     """24 lines at most, none cut by the terminal, however many and long the events are."""
     for _ in range(50):
-        record.heard(OPENED)
+        record.on_event(OPENED)
     open_view = CircuitView("open", OPENED.retry_at, 1, "orders", 0, 1, ERROR)
     shown = _shown(_screen(record, {Scope(): open_view}).picture(), width)
     assert len(shown) <= 23
@@ -113,10 +112,10 @@ def test_the_picture_says_how_the_circuit_stands(
 
 def test_the_picture_counts(record: Record) -> None:
     """Orders of each partition, attempts, and what was refused."""
-    record.attempted(Attempt("a", 0, 0, 0, 1, "paid"))
-    record.attempted(Attempt("b", 0, 1, 1, 2, "refused"))
-    record.attempted(Attempt("b", 0, 1, 3, 4, "unavailable"))
-    record.heard(LETTER)
+    record.on_attempt(Attempt("a", 0, 0, 0, 1, "paid"))
+    record.on_attempt(Attempt("b", 0, 1, 1, 2, "refused"))
+    record.on_attempt(Attempt("b", 0, 1, 3, 4, "unavailable"))
+    record.on_event(LETTER)
     shown = "\n".join(_shown(_screen(record, {}).picture(), 80))
     for words in ("1 of 2", "0 + 1 dead of 1", "paid 1 of 3", "dead letters 1", "attempts 3"):
         assert words in shown
@@ -135,11 +134,11 @@ def test_lines_tell_each_event_once_and_progress_each_second(record: Record, tim
     """For a pipe: no colours, nothing twice, and a sign of life between the events."""
     out = io.StringIO()
     with Lines(out, record) as lines:
-        record.heard(OPENED)
+        record.on_event(OPENED)
         for now_s in (0.1, 0.2, 1.1, 1.2, 2.2):
             time.now_s = now_s
             lines.draw()
-        record.heard(CLOSED)
+        record.on_event(CLOSED)
         lines.draw()
     told = out.getvalue().splitlines()
     assert ["circuit OPEN", "progress", "progress", "circuit CLOSED"] == [
@@ -153,9 +152,9 @@ def test_json_lines_are_one_object_for_each_event(record: Record, time: Time) ->
     out = io.StringIO()
     with JsonLines(out, record) as lines:
         time.now_s = 1.5
-        record.heard(OPENED)
+        record.on_event(OPENED)
         lines.draw()
-        record.heard(CLOSED)
+        record.on_event(CLOSED)
         lines.draw()
     opened, closed = (json.loads(text) for text in out.getvalue().splitlines())
     assert (1.5, "CircuitOpened", 2.5) == (opened["at_s"], opened["event"], opened["delay_s"])
@@ -181,7 +180,7 @@ def test_json_lines_are_one_object_for_each_event(record: Record, time: Time) ->
 def test_an_event_is_told_in_a_line(event: e.Event, words: str) -> None:
     """What happened first, in a column of its own, then where and why."""
     assert line(event).startswith(words)
-    assert type(event).__name__ == json.loads(json_line(Noted(0, event), 0))["event"]
+    assert type(event).__name__ == json.loads(json_line(TimedEvent(0, event), 0))["event"]
 
 
 VERDICTS = (
@@ -208,7 +207,7 @@ def test_the_proof_is_one_json_object() -> None:
     assert json.loads(json_proof(VERDICTS[:1]))["holds"]
 
 
-class _Face(Lines):
+class _Display(Lines):
     """Counts, and fails if it is told to."""
 
     def __init__(self, error: OSError | None = None) -> None:
@@ -223,13 +222,13 @@ class _Face(Lines):
 
 def test_a_thread_draws_while_the_main_thread_works() -> None:
     """Inside the `with` without being asked, and once more at its end."""
-    face = _Face()
-    with watching(face, lambda: None, every_s=0.001):
-        assert face.drawn.wait(30)
-    face.drawn.clear()
-    with watching(face, lambda: None, every_s=3600):
-        assert not face.drawn.is_set()
-    assert face.drawn.is_set()
+    display = _Display()
+    with watching(display, lambda: None, every_s=0.001):
+        assert display.drawn.wait(30)
+    display.drawn.clear()
+    with watching(display, lambda: None, every_s=3600):
+        assert not display.drawn.is_set()
+    assert display.drawn.is_set()
 
 
 def test_who_has_gone_ends_the_run() -> None:
@@ -237,6 +236,6 @@ def test_who_has_gone_ends_the_run() -> None:
     stopped = Signal()
     with (
         pytest.raises(BrokenPipeError),
-        watching(_Face(BrokenPipeError()), stopped.set, every_s=0.001),
+        watching(_Display(BrokenPipeError()), stopped.set, every_s=0.001),
     ):
         assert stopped.wait(30)

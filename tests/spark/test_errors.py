@@ -1,4 +1,4 @@
-"""Does one line say why, of the many that Spark gives?"""
+"""One line of Spark's many gives the cause of an error."""
 
 from __future__ import annotations
 
