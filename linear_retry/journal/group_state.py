@@ -7,14 +7,14 @@ from collections import Counter
 from linear_retry import events as e
 from linear_retry.journal.entry import Entry, Unreadable
 from linear_retry.journal.group_view import Counts, GroupView
-from linear_retry.journal.instance_state import Latest, Life
+from linear_retry.journal.instance_state import InstanceState, Latest
 from linear_retry.scope import Partition
 
 EVENTS_KEPT = 100
 
 
 class GroupStates:
-    """Takes entries in and tells how each group stands. It has no clock.
+    """Folds entries into the state of each group. It has no clock.
 
     Entries that are there twice count once. Those of one key must come in their order, as they do
     from one partition; otherwise any order gives the same view. `unreadable` counts the records
@@ -23,7 +23,7 @@ class GroupStates:
     """
 
     def __init__(self) -> None:
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, GroupState] = {}
         self.unreadable = 0
         self.newer = 0
         self.trouble = ""
@@ -35,7 +35,7 @@ class GroupStates:
             self.unreadable += not found.is_newer
             self.trouble = found.reason
             return False
-        return self._groups.setdefault(found.group, _Group(found.group)).take(found)
+        return self._groups.setdefault(found.group, GroupState(found.group)).take(found)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -44,23 +44,25 @@ class GroupStates:
 
     def view(self, group: str) -> GroupView:
         """How it stands; empty where it has said nothing."""
-        return self._groups.get(group, _Group(group)).view()
+        return self._groups.get(group, GroupState(group)).view()
 
 
-class _Group:
-    """What is known of one group."""
+class GroupState:
+    """What the entries of one group add up to."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lives: dict[str, Life] = {}
+        self._instances: dict[str, InstanceState] = {}
         self._last: list[Entry] = []
         self._counts: Counter[str] = Counter()
 
     def take(self, entry: Entry) -> bool:
-        life = self._lives.get(entry.instance)
-        if life is None:
-            life = self._lives[entry.instance] = Life(entry.member, entry.instance, entry.at_ms)
-        if not life.take(entry):
+        state = self._instances.get(entry.instance)
+        if state is None:
+            state = self._instances[entry.instance] = InstanceState(
+                entry.member, entry.instance, entry.at_ms
+            )
+        if not state.take(entry):
             return False
         self._last.append(entry)
         if len(self._last) >= 2 * EVENTS_KEPT:
@@ -73,10 +75,10 @@ class _Group:
     def view(self) -> GroupView:
         latest = self._latest()
         members, circuits = [], []
-        for life, count in self._newest():
-            taken = life.taken(latest)
-            open_ones = [] if life.stopped is not None else list(life.open_circuits(taken))
-            members.append(life.member_view(taken, count, is_open=bool(open_ones)))
+        for state, count in self._newest():
+            taken = state.taken(latest)
+            open_ones = [] if state.stopped is not None else list(state.open_circuits(taken))
+            members.append(state.member_view(taken, count, is_open=bool(open_ones)))
             circuits += open_ones
         return GroupView(
             self._name,
@@ -84,30 +86,30 @@ class _Group:
             tuple(sorted(circuits, key=lambda one: (one.since_ms, one.member, str(one.scope)))),
             tuple(self._sorted()),
             Counts(**self._counts),
-            sum(life.missing for life in self._lives.values()),
+            sum(state.missing for state in self._instances.values()),
         )
 
     def _sorted(self) -> list[Entry]:
         order = sorted(self._last, key=lambda one: (one.at_ms, one.instance, one.sequence))
         return order[-EVENTS_KEPT:]
 
-    def _newest(self) -> list[tuple[Life, int]]:
-        """Of each member its newest life, and how many there were: a static one takes over."""
-        newest: dict[str, Life] = {}
+    def _newest(self) -> list[tuple[InstanceState, int]]:
+        """Of each member its newest instance, and how many there were: a static one takes over."""
+        newest: dict[str, InstanceState] = {}
         counts: Counter[str] = Counter()
-        for life in self._lives.values():
-            counts[life.member] += 1
-            other = newest.get(life.member)
-            if other is None or (other.first_ms, other.instance) < (life.first_ms, life.instance):
-                newest[life.member] = life
-        return [(life, counts[life.member]) for life in newest.values()]
+        for state in self._instances.values():
+            counts[state.member] += 1
+            other = newest.get(state.member)
+            if other is None or (other.first_ms, other.instance) < (state.first_ms, state.instance):
+                newest[state.member] = state
+        return [(state, counts[state.member]) for state in newest.values()]
 
     def _latest(self) -> Latest:
-        """Of each partition the two lives that were assigned it last: one, and another."""
+        """Of each partition the two instances that were assigned it last: one, and another."""
         found: dict[Partition, list[tuple[int, str, str]]] = {}
-        for life in self._lives.values():
-            for partition, ownership in life.ownerships.items():
-                assigned = ownership.assigned_ms, life.member, life.instance
+        for state in self._instances.values():
+            for partition, ownership in state.ownerships.items():
+                assigned = ownership.assigned_ms, state.member, state.instance
                 found.setdefault(partition, []).append(assigned)
         return {partition: sorted(those)[-2:] for partition, those in found.items()}
 

@@ -28,7 +28,7 @@ class OpenCircuit:
     instance: str
     scope: Scope
     held: Place | None
-    why: WaitReason
+    wait_reason: WaitReason
     error: str
     failures: int | None
     sends: int

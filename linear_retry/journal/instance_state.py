@@ -26,8 +26,8 @@ _HELD = (e.CircuitOpened, e.ProbeFailed, e.DeadLetterFailed, e.LimitReached, e.R
 _LONGEST_S = 1e9
 
 
-class Numbers:
-    """Which numbers of a life were seen: runs of them, for there are few gaps."""
+class SequenceNumbers:
+    """Which sequence numbers were seen, as runs of them: there are few gaps."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
@@ -61,7 +61,7 @@ class Numbers:
 
 @dataclass(slots=True)
 class Ownership:
-    """When a life last said that a partition is its, and that it is not: by number, and by time."""
+    """When an instance last claimed a partition, and gave it up: by sequence number and time."""
 
     claimed: int = 0
     claimed_ms: int = -1
@@ -74,8 +74,8 @@ class Ownership:
 
 
 @dataclass(slots=True)
-class Life:
-    """What one instance has said."""
+class InstanceState:
+    """What the entries of one instance add up to."""
 
     member: str
     instance: str
@@ -85,7 +85,7 @@ class Life:
     stopped: e.Stopped | None = None
     ownerships: dict[Partition, Ownership] = field(default_factory=dict)
     _circuits: dict[Scope, tuple[int, OpenCircuit | None]] = field(default_factory=dict)
-    _numbers: Numbers = field(default_factory=Numbers)
+    _numbers: SequenceNumbers = field(default_factory=SequenceNumbers)
 
     def take(self, entry: Entry) -> bool:
         if not self._numbers.add(entry.sequence):
@@ -195,7 +195,7 @@ class Life:
             instance=self.instance,
             scope=event.scope,
             held=None,
-            why="failed",
+            wait_reason="failed",
             error="",
             failures=None,
             sends=0,
@@ -217,10 +217,10 @@ def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:
             at_ms = now_ms + round(min(event.remaining_s, _LONGEST_S) * 1000)
             return replace(before, failures=failures, asked_ms=now_ms, retry_at_ms=at_ms)
         case e.DeadLetterFailed(attempts=sends):
-            known = replace(before, why="letter", sends=sends)
+            known = replace(before, wait_reason="letter", sends=sends)
         case _:
-            why: WaitReason = "limit" if isinstance(event, e.LimitReached) else "failed"
-            known = replace(before, why=why, failures=event.failures, sends=0)
+            reason: WaitReason = "limit" if isinstance(event, e.LimitReached) else "failed"
+            known = replace(before, wait_reason=reason, failures=event.failures, sends=0)
     return replace(known, error=event.error, asked_ms=None, retry_at_ms=_ms(event.retry_at))
 
 

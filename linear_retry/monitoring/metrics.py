@@ -1,7 +1,8 @@
-"""What does Prometheus see of a consumer? Needs the extra `prometheus`."""
+"""A consumer's metrics for Prometheus. Needs the extra `prometheus`."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import get_args
@@ -29,7 +30,8 @@ _PLACE = ("group", "topic", "partition")
 _OF_SEVERAL: dict[str, Callable[[Iterable[float]], float]] = {
     "linear_retry_open_circuits": sum,
     "linear_retry_ready": min,
-    "linear_retry_circuit_retry_at_seconds": min,
+    "linear_retry_circuit_retry_timestamp_seconds": min,
+    "linear_retry_last_poll_timestamp_seconds": min,
 }
 """What a gauge says of several consumers of one group; of the others it is the highest."""
 _BY_PARTITION = {
@@ -88,14 +90,18 @@ class Metrics(Collector):
     def _of_health(self) -> Iterator[Metric]:
         state = _gauge("linear_retry_state", "1 for the state that it is in", ("group", "state"))
         ready = _gauge("linear_retry_ready", "1: in its group, and not asked to stop", ("group",))
-        polled = _gauge("linear_retry_since_poll_seconds", "How long ago it polled", ("group",))
+        polled = _gauge(
+            "linear_retry_last_poll_timestamp_seconds",
+            "When it last polled, in Unix time",
+            ("group",),
+        )
         for consumer in self._consumers:
             health, group = consumer.health(), consumer.group_id
             for name in get_args(HealthState):
                 state.add_metric([group, name], name == health.state)
             ready.add_metric([group], health.ready)
             if health.polled_s is not None:
-                polled.add_metric([group], health.polled_s)
+                polled.add_metric([group], time.time() - health.polled_s)
         yield from (state, ready, polled)
 
     def _of_circuits(self) -> Iterator[Metric]:
@@ -104,7 +110,9 @@ class Metrics(Collector):
             "linear_retry_circuit_open_seconds", "For how long this circuit has been open", _PLACE
         )
         retry_at = _gauge(
-            "linear_retry_circuit_retry_at_seconds", "When it is tried again, in Unix time", _PLACE
+            "linear_retry_circuit_retry_timestamp_seconds",
+            "When it is tried again, in Unix time",
+            _PLACE,
         )
         failures = _gauge(
             "linear_retry_circuit_failures", "How often the held message has failed", _PLACE

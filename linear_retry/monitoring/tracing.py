@@ -1,4 +1,4 @@
-"""What does a trace show of each attempt, and of the wait after it? Needs the extra `otel`."""
+"""Spans of attempts for OpenTelemetry, and what came of each failure. Needs the extra `otel`."""
 
 from __future__ import annotations
 

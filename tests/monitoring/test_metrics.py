@@ -82,7 +82,7 @@ def test_an_outage(kafka: EmbeddedKafka) -> None:
         assert 0.0 <= seen["linear_retry_circuit_open_seconds"][whole] < 3600
         retry_at = consumer.circuits[Scope()].retry_at
         assert retry_at is not None
-        assert {whole: retry_at.timestamp()} == seen["linear_retry_circuit_retry_at_seconds"]
+        assert {whole: retry_at.timestamp()} == seen["linear_retry_circuit_retry_timestamp_seconds"]
         assert {whole: 1.0} == seen["linear_retry_circuit_failures"]
         attempts = {("billing", "succeeded"): 2.0, ("billing", "failed"): 2.0}
         assert attempts == seen["linear_retry_attempts_total"]
@@ -182,7 +182,7 @@ def test_two_of_one_group_are_told_as_one(kafka: EmbeddedKafka) -> None:
         twice = _figures(Metrics(consumer, consumer))
     for name in ("linear_retry_attempts_total", "linear_retry_handling_seconds_bucket"):
         assert {labels: 2 * value for labels, value in alone[name].items()} == twice[name]
-    for name in ("linear_retry_circuit_retry_at_seconds", "linear_retry_ready"):
+    for name in ("linear_retry_circuit_retry_timestamp_seconds", "linear_retry_ready"):
         assert alone[name] == twice[name]
 
 

@@ -36,7 +36,7 @@ _ONLY_WHILE_OPEN = {"Open for A", "Next attempt in A", "Failures of the held mes
 
 # Scraped after the letter was taken, and all before the held message was committed.
 _HELD = (
-    "linear_retry_circuit_retry_at_seconds - time() > 60 "
+    "linear_retry_circuit_retry_timestamp_seconds - time() > 60 "
     "and on (group) sum by (group) (linear_retry_lag) == 2"
 )
 # Not on the same brokers: the fault there is for the letter's producer. Nothing is dropped so soon.

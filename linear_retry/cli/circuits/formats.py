@@ -59,7 +59,7 @@ def failures(circuit: OpenCircuit) -> str:
 
 def state(circuit: OpenCircuit, now_ms: int) -> str:
     """Its state, and what it waits for where that is no attempt."""
-    why = {"failed": "", "letter": ", letter", "limit": ", limit"}[circuit.why]
+    why = {"failed": "", "letter": ", letter", "limit": ", limit"}[circuit.wait_reason]
     return f"{circuit.state(now_ms)}{why}"
 
 
@@ -115,7 +115,7 @@ def circuit_json(group: str, circuit: OpenCircuit, now_ms: int) -> dict[str, Any
         "process": None if circuit.process is None else asdict(circuit.process),
         "scope": asdict(circuit.scope),
         "state": circuit.state(now_ms),
-        "waits_for": circuit.why,
+        "waits_for": circuit.wait_reason,
         "held": None if held is None else held._asdict(),
         "failures": circuit.failures,
         "sends": circuit.sends,
