@@ -15,24 +15,16 @@ from linear_retry.testing.event_log import (
     Idle,
     StateSize,
 )
-from linear_retry.testing.guarantees import (
-    BoundedDuplicates,
-    BoundedState,
-    CommittedOnlyDone,
-    DeadLetteredOnlyWhenDue,
-    Guarantee,
-    InOrder,
-    LettersWithinLimit,
-    Liveness,
-    NothingEarly,
-    NothingLate,
-    NothingLost,
-    NothingWhileOpen,
-    OnlyWhileOwned,
-    Violation,
-    all_guarantees,
-    broken,
-)
+from linear_retry.testing.guarantees import all_guarantees
+from linear_retry.testing.guarantees.commits import CommittedOnlyDone
+from linear_retry.testing.guarantees.dead_letters import DeadLetteredOnlyWhenDue, LettersWithinLimit
+from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder, NothingLost
+from linear_retry.testing.guarantees.guarantee import Guarantee, Violation, broken
+from linear_retry.testing.guarantees.liveness import Liveness
+from linear_retry.testing.guarantees.open_circuits import NothingWhileOpen
+from linear_retry.testing.guarantees.ownership import OnlyWhileOwned
+from linear_retry.testing.guarantees.state import BoundedState
+from linear_retry.testing.guarantees.timing import NothingEarly, NothingLate
 from linear_retry.testing.when_done import when_done
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What does an order-preserving consumer promise? One object for each promise."""
+"""What an order-preserving consumer promises: one object for each promise."""
 
 from __future__ import annotations
 
@@ -8,31 +8,12 @@ from linear_retry.scope import Partition
 from linear_retry.testing.guarantees.commits import CommittedOnlyDone
 from linear_retry.testing.guarantees.dead_letters import DeadLetteredOnlyWhenDue, LettersWithinLimit
 from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder, NothingLost
-from linear_retry.testing.guarantees.guarantee import Guarantee, Violation, broken
+from linear_retry.testing.guarantees.guarantee import Guarantee
 from linear_retry.testing.guarantees.liveness import Liveness
 from linear_retry.testing.guarantees.open_circuits import NothingWhileOpen
 from linear_retry.testing.guarantees.ownership import OnlyWhileOwned
 from linear_retry.testing.guarantees.state import BoundedState
-from linear_retry.testing.guarantees.timing import NothingEarly, NothingLate
-
-__all__ = [
-    "BoundedDuplicates",
-    "BoundedState",
-    "CommittedOnlyDone",
-    "DeadLetteredOnlyWhenDue",
-    "Guarantee",
-    "InOrder",
-    "LettersWithinLimit",
-    "Liveness",
-    "NothingEarly",
-    "NothingLate",
-    "NothingLost",
-    "NothingWhileOpen",
-    "OnlyWhileOwned",
-    "Violation",
-    "all_guarantees",
-    "broken",
-]
+from linear_retry.testing.guarantees.timing import NothingEarly
 
 
 def all_guarantees(

@@ -16,8 +16,8 @@ from linear_retry.testing.event_log import (
     Entry,
     EventEmitted,
 )
-from linear_retry.testing.guarantees.done import DONE_BY_EVENT, Done, runs_done_by
-from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
+from linear_retry.testing.guarantees.done import Done, runs_done_by
+from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
 class CommittedOnlyDone(Guarantee):
@@ -29,11 +29,6 @@ class CommittedOnlyDone(Guarantee):
     may be the late answer to a commit that it sent when it had the partition earlier. Nothing is
     compared with what was committed while two had it: they began where the other had not been yet.
     """
-
-    _passes_over = all_but(
-        *(AttemptStarted, AttemptFinished, Committed, Crashed, *DONE_BY_EVENT),
-        *(events.Assigned, events.Revoked, events.Lost, events.Stopped),
-    )
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
         """`visible`: the offsets that a reader finds, or would have found before retention."""

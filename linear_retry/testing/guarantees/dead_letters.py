@@ -16,7 +16,7 @@ from linear_retry.testing.event_log import (
     Entry,
     EventEmitted,
 )
-from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
+from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
 @dataclass(slots=True)
@@ -36,16 +36,6 @@ class DeadLetteredOnlyWhenDue(Guarantee):
     the limit of letters in a row held it back. What was sent before the partition was taken back
     may be acknowledged after that, but before the member attempts anything else.
     """
-
-    _passes_over = all_but(
-        AttemptStarted,
-        AttemptFinished,
-        events.DeadLettered,
-        events.Skipped,
-        events.LimitReached,
-        events.Revoked,
-        events.Lost,
-    )
 
     def __init__(self, strategy_length: int | None) -> None:
         """`strategy_length`: how many delays; None where the last is repeated for ever."""
@@ -113,10 +103,6 @@ class LettersWithinLimit(Guarantee):
     `DeadLetters(topic, limit=...)` promises it, for the letters that a member knows of: not for
     those that were found in the topic after it had died.
     """
-
-    _passes_over = all_but(
-        AttemptStarted, AttemptFinished, Crashed, events.DeadLettered, events.LimitLifted
-    )
 
     def __init__(self, limit: int) -> None:
         super().__init__()

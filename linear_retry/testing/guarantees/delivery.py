@@ -14,8 +14,8 @@ from linear_retry.testing.event_log import (
     Entry,
     EventEmitted,
 )
-from linear_retry.testing.guarantees.done import DONE_BY_EVENT, Done, Runs
-from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
+from linear_retry.testing.guarantees.done import Done, Runs
+from linear_retry.testing.guarantees.guarantee import Guarantee
 
 _SHOWN_OFFSETS = 10
 _SHOWN_FROM_THE_FIRST = 1_000
@@ -24,8 +24,6 @@ _SHOWN_FROM_THE_FIRST = 1_000
 
 class InOrder(Guarantee):
     """A message is attempted only when every visible one before it in its partition is done."""
-
-    _passes_over = all_but(AttemptStarted, AttemptFinished, *DONE_BY_EVENT)
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
         """`visible`: the offsets that a reader finds, or would have found before retention."""
@@ -62,8 +60,6 @@ class NothingLost(Guarantee):
     that were handled, dead-lettered, skipped by `on_permanent="skip"`, or passed over; and those
     that retention took, where the consumer said so (`DataLost`).
     """
-
-    _passes_over = all_but(AttemptStarted, AttemptFinished, Committed, *DONE_BY_EVENT)
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
         """`visible`: the offsets that a reader finds, or would have found before retention."""
@@ -105,16 +101,6 @@ class BoundedDuplicates(Guarantee):
 
     Or where the member has crashed: what comes after has another name. The same of dead letters.
     """
-
-    _passes_over = all_but(
-        AttemptStarted,
-        AttemptFinished,
-        events.DeadLettered,
-        events.Assigned,
-        events.Revoked,
-        events.Lost,
-        events.HandlerTooSlow,
-    )
 
     def __init__(self) -> None:
         super().__init__()

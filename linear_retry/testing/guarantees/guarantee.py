@@ -5,9 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, get_args
 
-from linear_retry.events import Event
 from linear_retry.scope import Partition
 from linear_retry.testing.event_log import (
     Appended,
@@ -64,9 +62,6 @@ class Guarantee(ABC):
     One object for one log. `feed` every entry in order, `finish` once, then ask for `violations`.
     """
 
-    _passes_over: ClassVar[frozenset[type]] = frozenset()
-    """Entries, and events that are said, that change nothing in one of exactly this class."""
-
     def __init__(self) -> None:
         self._broken: list[_Broken] = []
 
@@ -103,21 +98,12 @@ class Guarantee(ABC):
 def broken(log: Sequence[Entry], guarantees: Iterable[Guarantee]) -> list[Violation]:
     """Feed the whole log to all of them: every violation; empty where all hold."""
     found: list[Violation] = []
-    kinds = [type(entry.event) if isinstance(entry, EventEmitted) else type(entry) for entry in log]
     for guarantee in guarantees:
-        # Of its class itself: one that is derived from it may take account of more.
-        passed_over: frozenset[type] = vars(type(guarantee)).get("_passes_over", frozenset())
-        for entry, kind in zip(log, kinds, strict=True):
-            if kind not in passed_over:
-                guarantee.feed(entry)
+        for entry in log:
+            guarantee.feed(entry)
         guarantee.finish()
         found += guarantee.violations(log)
     return found
-
-
-def all_but(*kinds: type) -> frozenset[type]:
-    """What a guarantee passes over that takes account of these, of all that there is."""
-    return frozenset({*get_args(Entry), *get_args(Event)}.difference(kinds))
 
 
 def _stretch(

@@ -15,7 +15,7 @@ from linear_retry.testing.event_log import (
     Entry,
     EventEmitted,
 )
-from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
+from linear_retry.testing.guarantees.guarantee import Guarantee
 
 _EVENT_BEHIND_S = 0.05
 """Where its attempt was not seen, the delay is added to when the event was told, a little later."""
@@ -36,20 +36,6 @@ class NothingWhileOpen(Guarantee):
     the held message's letter could not be sent, not even that: it is the sending that is tried
     again. A circuit opens only when closed.
     """
-
-    _passes_over = all_but(
-        AttemptStarted,
-        AttemptFinished,
-        Crashed,
-        events.CircuitOpened,
-        events.ProbeFailed,
-        events.LimitReached,
-        events.DeadLetterFailed,
-        events.CircuitClosed,
-        events.WaitEnded,
-        events.Revoked,
-        events.Lost,
-    )
 
     def __init__(self) -> None:
         super().__init__()

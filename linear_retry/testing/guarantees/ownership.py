@@ -13,7 +13,7 @@ from linear_retry.testing.event_log import (
     Entry,
     EventEmitted,
 )
-from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
+from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
 class OnlyWhileOwned(Guarantee):
@@ -22,16 +22,6 @@ class OnlyWhileOwned(Guarantee):
     What it was told is committed (`Committed` with its name) is of partitions that it was given
     once: an answer may come after the partition has gone.
     """
-
-    _passes_over = all_but(
-        AttemptStarted,
-        Committed,
-        Crashed,
-        events.Assigned,
-        events.Revoked,
-        events.Lost,
-        events.Stopped,
-    )
 
     def __init__(self) -> None:
         super().__init__()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from linear_retry.testing.event_log import Entry, StateSize
-from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
+from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
 class BoundedState(Guarantee):
     """A member never keeps more entries of state than it may (`StateSize`)."""
-
-    _passes_over = all_but(StateSize)
 
     def feed(self, entry: Entry) -> None:
         if isinstance(entry, StateSize) and entry.entries > entry.limit:

@@ -9,18 +9,14 @@ from dataclasses import dataclass
 from linear_retry import events
 from linear_retry.scope import Partition, Place, Scope
 from linear_retry.testing.event_log import (
-    Appended,
     AttemptFinished,
     AttemptStarted,
-    Committed,
     Crashed,
-    Disturbed,
     Entry,
     EventEmitted,
     Idle,
-    StateSize,
 )
-from linear_retry.testing.guarantees.guarantee import Guarantee, all_but
+from linear_retry.testing.guarantees.guarantee import Guarantee
 
 _CLOCK_GRAIN_S = 1e-6
 _OTHERS_BEFORE = 1
@@ -33,20 +29,6 @@ class NothingEarly(Guarantee):
 
     Or when an operator says so (`RetriedNow`): that one attempt.
     """
-
-    _passes_over = all_but(
-        AttemptStarted,
-        AttemptFinished,
-        Crashed,
-        events.CircuitOpened,
-        events.ProbeFailed,
-        events.LimitReached,
-        events.RetriedNow,
-        events.Revoked,
-        events.Lost,
-        events.DeadLettered,
-        events.Skipped,
-    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,8 +101,6 @@ class NothingLate(Guarantee):
     In progress are the handler's calls, for this and for other circuits, and the sending of
     letters: one thread does it all. For a clock on which nothing else takes time, a virtual one.
     """
-
-    _passes_over = frozenset({Appended, Committed, Crashed, Disturbed, StateSize})
 
     def __init__(self, late_s: float = 0.02) -> None:
         super().__init__()
