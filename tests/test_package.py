@@ -381,7 +381,7 @@ _CATCHES = {
     # pybreaker calls the user's listeners in there.
     ("retry.circuits", "_drive", "Exception"),
     # The predicate is the user's: what it raises becomes a UsageError that says so.
-    ("retry.settings", "classify", "Exception"),
+    ("retry.decision", "classify", "Exception"),
     # What leaves a callback makes librdkafka drop messages: kept, and raised afterwards.
     ("kafka.consumer.callbacks", "guarded", "BaseException"),
     # What a call that has a thread of its own comes to is raised by whoever waits for it.

@@ -98,14 +98,14 @@ class Loop:
 
         Nothing is paused for it, and nothing handed over meanwhile.
         """
-        if not self._target.is_delivering:
+        if self._target.delivery is None:
             return
         try:
             self._poll_if_late()
-            while self._target.is_delivering:
+            while self._target.delivery is not None:
                 if self._target.take_step():
                     self.poll_along()
-                elif self._target.is_delivering:
+                elif self._target.delivery is not None:
                     self._poll_if_late()
         except BaseException:
             self._target.abandon()

@@ -16,15 +16,14 @@ from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.retry.decision import GIVEN_UP
+from linear_retry.retry.decision import GIVEN_UP, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, Engine, NotSent
 from linear_retry.retry.held import Held
-from linear_retry.retry.settings import RetrySettings
 from linear_retry.scope import Place
 
 
 @dataclass(frozen=True, slots=True)
-class _Delivery:
+class OutstandingDelivery:
     """A dead letter on its way. `steps` asks for a poll wherever it yields; True: at once."""
 
     held: Held[Message]
@@ -35,7 +34,7 @@ class _Delivery:
 class ConsumerTarget:
     """Pauses, resumes, stores and commits for the engine, and sends one dead letter at a time.
 
-    While a dead letter is on its way (`is_delivering`) the loop polls, takes the next step of the
+    While a dead letter is on its way (`delivery`) the loop polls, takes the next step of the
     delivery, and hands nothing over.
     """
 
@@ -63,7 +62,7 @@ class ConsumerTarget:
         self._publisher = publisher
         self._operator_actions = operator_actions
         self._commits = commits
-        self._delivery: _Delivery | None = None
+        self.delivery: OutstandingDelivery | None = None
         self.pause = flow_control.pause
         self.resume = flow_control.resume
         self.commit = self._commits.send
@@ -97,40 +96,36 @@ class ConsumerTarget:
 
     # -- the dead letter on its way ----------------------------------------------------------
 
-    @property
-    def is_delivering(self) -> bool:
-        return self._delivery is not None
-
     def deliver(self, held: Held[Message]) -> None:
         """Begin to send its letter. The offset is stored after the acknowledgement only."""
         publisher, letter = self._publisher, held.letter
         if publisher is None or letter is None:
             raise AssertionError("no dead-letter topic: a bug; please report it")
         self._operator_actions.begin(held)
-        self._delivery = _Delivery(held, letter, publisher.send(held, letter))
+        self.delivery = OutstandingDelivery(held, letter, publisher.send(held, letter))
 
     def take_step(self) -> bool:
         """Wait for the delivery, for a moment. Whether the consumer is to be polled now."""
-        delivery = self._delivery
+        delivery = self.delivery
         if delivery is None:
             return False
         try:
             return next(delivery.steps)
         except StopIteration as ended:
-            self._delivery = None
+            self.delivery = None
             self._conclude(delivery, ended.value)
             return False
         except BaseException:
-            self._delivery = None
+            self.delivery = None
             raise
 
     def abandon(self) -> None:
         """What polling raised leaves the delivery behind: its message comes again."""
-        delivery, self._delivery = self._delivery, None
+        delivery, self.delivery = self.delivery, None
         if delivery is not None:
             delivery.steps.close()
 
-    def _conclude(self, delivery: _Delivery, answer: Answer) -> None:
+    def _conclude(self, delivery: OutstandingDelivery, answer: Answer) -> None:
         held, letter = delivery.held, delivery.letter
         topic = self._publisher.topic if self._publisher else ""
         is_ours = self._assignment.epoch_of(held.partition) == held.epoch

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, assert_never
 
-from linear_retry.records.exception_text import leaves
+from linear_retry.errors import UsageError
+from linear_retry.records.exception_text import brief, leaves
 from linear_retry.retry.retry_after import RetryAfter, asked_s
+from linear_retry.scope import ScopeKind
 
 OnExhausted: TypeAlias = Literal["dead-letter", "repeat", "stop"]
 OnPermanent: TypeAlias = Literal["dead-letter", "skip", "stop"]
@@ -58,6 +60,16 @@ class Policy:
     def defers(self, consecutive: int) -> bool:
         """Whether the next dead letter must not be sent."""
         return self.letter_limit is not None and consecutive >= self.letter_limit
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySettings:
+    """The policy, and what it is applied to. `rng` draws the jitter, in [0, 1); None: no jitter."""
+
+    policy: Policy
+    is_transient: IsTransient
+    scope: ScopeKind
+    rng: Callable[[], float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +134,20 @@ def classify(error: Exception, is_transient: IsTransient) -> Failure:
     """Whether the error is transient or permanent.
 
     `RetryAfter` is transient unasked. An `ExceptionGroup` is transient where all its leaves are:
-    one leaf that can never succeed makes every further attempt pointless.
-    Whatever `is_transient` raises goes through.
+    one leaf that can never succeed makes every further attempt pointless. Raises `UsageError`
+    where `is_transient` raises.
     """
-    found = list(leaves(error))
-    if not all(isinstance(leaf, RetryAfter) or is_transient(leaf) for leaf in found):
-        return Permanent(error)
+    found = list(leaves(error)) if isinstance(error, BaseExceptionGroup) else [error]
     asking = [leaf for leaf in found if isinstance(leaf, RetryAfter)]
+    others = [leaf for leaf in found if not isinstance(leaf, RetryAfter)]
+    try:
+        if not all(map(is_transient, others)):
+            return Permanent(error)
+    except Exception as raised:
+        raise UsageError(
+            f"transient= raised {brief(raised)} when asked about {brief(error)}: it must "
+            "answer True or False for any exception; nothing was decided about the message"
+        ) from raised
     unread = next((leaf.unread for leaf in asking if leaf.unread is not None), None)
     return Transient(error, max(map(asked_s, asking), default=0.0), unread)
 

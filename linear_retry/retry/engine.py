@@ -15,20 +15,20 @@ from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.consecutive import ConsecutiveDeadLetters
 from linear_retry.retry.decision import (
-    Decision,
     Defer,
     Failure,
     Publish,
     Reason,
+    RetrySettings,
     Skip,
     Stop,
     Transient,
     Wait,
+    classify,
     decide,
 )
 from linear_retry.retry.failure_events import CircuitOpening
 from linear_retry.retry.held import Held
-from linear_retry.retry.settings import RetrySettings
 from linear_retry.scope import Scope
 
 _RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
@@ -111,11 +111,15 @@ class Engine(Generic[T]):
         The wait that it leads to; None: it is over, or its dead letter is on its way. Raises
         `ExhaustedError` or `PermanentError` where the user chose to stop.
         """
-        policy, failure = self._settings.policy, self._settings.classify(error)
+        policy = self._settings.policy
+        failure = classify(error, self._settings.is_transient)
         self._log_unread(failure)
         label = policy.strategy_for(failure).label
         held = before.failed(error, self._clock.utc_ms(), label)
-        match self._decide(failure, held.failures, self._settings.rng):
+        in_doubt = self._circuits.letters_in_doubt()
+        consecutive = self._consecutive.counted(in_doubt)
+        rng = self._settings.rng
+        match decide(failure, held.failures, policy, rng, consecutive=consecutive):
             case Wait(delay_s):
                 return self._open(held, delay_s)
             case Defer(delay_s):
@@ -184,21 +188,7 @@ class Engine(Generic[T]):
             lambda opening: failure_events.letter_failed(opening, topic, error),
         )
 
-    def is_last(self, held: Held[T]) -> bool:
-        """Whether one failure more would be its last: a dead letter, or the consumer's end."""
-        if held.error is None or held.letter is not None:
-            return False
-        decision = self._decide(Transient(held.error), held.failures + 1)
-        return isinstance(decision, Publish | Stop)
-
     # -- inside ----------------------------------------------------------------------------
-
-    def _decide(
-        self, failure: Failure, failures: int, rng: Callable[[], float] | None = None
-    ) -> Decision:
-        in_doubt = self._circuits.letters_in_doubt()
-        consecutive = self._consecutive.counted(in_doubt)
-        return decide(failure, failures, self._settings.policy, rng, consecutive=consecutive)
 
     def _open(
         self,

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
-import pytest
 from confluent_kafka import Message
 
-from linear_retry import Strategy, UsageError, events
+from linear_retry import Strategy, events
 from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
 from linear_retry.consumer.partitions.commits import COMMIT_EVERY_S
 from linear_retry.consumer.target import ConsumerTarget
 from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.retry.decision import IsTransient, Policy
+from linear_retry.retry.decision import IsTransient, Policy, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
 from linear_retry.retry.held import Held
-from linear_retry.retry.settings import RetrySettings
 from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import Joined
@@ -76,7 +74,7 @@ class _Scene:
         message = Message(topic="orders", partition=0, offset=5, value=b"v")
         epoch = self.joined.assignment.epoch_of(_P0) or 0
         target.engine.failed(Held(message, _P0, 5, epoch), error)
-        while target.is_delivering:
+        while target.delivery is not None:
             target.take_step()
 
     def goes_and_comes_back(self) -> None:
@@ -113,20 +111,6 @@ def test_a_letter_that_is_not_awaited_any_more() -> None:
     assert scene.joined.read_ahead.is_invalid
     assert 5 == scene.joined.offsets.next_offset(_P0)
     assert [] == scene.joined.happened
-
-
-def test_a_predicate_that_raises() -> None:
-    """Decides nothing: neither a letter, nor a wait, and what it raised is the cause."""
-    scene, bug = _Scene(), KeyError("oops")
-
-    def predicate(_: BaseException) -> bool:
-        raise bug
-
-    target = scene.target(is_transient=predicate)
-    with pytest.raises(UsageError, match="oops") as caught:
-        scene.fails(target, OutageError())
-    assert bug is caught.value.__cause__
-    assert ([], 5) == (scene.joined.happened, scene.joined.offsets.next_offset(_P0))
 
 
 def test_what_is_done_is_committed_where_a_circuit_opens() -> None:

@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from linear_retry import RetryAfter, Strategy
+from linear_retry.errors import UsageError
 from linear_retry.retry.decision import (
     MIN_DEFER_S,
     Decision,
@@ -306,14 +307,16 @@ def test_the_order_and_the_nesting_of_a_group_do_not_matter(error: Exception) ->
     assert permanent == isinstance(classify(error, _is_os_error), Permanent)
 
 
-def test_what_the_predicate_raises_goes_through() -> None:
-    """A predicate that fails decides nothing: neither a wait nor a dead letter comes of it."""
+def test_a_predicate_that_raises() -> None:
+    """Decides nothing: neither a letter, nor a wait, and what it raised is the cause."""
+    bug = LookupError("bug in the predicate")
 
     def broken(error: BaseException) -> bool:
-        raise LookupError("bug in the predicate")
+        raise bug
 
-    with pytest.raises(LookupError, match="bug in the predicate"):
+    with pytest.raises(UsageError, match="bug in the predicate") as caught:
         classify(_down, broken)
+    assert bug is caught.value.__cause__
 
 
 def test_a_group_that_is_nested_too_deep_for_recursion() -> None:

@@ -27,8 +27,7 @@ from linear_retry.kafka.producers.settings import (
 from linear_retry.kafka.topics.names import check_topic_name
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.retry.circuits import is_breaker_error
-from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
-from linear_retry.retry.settings import RetrySettings
+from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy, RetrySettings
 from linear_retry.scope import ScopeKind
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy

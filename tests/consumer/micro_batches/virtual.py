@@ -13,8 +13,7 @@ from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
 from linear_retry.errors import UnknownTopicError
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy
-from linear_retry.retry.settings import RetrySettings
+from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy, RetrySettings
 from linear_retry.scope import Partition
 from tests.consumer.group import OutageError
 from tests.fake.cluster import FakeKafka
