@@ -101,7 +101,9 @@ class Loop:
         if self._target.delivery is None:
             return
         try:
-            self._poll_if_late()
+            # It may have failed a while ago. No poll before the first step: the message is neither
+            # ahead nor done, and only that step says whose it is.
+            self._give_up_if_overran()
             while self._target.delivery is not None:
                 if self._target.take_step():
                     self.poll_along()
@@ -129,8 +131,7 @@ class Loop:
         librdkafka tells of that some polls later only, so what is held must not be attempted yet.
         """
         owned = self._assignment
-        if self._read_ahead.overran(self._clock.now_s()):
-            self._flow_control.mark_all_lost("no poll for too long")
+        self._give_up_if_overran()
         if self._read_ahead.is_invalid:
             self._flow_control.reposition()
         epoch = owned.epoch
@@ -139,6 +140,10 @@ class Loop:
             before = [key for key in owned.partitions if (owned.epoch_of(key) or 0) <= epoch]
             self._flow_control.mark_lost(before, "the machine slept for too long")
         self._delivery_filter.accept(arrivals)
+
+    def _give_up_if_overran(self) -> None:
+        if self._read_ahead.overran(self._clock.now_s()):
+            self._flow_control.mark_all_lost("no poll for too long")
 
     def _timeout_s(self) -> float:
         """To the next deadline: no busy loop, no timer thread. The client bounds it to 1 s."""

@@ -15,7 +15,7 @@ from linear_retry.kafka.consumer.settings import ConsumerSettings
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.process import Process
 from linear_retry.retry.clock import Clock, SystemClock
-from linear_retry.retry.settings import RetrySettings
+from linear_retry.retry.decision import RetrySettings
 
 
 @dataclass(frozen=True, slots=True)

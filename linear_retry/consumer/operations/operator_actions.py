@@ -80,7 +80,7 @@ class OperatorActions:
 
     def begin(self, held: Held[Message]) -> None:
         """Its attempt starts now, or the sending of its letter: whoever asked for that is told."""
-        if not self._requests:
+        if not self.requests:
             return
         found = self.circuits.holding(held.partition, held.offset)
         if found is None:
