@@ -299,10 +299,7 @@ def test_every_module_begins_with_one_line(name: str) -> None:
     assert "" == "".join(more[:1])
 
 
-_ASKING = {
-    *("cli", "consumer", "demo", "dlq", "errors", "files", "journal", "kafka", "monitoring"),
-    *("records", "report", "retry", "scope", "spark", "tuning"),
-}
+_ASKING = {"consumer", "retry"}
 
 
 def _documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef]:
@@ -324,7 +321,7 @@ def test_no_docstring_asks() -> None:
     assert [] == asking
 
 
-_CROWDED = {"cli/dlq": 15, "consumer": 14}
+_CROWDED = {"consumer": 13}
 
 
 def test_a_folder_holds_at_most_a_dozen_names() -> None:
