@@ -1,18 +1,8 @@
 """The command line `linear-retry`; its parts are imported when they are called.
 
-To add a command, write its function here, with its options and its help, and import the module that
-does the work in the function's body: `--help` then stays fast whatever that module loads.
-
-    @app.command()
-    def demo(bootstrap: Annotated[str | None, typer.Option(help="HOST:PORT")] = None) -> None:
-        from linear_retry.cli.demo import demo as run
-
-        run(bootstrap)
-
-A group of commands that loads nothing heavy is a Typer app of its own: `app.add_typer(...)`. Write
-with `typer.echo` or rich: unlike `print`, they cope with a reader that has gone (`| head`).
-
-Exit codes are those of `ending.MEANINGS`, in every command.
+A command's function stands with its options and its help in a module that loads nothing heavy, and
+imports what does the work in its body: `--help` stays fast. Write with `typer.echo` or rich: unlike
+`print`, they cope with a reader that has gone (`| head`). Exit codes: `output/exit_codes.py`.
 """
 
 from __future__ import annotations

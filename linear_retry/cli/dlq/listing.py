@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice, starmap
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import typer
 
@@ -21,16 +21,14 @@ SORTED = 10_000
 _SORTED_BYTES = 16 * 1024 * 1024
 _CHUNK = 1_000
 
-_Row = TypeVar("_Row")
-
 
 @dataclass(frozen=True, slots=True)
-class _Writer(Generic[_Row]):
+class _Writer:
     """How a letter becomes a row, and rows are written. A row is small: no letter waits in memory
     for the others to be read."""
 
-    row: Callable[[Letter, State], _Row]
-    write: Callable[[Sequence[_Row]], object]
+    row: Callable[[Letter, State], Any]
+    write: Callable[[Sequence[Any]], object]
 
 
 def list_letters(
@@ -62,10 +60,10 @@ def list_letters(
 
 
 def _sorted_rows(
-    found: Iterator[tuple[Letter, State]], row_of: Callable[[Letter, State], _Row]
-) -> tuple[list[_Row], bool]:
+    found: Iterator[tuple[Letter, State]], row_of: Callable[[Letter, State], Any]
+) -> tuple[list[Any], bool]:
     """As many as may be held in memory, by time, and whether these are all."""
-    first: list[tuple[tuple[int, int, int], _Row]] = []
+    first: list[tuple[tuple[int, int, int], Any]] = []
     left_bytes, is_all = _SORTED_BYTES, True
     for letter, state in found:
         first.append((_when_and_where(letter), row_of(letter, state)))
@@ -78,8 +76,8 @@ def _sorted_rows(
 
 
 def _newest_rows(
-    found: Iterator[tuple[Letter, State]], row_of: Callable[[Letter, State], _Row], count: int
-) -> list[_Row]:
+    found: Iterator[tuple[Letter, State]], row_of: Callable[[Letter, State], Any], count: int
+) -> list[Any]:
     """The last `count` by time, in their order."""
     rows = ((_when_and_where(letter), row_of(letter, state)) for letter, state in found)
     return [row for _, row in reversed(nlargest(count, rows, key=lambda each: each[0]))]
@@ -89,7 +87,7 @@ def _when_and_where(letter: Letter) -> tuple[int, int, int]:
     return letter.timestamp_ms, letter.partition, letter.offset
 
 
-def _writer(*, payload: bool, as_json: bool) -> _Writer[Any]:
+def _writer(*, payload: bool, as_json: bool) -> _Writer:
     if as_json:
         return _Writer(
             lambda letter, state: json_line(formats.as_json(letter, state, payload=payload)),
@@ -111,17 +109,17 @@ def _writer(*, payload: bool, as_json: bool) -> _Writer[Any]:
 
 
 def count_letters(
-    topic: DeadLetterTopic, letter_filter: Filter, traits: Sequence[str], *, as_json: bool
+    topic: DeadLetterTopic, letter_filter: Filter, fields: Sequence[str], *, as_json: bool
 ) -> None:
     """Print how many of the letters that the filter means are alike, the most frequent first."""
     with ProgressBar(f"reading {topic.topic}") as bar:
-        counts = count(topic.letters(letter_filter, bar), traits)
+        counts = count(topic.letters(letter_filter, bar), fields)
     if not counts:
         typer.echo(formats.nothing(topic.topic, letter_filter), err=True)
         return
     if as_json:
         write_json(
-            {**dict(zip(traits, group, strict=True)), "letters": number}
+            {**dict(zip(fields, group, strict=True)), "letters": number}
             for group, number in counts.most()
         )
     else:
@@ -129,6 +127,6 @@ def count_letters(
             (*("-" if part is None else printable.one_line(part) for part in group), str(number))
             for group, number in counts.most()
         ]
-        write_table((*traits, "letters"), rows, numbers=("letters",))
+        write_table((*fields, "letters"), rows, numbers=("letters",))
     if counts.others:
         typer.echo(f"{counts.others} letters more are of other groups: too many to count", err=True)

@@ -11,7 +11,7 @@ from linear_retry.cli.dlq.options import PAYLOAD, TOPIC, Connection, Selection, 
 from linear_retry.cli.options.connection import with_option_groups
 from linear_retry.cli.output.exit_codes import exit_on_error
 
-_TRAITS = (
+_FIELDS = (
     *("exception", "message", "origin", "partition", "reason", "group", "state", "format"),
     *("key", "day", "hour"),
 )
@@ -28,7 +28,7 @@ def list_(
     group_by: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME,...", help=f"Count those that are alike instead: {', '.join(_TRAITS)}."
+            metavar="NAME,...", help=f"Count those that are alike instead: {', '.join(_FIELDS)}."
         ),
     ] = None,
     newest: Annotated[
@@ -49,8 +49,8 @@ def list_(
     Exit codes: 0, listed, or there is none; 2, wrong usage; 3, no broker answers, there is no such
     topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
     """
-    traits = [] if group_by is None else chosen(group_by, _TRAITS, "--group-by")
-    if newest is not None and (traits or selection.limit is not None):
+    fields = [] if group_by is None else chosen(group_by, _FIELDS, "--group-by")
+    if newest is not None and (fields or selection.limit is not None):
         raise typer.BadParameter(
             "the newest are neither counted nor limited; leave out --group-by and --limit",
             param_hint="--newest",
@@ -59,8 +59,8 @@ def list_(
         letter_filter = selection.filter()
         from linear_retry.cli.dlq.listing import count_letters, list_letters
 
-        if traits:
-            count_letters(letters, letter_filter, traits, as_json=connection.as_json)
+        if fields:
+            count_letters(letters, letter_filter, fields, as_json=connection.as_json)
         else:
             list_letters(
                 letters, letter_filter, newest=newest, payload=payload, as_json=connection.as_json

@@ -159,17 +159,6 @@ def test_no_broker_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{address}: no answer about topic 'linear-retry.journal'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["circuits list", "watch"])
-def test_help_has_an_example_and_the_exit_codes(command: str) -> None:
-    """Whoever asks for help learns how it is called, and what its end means."""
-    result = runner.invoke(app, [*command.split(), "--help"])
-    text = " ".join(result.stdout.split())
-    assert f"Example: linear-retry {command} --group billing --bootstrap localhost:9092" in text
-    assert "Exit codes: " in text
-    for option in ("--group", "--bootstrap", "--config", "--json", "--journal", "--since"):
-        assert f" {option} " in text
-
-
 def test_a_terminal_gets_it_drawn(kafka: EmbeddedKafka) -> None:
     """For what, how long still, until when, and why; nothing moves a cursor."""
     with terminal("circuits", "list", "--bootstrap", kafka.bootstrap) as shown:

@@ -253,17 +253,6 @@ def test_wrong_usage(arguments: tuple[str, ...], said: str) -> None:
     assert said in " ".join(result.stderr.split())
 
 
-@pytest.mark.parametrize("command", ["replay", "resolve", "reopen", "purge"])
-def test_help_has_an_example_and_the_exit_codes(command: str) -> None:
-    """For whoever reads nothing else."""
-    result = CliRunner().invoke(app, ["dlq", command, "--help"])
-    assert 0 == result.exit_code
-    text = " ".join(result.stdout.split())
-    assert f"Example: linear-retry dlq {command} orders.dlq" in text
-    for code in ("0, done", "2, wrong usage", "3, no broker answers", "4, ended", "130, Ctrl-C"):
-        assert code in text
-
-
 @contextmanager
 def _slow_replay(given: Scene) -> Iterator[subprocess.Popen[str]]:
     """A replay in a process of its own, which has sent some of its letters and has more."""

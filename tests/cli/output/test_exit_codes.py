@@ -44,8 +44,9 @@ def _listed(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", _ALL)
-def test_the_help_of_a_command_lists_codes_of_the_one_set(name: str) -> None:
-    """Ascending, each once; a command that takes time can be ended."""
+def test_the_help_of_a_command_has_an_example_and_codes_of_the_one_set(name: str) -> None:
+    """A line that can be copied; codes ascend, each once; what takes time can be ended."""
+    assert f"Example: linear-retry {name}" in _ALL[name]
     codes = _listed(_ALL[name])
     assert codes == sorted(set(codes), key=int)
     assert set(codes) <= set(_CODES)
@@ -90,7 +91,7 @@ def test_the_answers_of_a_consumer_end_with_codes_of_the_one_set() -> None:
 
 @pytest.mark.parametrize("path", sorted(_CLI.rglob("*.py")), ids=lambda path: path.name)
 def test_no_module_has_codes_of_its_own(path: Path) -> None:
-    """A command ends with a name of `ending`, never with a number."""
+    """A command ends with a name of `exit_codes`, never with a number."""
     calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     ends = [node for node in calls if ast.unparse(node.func) in ("fail", "typer.Exit")]
     numbers = [

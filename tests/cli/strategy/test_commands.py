@@ -186,14 +186,6 @@ def test_a_file_name_that_is_not_text_can_be_shown(tmp_path: Path, options: list
     assert "n\ufffdight.json" in ended.stdout
 
 
-@pytest.mark.parametrize("command", ["check", "show"])
-def test_help_has_an_example_and_the_exit_codes(command: str) -> None:
-    """--help shows a command line that can be copied, and what each exit code means."""
-    text = runner.invoke(app, ["strategy", command, "--help"]).stdout
-    assert f"Example: linear-retry strategy {command} s" in text
-    assert "Exit codes: 0" in text
-
-
 def test_help_and_version_load_nothing_heavy() -> None:
     """Asking for help loads neither rich nor orjson."""
     code = (

@@ -335,36 +335,11 @@ def test_a_terminal_that_cannot_draw(file: Path) -> None:
     assert "\\u" not in poor
 
 
-def test_several_on_a_terminal(file: Path) -> None:
-    """A drawn table."""
-    text = on_a_terminal(file, "--outage", "7m", "--outage", "40m", COLUMNS="80")
-    assert " outage " in text
-    assert " attempts " in text
-    assert "1 dead-lettered" in text
-
-
 def test_a_pipe_gets_no_colours(file: Path) -> None:
     """Outside a terminal there are no escape sequences, whatever the environment asks for."""
     environment = {**os.environ, "FORCE_COLOR": "1"}
     ended = child("strategy", "simulate", file, "--outage", "7m", env=environment)
     assert (0, False) == (ended.returncode, "\x1b" in ended.stdout)
-
-
-def test_a_reader_that_has_gone_is_no_error_message(file: Path) -> None:
-    """`linear-retry ... | head`: exit code 1, and not a word on stderr."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    arguments = ("strategy", "simulate", file, "--outage", "7m")
-    ended = child(*arguments, capture_output=False, stdout=writer, stderr=subprocess.PIPE)
-    os.close(writer)
-    assert (1, "") == (ended.returncode, ended.stderr)
-
-
-def test_help_has_an_example_and_the_exit_codes() -> None:
-    """--help shows a command line that can be copied, and what each exit code means."""
-    text = CliRunner().invoke(app, ["strategy", "simulate", "--help"]).stdout
-    assert "Example: linear-retry strategy simulate short-outage" in text
-    assert "Exit codes: 0" in text
 
 
 @pytest.mark.parametrize("path", _STRATEGIES, ids=lambda path: path.stem)

@@ -373,20 +373,6 @@ def test_the_time_is_kept_where_that_is_asked_for(scene: NewScene) -> None:
     assert "LogAppendTime" in _refused(stamped, keep_timestamp=True)
 
 
-def test_a_message_without_a_time_gets_that_of_sending(scene: NewScene) -> None:
-    """`keep_timestamp` for a letter of Kafka Connect, which says no time: there is none to keep."""
-    given = scene(config={"retention.ms": "-1"})
-    given.write(
-        ("__connect.errors.topic", given.source.encode()),
-        ("__connect.errors.partition", b"0"),
-        ("__connect.errors.offset", b"7"),
-    )
-    begun_ms = time.time_ns() // 1_000_000
-    assert 1 == given.replay(keep_timestamp=True)
-    (message,) = map(read, given.kafka.read(given.source))
-    assert message.timestamp_ms >= begun_ms - 1000
-
-
 def test_a_limit_takes_the_oldest_of_all_partitions(scene: NewScene) -> None:
     """It took the first that were read: those of one partition, whenever they were written."""
     given = scene(3)
