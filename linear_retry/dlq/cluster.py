@@ -11,7 +11,7 @@ from linear_retry.kafka import Producer
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.groups import Groups
 from linear_retry.kafka.topics.reader import TopicReader
-from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
+from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 from linear_retry.records.record import Record
 
 
@@ -20,20 +20,20 @@ class Cluster:
     """One cluster. `config` are librdkafka's keys; `producer` makes the client that writes."""
 
     config: Mapping[str, Any]
-    patience_s: float = PATIENCE_S
+    timeout_s: float = ANSWER_TIMEOUT_S
     producer: Callable[..., Any] = Producer
 
     @property
     def reader(self) -> TopicReader:
-        return TopicReader(self.config, self.patience_s)
+        return TopicReader(self.config, self.timeout_s)
 
     @property
     def topics(self) -> Topics:
-        return Topics(self.config, self.patience_s)
+        return Topics(self.config, self.timeout_s)
 
     @property
     def groups(self) -> Groups:
-        return Groups(self.config, self.patience_s)
+        return Groups(self.config, self.timeout_s)
 
     def record_at(self, topic: str, partition: int, offset: int) -> Record | None:
         """The record there; None where it is gone."""

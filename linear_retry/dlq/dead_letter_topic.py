@@ -22,7 +22,7 @@ from linear_retry.dlq.resolution.resolving import reopen, resolve
 from linear_retry.dlq.spill import SpilledSet
 from linear_retry.dlq.stats import Stats, stats_of
 from linear_retry.kafka.topics.reader import Progress
-from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
+from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 
 
 class DeadLetterTopic:
@@ -30,17 +30,17 @@ class DeadLetterTopic:
 
     `config` are librdkafka's keys, `bootstrap.servers` at least. Nothing is asked of the brokers
     before the first method is called. All methods raise `BrokerError` where no broker answers
-    within `patience_s` or one refuses, `UnknownTopicError` where the topic is not there, and
+    within `timeout_s` or one refuses, `UnknownTopicError` where the topic is not there, and
     `ConfigurationError` where librdkafka refuses a key. Who is told of `progress` learns how many
     offsets are behind, and of how many.
     """
 
     def __init__(
-        self, topic: str, config: Mapping[str, Any], *, patience_s: float = PATIENCE_S
+        self, topic: str, config: Mapping[str, Any], *, timeout_s: float = ANSWER_TIMEOUT_S
     ) -> None:
         self.topic = topic
         self.config = dict(config)
-        self._cluster = Cluster(self.config, patience_s)
+        self._cluster = Cluster(self.config, timeout_s)
         self._resolutions: Resolutions | None = None
 
     def __enter__(self) -> DeadLetterTopic:

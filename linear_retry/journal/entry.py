@@ -58,7 +58,7 @@ class Unreadable:
     is_newer: bool = False
 
 
-class _WrongError(ValueError):
+class _InvalidError(ValueError):
     """Why it is no entry."""
 
 
@@ -69,7 +69,7 @@ class _NewerError(ValueError):
 def encode(entry: Entry) -> bytes:
     """The entry as JSON, in ASCII. `read_entry` is its inverse, but for parts of a millisecond."""
     event = entry.event
-    said = {field.name: _plain(getattr(event, field.name)) for field in fields(event)}
+    fields_of_event = {field.name: _plain(getattr(event, field.name)) for field in fields(event)}
     return json.dumps(
         {
             "v": VERSION,
@@ -79,7 +79,7 @@ def encode(entry: Entry) -> bytes:
             "member": entry.member,
             **({} if entry.process is None else asdict(entry.process)),
             "event": type(event).__name__,
-            **said,
+            **fields_of_event,
         },
         separators=(",", ":"),
     ).encode()
@@ -95,7 +95,7 @@ def read_entry(value: bytes | None) -> Entry | Unreadable:
     try:
         found = json.loads(value.decode(), parse_constant=_refuse_constant)
         return _entry(found) if isinstance(found, dict) else Unreadable("no JSON object")
-    except _WrongError as error:
+    except _InvalidError as error:
         return Unreadable(str(error))
     except _NewerError as error:
         return Unreadable(str(error), is_newer=True)
@@ -137,18 +137,18 @@ def _entry(found: _Found) -> Entry:
     version = found.get("v")
     if type(version) is not int or version != VERSION:
         is_newer = type(version) is int and version > VERSION
-        wrong = _NewerError if is_newer else _WrongError
-        raise wrong(f"v is {version!r:.40}, and {VERSION} is known here")
+        error = _NewerError if is_newer else _InvalidError
+        raise error(f"v is {version!r:.40}, and {VERSION} is known here")
     kind = _KINDS.get(_text("event", found.get("event")))
     if kind is None:
         raise _NewerError(f"event is {found['event']!r:.80}, which is not known here")
     instance, _, sequence = _text("event_id", found.get("event_id")).rpartition("/")
     if not (instance and sequence.isascii() and sequence.isdigit() and len(sequence) < 20):
-        raise _WrongError(f"event_id is {found['event_id']!r:.80}: an instance, / and a number")
+        raise _InvalidError(f"event_id is {found['event_id']!r:.80}: an instance, / and a number")
     return Entry(
         instance,
         int(sequence),
-        _whole("at_ms", found.get("at_ms")),
+        _integer("at_ms", found.get("at_ms")),
         _text("group", found.get("group")),
         _text("member", found.get("member")),
         kind(**{name: read(name, found.get(name)) for name, read in _READERS[kind].items()}),
@@ -166,19 +166,19 @@ def _process(found: _Found) -> Process | None:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise _WrongError(f"{name} is no JSON")
+    raise _InvalidError(f"{name} is no JSON")
 
 
-def _wrong(name: str, value: object, wanted: str) -> NoReturn:
-    raise _WrongError(f"{name} is {value!r:.80}: {wanted}")
+def _invalid(name: str, value: object, wanted: str) -> NoReturn:
+    raise _InvalidError(f"{name} is {value!r:.80}: {wanted}")
 
 
 def _text(name: str, value: object) -> str:
-    return value if isinstance(value, str) else _wrong(name, value, "a text")
+    return value if isinstance(value, str) else _invalid(name, value, "a text")
 
 
-def _whole(name: str, value: object) -> int:
-    return value if type(value) is int else _wrong(name, value, "a whole number")
+def _integer(name: str, value: object) -> int:
+    return value if type(value) is int else _invalid(name, value, "a whole number")
 
 
 def _number(name: str, value: object) -> float:
@@ -189,33 +189,33 @@ def _number(name: str, value: object) -> float:
             number = math.inf
         if math.isfinite(number):
             return number
-    return _wrong(name, value, "a finite number")
+    return _invalid(name, value, "a finite number")
 
 
-def _truth(name: str, value: object) -> bool:
-    return value if isinstance(value, bool) else _wrong(name, value, "true or false")
+def _boolean(name: str, value: object) -> bool:
+    return value if isinstance(value, bool) else _invalid(name, value, "true or false")
 
 
-def _whole_or_none(name: str, value: object) -> int | None:
-    return None if value is None else _whole(name, value)
+def _integer_or_none(name: str, value: object) -> int | None:
+    return None if value is None else _integer(name, value)
 
 
 def _text_or_none(name: str, value: object) -> str | None:
     return None if value is None else _text(name, value)
 
 
-def _moment(name: str, value: object) -> datetime:
+def _datetime(name: str, value: object) -> datetime:
     try:
-        return _EPOCH + _whole(name, value) * _MILLISECOND
+        return _EPOCH + _integer(name, value) * _MILLISECOND
     except OverflowError:
-        return _wrong(name, value, "milliseconds since 1970")
+        return _invalid(name, value, "milliseconds since 1970")
 
 
 def _outcome(name: str, value: object) -> CloseOutcome:
     for outcome in get_args(CloseOutcome):
         if value == outcome:
             return outcome  # type: ignore[no-any-return]  # one of the literals
-    return _wrong(name, value, "an outcome")
+    return _invalid(name, value, "an outcome")
 
 
 def _scope(name: str, value: object) -> Scope:
@@ -223,9 +223,9 @@ def _scope(name: str, value: object) -> Scope:
         case {"topic": None, "partition": None}:
             return Scope()
         case {"topic": str(topic), "partition": number}:
-            return Scope(topic, _whole_or_none(name, number))
+            return Scope(topic, _integer_or_none(name, number))
         case _:
-            return _wrong(name, value, "a topic and a partition")
+            return _invalid(name, value, "a topic and a partition")
 
 
 def _partitions(name: str, value: object) -> tuple[Partition, ...]:
@@ -235,9 +235,9 @@ def _partitions(name: str, value: object) -> tuple[Partition, ...]:
 def _partition(name: str, item: object) -> Partition:
     match item:
         case {"topic": str(topic), "partition": number}:
-            return topic, _whole(name, number)
+            return topic, _integer(name, number)
         case _:
-            return _wrong(name, item, "a topic and a partition")
+            return _invalid(name, item, "a topic and a partition")
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:
@@ -245,17 +245,17 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
 
 
 def _items(name: str, value: object) -> list[Any]:
-    return value if isinstance(value, list) else _wrong(name, value, "a list")
+    return value if isinstance(value, list) else _invalid(name, value, "a list")
 
 
 _BY_TYPE: dict[Any, Callable[[str, object], Any]] = {
     str: _text,
     str | None: _text_or_none,
-    int: _whole,
-    int | None: _whole_or_none,
+    int: _integer,
+    int | None: _integer_or_none,
     float: _number,
-    bool: _truth,
-    datetime: _moment,
+    bool: _boolean,
+    datetime: _datetime,
     CloseOutcome: _outcome,
     Scope: _scope,
     tuple[Partition, ...]: _partitions,

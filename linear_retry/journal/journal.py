@@ -19,14 +19,14 @@ from linear_retry.log import log_journal_losses, log_journal_topic_missing
 from linear_retry.records.process import Process
 from linear_retry.records.record import OutgoingRecord
 
-_SAY_EVERY_S = 60.0
+_LOG_EVERY_S = 60.0
 _FLUSH_S = 2.0
 _OTHER_CLUSTER = {"bootstrap.servers", "metadata.broker.list"}
 
 
 @dataclass(frozen=True, slots=True)
 class JournalContext:
-    """The consumer whose events are written, and what it lends for that."""
+    """The consumer whose events are written, and what writing them needs of it."""
 
     group: str
     instance: str
@@ -60,12 +60,12 @@ class Journal:
         check_overlay(config or {})
         self.topic = topic
         self._config = dict(config or {})
-        self._writing: _Writing | None = None
+        self._bound_journal: _BoundJournal | None = None
 
     @property
     def dropped(self) -> int:
         """How many events are not in the topic, as far as is known. For any thread."""
-        return 0 if self._writing is None else self._writing.dropped
+        return 0 if self._bound_journal is None else self._bound_journal.dropped
 
     @property
     def member(self) -> str:
@@ -77,11 +77,11 @@ class Journal:
 
         Raises `ConfigurationError` where it is another's.
         """
-        if self._writing is not None:
+        if self._bound_journal is not None:
             raise ConfigurationError(
                 "listeners: this Journal is in use already; make one for each consumer"
             )
-        self._writing = _Writing(self.topic, self._config, context)
+        self._bound_journal = _BoundJournal(self.topic, self._config, context)
 
     def prepare(self, topics: Collection[str]) -> None:
         """Called by the consumer before it joins, with the topics that are there.
@@ -97,17 +97,17 @@ class Journal:
         """Hand the event over. After `Stopped` nothing is written any more."""
         self._bound().write(event)
 
-    def _bound(self) -> _Writing:
-        if self._writing is None:
+    def _bound(self) -> _BoundJournal:
+        if self._bound_journal is None:
             raise UsageError(
                 "this Journal is told of events, and belongs to no consumer: put it itself among "
                 "the listeners of one, not in a function"
             )
-        return self._writing
+        return self._bound_journal
 
 
-class _Writing:
-    """What one consumer's events become."""
+class _BoundJournal:
+    """The journal of one consumer, once it is known which."""
 
     def __init__(self, topic: str, config: Mapping[str, Any], context: JournalContext) -> None:
         keys = journal_config(context.connection, config)
@@ -116,8 +116,8 @@ class _Writing:
         self._context = context
         self.member = context.member
         self._sequence = 0
-        self._said = 0
-        self._say_at_s = context.now_s()
+        self._logged = 0
+        self._log_at_s = context.now_s()
         self._late = 0
         self._ended = False
 
@@ -133,9 +133,9 @@ class _Writing:
         if isinstance(event, Stopped):
             self._ended = True
             self.producer.flush(min(_FLUSH_S, self._context.close_timeout_s / 4))
-            self._say()
-        elif self._context.now_s() >= self._say_at_s:
-            self._say()
+            self._log_losses()
+        elif self._context.now_s() >= self._log_at_s:
+            self._log_losses()
 
     def _record(self, event: Event) -> OutgoingRecord:
         context = self._context
@@ -151,8 +151,8 @@ class _Writing:
         )
         return OutgoingRecord(self._topic, entry.key, encode(entry), timestamp_ms=entry.at_ms)
 
-    def _say(self) -> None:
-        if self.dropped > self._said:
-            self._said = self.dropped
-            self._say_at_s = self._context.now_s() + _SAY_EVERY_S
+    def _log_losses(self) -> None:
+        if self.dropped > self._logged:
+            self._logged = self.dropped
+            self._log_at_s = self._context.now_s() + _LOG_EVERY_S
             log_journal_losses(self._topic, self.dropped, self.producer.trouble)

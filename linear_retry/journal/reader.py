@@ -8,7 +8,7 @@ from typing import Any
 
 from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, Unreadable, read_entry
 from linear_retry.kafka.topics.reader import Progress
-from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
+from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.records.record import Record
 
@@ -26,11 +26,11 @@ class JournalTail:
         topic: str = DEFAULT_TOPIC,
         *,
         since_ms: int = 0,
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> None:
         """`since_ms`: what is older is passed over; UTC."""
         self.topic = topic
-        self._tail = TopicTail(config, topic, since_ms, patience_s)
+        self._tail = TopicTail(config, topic, since_ms, timeout_s)
 
     @property
     def trouble(self) -> str | None:

@@ -20,14 +20,14 @@ from linear_retry.errors import ConfigurationError
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
 
-__all__ = ["Served", "serve"]
+__all__ = ["HealthServer", "serve"]
 
 _Answer: TypeAlias = tuple[HTTPStatus, bytes, str]
 _SLOWEST_S = 10.0
 _JSON = "application/json"
 
 
-class Served:
+class HealthServer:
     """A server that answers until it is left, or closed. `port` is its port."""
 
     def __init__(self, server: ThreadingHTTPServer) -> None:
@@ -51,7 +51,7 @@ class Served:
         self.close()
 
 
-def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> Served:
+def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> HealthServer:
     """Answer HTTP requests about `consumer` in threads of their own, until the `with` is left.
 
     `/livez`: 200 while it is alive, also while a circuit is open, else 503; `/readyz`: 200 while it
@@ -77,7 +77,7 @@ def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> Serve
             f"port={port!r}: {host} cannot be served there ({reason}); give another port, or 0 for "
             "a free one, and an address of this machine"
         ) from error
-    return Served(server)
+    return HealthServer(server)
 
 
 class _Server(ThreadingHTTPServer):

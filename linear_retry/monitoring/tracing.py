@@ -49,7 +49,7 @@ class Tracing(BoundListener):
         """`tracer_provider`: the global one, unless given."""
         self._tracer = trace.get_tracer("linear_retry", tracer_provider=tracer_provider)
         self._group_id: str | None = None
-        self._failed: _Attempted | None = None
+        self._failed: _AttemptSpan | None = None
         self._failures: dict[Partition, tuple[int, int]] = {}
 
     def bind(self, group_id: str) -> None:
@@ -75,7 +75,7 @@ class Tracing(BoundListener):
             case events.CircuitOpened() | events.ProbeFailed():
                 self._failures[event.topic, event.partition] = event.offset, event.failures
         if self._failed is not None and self._failed.place == _place(event):
-            self._failed.span.add_event(type(event).__name__, _told(event))
+            self._failed.span.add_event(type(event).__name__, _event_attributes(event))
             self._end_failed()
 
     def traced(self, handler: Callable[[Message], _Returned]) -> Callable[[Message], _Returned]:
@@ -120,8 +120,8 @@ class Tracing(BoundListener):
                 "among the listeners of one before it is used"
             )
 
-    def _begin(self, message: Message) -> _Attempted:
-        self._end_failed()  # nobody has told what became of it
+    def _begin(self, message: Message) -> _AttemptSpan:
+        self._end_failed()  # nobody has said what became of it
         carrier = _carrier(message)
         found = propagate.extract(carrier) if carrier else context.get_current()
         sent = trace.get_current_span(found).get_span_context()
@@ -135,7 +135,7 @@ class Tracing(BoundListener):
             self._attributes(message),
             [trace.Link(sent)] if is_sent else None,
         )
-        return _Attempted(self, message, span, trace.set_span_in_context(span, found))
+        return _AttemptSpan(self, message, span, trace.set_span_in_context(span, found))
 
     def _attributes(self, message: Message) -> dict[str, Any]:
         place = place_of(message)
@@ -155,7 +155,7 @@ class Tracing(BoundListener):
             attributes["messaging.kafka.message.tombstone"] = True
         return attributes
 
-    def _hold(self, failed: _Attempted) -> None:
+    def _hold(self, failed: _AttemptSpan) -> None:
         self._failed = failed
 
     def _end_failed(self) -> None:
@@ -164,7 +164,7 @@ class Tracing(BoundListener):
             failed.span.end(failed.ended_ns)
 
 
-class _Attempted:
+class _AttemptSpan:
     """One attempt. Its span is current while this is entered, and goes on until it is ended."""
 
     __slots__ = ("_context", "_token", "_tracing", "ended_ns", "place", "span")
@@ -178,7 +178,7 @@ class _Attempted:
         self.place = place_of(message)
         self.ended_ns: int | None = None
 
-    def __enter__(self) -> _Attempted:
+    def __enter__(self) -> _AttemptSpan:
         self._token = context.attach(self._context)
         return self
 
@@ -198,14 +198,14 @@ class _Attempted:
         # raised in here would be taken for what the handler has raised.
         text = describe(error)
         error_type = text.type.removeprefix("builtins.")
-        told = {
+        attributes = {
             "exception.type": error_type,
             "exception.message": text.message or "",
             "exception.stacktrace": text.stack or "",
         }
         self.span.set_attribute("error.type", error_type)
         self.span.set_status(trace.StatusCode.ERROR, brief(error))
-        self.span.add_event("exception", told)
+        self.span.add_event("exception", attributes)
         self.ended_ns = time.time_ns()
         if isinstance(error, Exception):
             self._tracing._hold(self)
@@ -213,7 +213,7 @@ class _Attempted:
             self.span.end()
 
 
-async def _awaited(attempted: _Attempted, returned: Awaitable[object]) -> object:
+async def _awaited(attempted: _AttemptSpan, returned: Awaitable[object]) -> object:
     with attempted:
         result = await returned
     attempted.span.end()
@@ -234,17 +234,17 @@ def _place(event: events.Event) -> Place:
     return Place(topic, partition, offset)  # type: ignore[arg-type]  # None equals no message's
 
 
-def _told(event: events.Event) -> dict[str, Any]:
+def _event_attributes(event: events.Event) -> dict[str, Any]:
     """All fields but those that the span has already."""
     names = [one.name for one in dataclasses.fields(event) if one.name not in _COORDINATES]
     return {f"linear_retry.{name}": _value(getattr(event, name)) for name in names}
 
 
-def _value(told: object) -> Any:
-    match told:
+def _value(value: object) -> Any:
+    match value:
         case str() | int() | float() | tuple():
-            return told
+            return value
         case datetime():
-            return told.isoformat()
+            return value.isoformat()
         case _:
-            return str(told)
+            return str(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
 from uuid import UUID
 
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 VERSION = 1
 DEFAULT_TOPIC = "linear-retry.control"
-LIVES_MS = 60_000
+COMMAND_TTL_MS = 60_000
 """How long a command may be carried out after it was sent."""
 
 CommandName: TypeAlias = Literal["retry", "give-up", "lift-limit"]
@@ -41,7 +41,7 @@ AnswerName: TypeAlias = Literal[
 
 _LONGEST_TEXT = 255
 _LONGEST_BYTES = 16_384
-_LARGEST = 2**63 - 1
+_INT64_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Command:
 
         A command from the future would be read, and carried out, after each restart.
         """
-        return abs(now_ms - self.at_ms) > LIVES_MS
+        return abs(now_ms - self.at_ms) > COMMAND_TTL_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +122,17 @@ class Garbled:
     reason: str
 
 
-class _WrongError(ValueError):
+class _InvalidError(ValueError):
     """Why it is neither."""
 
 
-def encode(said: Command | Answer) -> bytes:
-    """As JSON, in ASCII, without what is not said. `read_control` is its inverse."""
-    fields = {name: getattr(said, name) for name in said.__dataclass_fields__}
-    told = {k: v for k, v in fields.items() if not (v is None or v is False)}  # 0 is a place
-    if isinstance(said, Answer):
-        told["is_final"] = said.is_final
-    return json.dumps({"v": VERSION, **told}, separators=(",", ":")).encode()
+def encode(message: Command | Answer) -> bytes:
+    """As JSON, in ASCII, without what is not set. `read_control` is its inverse."""
+    # 0 is a partition, and an offset.
+    fields = {k: v for k, v in asdict(message).items() if not (v is None or v is False)}
+    if isinstance(message, Answer):
+        fields["is_final"] = message.is_final
+    return json.dumps({"v": VERSION, **fields}, separators=(",", ":")).encode()
 
 
 def read_control(value: bytes | None) -> Command | Answer | Garbled:
@@ -147,7 +147,7 @@ def read_control(value: bytes | None) -> Command | Answer | Garbled:
     try:
         found = json.loads(value.decode())
         return _read(found) if isinstance(found, dict) else Garbled("no JSON object")
-    except _WrongError as error:
+    except _InvalidError as error:
         return Garbled(str(error))
     except RecursionError:
         return Garbled("nested too deeply")
@@ -157,7 +157,7 @@ def read_control(value: bytes | None) -> Command | Answer | Garbled:
 
 def _read(found: Mapping[str, Any]) -> Command | Answer:
     if type(found.get("v")) is not int or found["v"] != VERSION:
-        _wrong("v", found.get("v"), f"{VERSION} is known here")
+        _invalid("v", found.get("v"), f"{VERSION} is known here")
     return _answer(found) if "answer" in found else _command(found)
 
 
@@ -167,13 +167,13 @@ def _answer(found: Mapping[str, Any]) -> Answer:
         _id(found.get("command_id")),
         _text("member", found.get("member")),
         _one_of("answer", found["answer"], get_args(AnswerName)),
-        _whole("at_ms", found.get("at_ms")),
-        _truth("is_final", found.get("is_final")),
+        _integer("at_ms", found.get("at_ms")),
+        _boolean("is_final", found.get("is_final")),
         topic,
         partition,
         offset,
-        _or_none(_whole, "failures", found),
-        _or_none(_whole, "retry_at_ms", found),
+        _or_none(_integer, "failures", found),
+        _or_none(_integer, "retry_at_ms", found),
         _or_none(_text, "error", found),
     )
 
@@ -188,16 +188,16 @@ def _command(found: Mapping[str, Any]) -> Command:
         partition,
         offset,
         _text("by", found.get("by")),
-        _whole("at_ms", found.get("at_ms")),
+        _integer("at_ms", found.get("at_ms")),
         _or_none(_text, "member", found),
-        _or_none(_whole, "letters", found),
+        _or_none(_integer, "letters", found),
         _or_none(_text, "why", found),
-        _truth("last", found.get("last", False)),
+        _boolean("last", found.get("last", False)),
     )
     if command.command == "give-up" and command.topic is None:
-        _wrong("topic", None, "a message is given up by itself, and this names none")
+        _invalid("topic", None, "a message is given up by itself, and this names none")
     if command.command == "lift-limit" and (command.why is None or command.letters == 0):
-        _wrong("why", command.why, "a limit is lifted with a reason, and for one letter at least")
+        _invalid("why", command.why, "a limit is lifted with a reason, and for one letter at least")
     return command
 
 
@@ -211,14 +211,14 @@ def _place(found: Mapping[str, Any]) -> _Place:
         return None, None, None
     return (
         _text("topic", found.get("topic")),
-        _whole("partition", found.get("partition")),
-        _whole("offset", found.get("offset")),
+        _integer("partition", found.get("partition")),
+        _integer("offset", found.get("offset")),
     )
 
 
-def _wrong(name: str, value: object, wanted: str) -> NoReturn:
+def _invalid(name: str, value: object, wanted: str) -> NoReturn:
     # ascii: it goes into the log, and whoever can write to the topic chooses what is in it.
-    raise _WrongError(f"{name} is {ascii(value)[:80]}: {wanted}")
+    raise _InvalidError(f"{name} is {ascii(value)[:80]}: {wanted}")
 
 
 def _id(value: object) -> str:
@@ -226,29 +226,29 @@ def _id(value: object) -> str:
         if isinstance(value, str) and str(UUID(value)) == value:
             return value
     except ValueError as error:
-        raise _WrongError(f"command_id is {ascii(value)[:80]}: a UUID") from error
-    _wrong("command_id", value, "a UUID")
+        raise _InvalidError(f"command_id is {ascii(value)[:80]}: a UUID") from error
+    _invalid("command_id", value, "a UUID")
 
 
 def _text(name: str, value: object) -> str:
     """Short, and in one line: it goes into logs and on terminals."""
     if isinstance(value, str) and 0 < len(value) <= _LONGEST_TEXT and value.isprintable():
         return value
-    _wrong(name, value, f"a printable text of at most {_LONGEST_TEXT} characters")
+    _invalid(name, value, f"a printable text of at most {_LONGEST_TEXT} characters")
 
 
-def _whole(name: str, value: object) -> int:
-    if type(value) is int and 0 <= value <= _LARGEST:
+def _integer(name: str, value: object) -> int:
+    if type(value) is int and 0 <= value <= _INT64_MAX:
         return value
-    _wrong(name, value, "a whole number from 0")
+    _invalid(name, value, "a whole number from 0")
 
 
 def _one_of(name: str, value: object, known: tuple[Any, ...]) -> Any:
-    return value if value in known else _wrong(name, value, f"one of {', '.join(known)}")
+    return value if value in known else _invalid(name, value, f"one of {', '.join(known)}")
 
 
-def _truth(name: str, value: object) -> bool:
-    return value if isinstance(value, bool) else _wrong(name, value, "true or false")
+def _boolean(name: str, value: object) -> bool:
+    return value if isinstance(value, bool) else _invalid(name, value, "true or false")
 
 
 def _or_none(read: Callable[[str, object], _T], name: str, found: Mapping[str, Any]) -> _T | None:

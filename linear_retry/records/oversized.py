@@ -17,7 +17,7 @@ REFERENCE = "reference"
 SAMPLE_BYTES = 1024
 
 
-def forms(letter: DeadLetter, record: Record, *, references: bool) -> Iterator[DeadLetter]:
+def smaller_forms(letter: DeadLetter, record: Record, *, references: bool) -> Iterator[DeadLetter]:
     """`letter` of `record`, then ever smaller forms of it: send the first that is not too large.
 
     First goes the exception's stack, then its message: `record`'s own parts are whole in all of

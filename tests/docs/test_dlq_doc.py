@@ -14,7 +14,7 @@ from linear_retry.cli.dlq.options import Selection
 from linear_retry.cli.options.config_file import read
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.stats import FIELDS
-from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
+from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.record import Record
@@ -104,4 +104,4 @@ def test_the_file_is_one(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(block)
     assert "SCRAM-SHA-512" == read(file)["sasl.mechanism"]
-    assert f"within {PATIENCE_S:g} s" in _PAGE
+    assert f"within {ANSWER_TIMEOUT_S:g} s" in _PAGE

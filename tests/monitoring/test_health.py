@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Message
 
 from linear_retry import ConfigurationError, LinearConsumer
-from linear_retry.monitoring.health import Served, serve
+from linear_retry.monitoring.health import HealthServer, serve
 from tests.consumer.conftest import fake
 from tests.consumer.group import OutageError, PoisonError, consumer_on
 from tests.fake.cluster import FakeKafka
@@ -23,7 +23,7 @@ from tests.fake.cluster import FakeKafka
 __all__ = ["fake"]
 
 
-def ask(served: Served, path: str, method: str = "GET") -> tuple[int, str, bytes]:
+def ask(served: HealthServer, path: str, method: str = "GET") -> tuple[int, str, bytes]:
     """Status, content type, body."""
     request = urllib.request.Request(f"http://127.0.0.1:{served.port}{path}", method=method)
     try:
@@ -34,7 +34,7 @@ def ask(served: Served, path: str, method: str = "GET") -> tuple[int, str, bytes
             return error.code, error.headers["Content-Type"], error.read()
 
 
-def told(served: Served, path: str) -> tuple[int, Any]:
+def told(served: HealthServer, path: str) -> tuple[int, Any]:
     """Status and what the JSON says."""
     status, content_type, body = ask(served, path)
     assert "application/json" == content_type

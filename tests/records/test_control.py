@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.records.control import (
-    LIVES_MS,
+    COMMAND_TTL_MS,
     Answer,
     AnswerName,
     Command,
@@ -150,10 +150,10 @@ def test_later_fields_are_passed_over() -> None:
     ("age_ms", "expired"),
     [
         (0, False),
-        (LIVES_MS, False),
-        (LIVES_MS + 1, True),
-        (-LIVES_MS, False),
-        (-LIVES_MS - 1, True),
+        (COMMAND_TTL_MS, False),
+        (COMMAND_TTL_MS + 1, True),
+        (-COMMAND_TTL_MS, False),
+        (-COMMAND_TTL_MS - 1, True),
     ],
 )
 def test_a_command_lives_for_a_minute(age_ms: int, expired: bool) -> None:

@@ -14,7 +14,7 @@ SILENCE_S = 1.0
 
 
 @dataclass(slots=True)
-class Served:
+class HealthServer:
     """`ports` has, request by request, its path and the client's end of its connection."""
 
     url: str = ""
@@ -25,9 +25,9 @@ class Served:
 
 
 @contextmanager
-def serving() -> Iterator[Served]:
+def serving() -> Iterator[HealthServer]:
     """In a thread, on a loop of its own: nothing that blocks its clients' loop blocks it."""
-    served, ready, over = Served(), threading.Event(), threading.Event()
+    served, ready, over = HealthServer(), threading.Event(), threading.Event()
 
     async def answer(request: web.Request) -> web.Response:
         assert request.transport is not None

@@ -96,7 +96,7 @@ def test_a_missing_topic(kafka: RealKafka, tmp_path: Path) -> None:
 
 def test_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said within seconds, and not after minutes of Spark's log."""
-    monkeypatch.setattr(sources, "Cluster", partial(Cluster, patience_s=1))
+    monkeypatch.setattr(sources, "Cluster", partial(Cluster, timeout_s=1))
     code, _, said = _ran(
         *("--bootstrap", "127.0.0.1:1", "--journal", "j", "--lake", str(tmp_path / "lake"))
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from linear_retry.cli.output.exit_codes import DONE, NEGATIVE, PENDING
 from linear_retry.cli.output.printable import moment
-from linear_retry.records.control import LIVES_MS, Answer, AnswerName, Command
+from linear_retry.records.control import COMMAND_TTL_MS, Answer, AnswerName, Command
 
 _YES: tuple[AnswerName, ...] = ("recovered", "no-message", "lifted", "none-open")
 _NOT_YET: tuple[AnswerName, ...] = ("heard", "pending", "begun")
@@ -28,7 +28,7 @@ def sentence(command: Command, answer: Answer) -> str:
 
 def nobody(command: Command, topic: str, timeout_s: int, now_ms: int) -> str:
     """Why there may be no answer."""
-    left_s = (command.at_ms + LIVES_MS - now_ms) / 1000
+    left_s = (command.at_ms + COMMAND_TTL_MS - now_ms) / 1000
     later = (
         f"; one that is busy in its handler, or starts, may still do it within {left_s:.0f} s"
         if left_s > 0
@@ -68,8 +68,8 @@ def _outcome(command: Command, answer: Answer) -> str:
         "none-open": "no circuit is open",
         "no-dead-letters": "there is no dead-letter topic to give it up to",
         "no-limit": "there is no limit of dead letters to lift",
-        "expired": f"read more than {LIVES_MS // 1000} s after it was sent, and nothing was done; "
-        "send it again, and where that does not help compare the clocks",
+        "expired": f"read more than {COMMAND_TTL_MS // 1000} s after it was sent, and nothing was "
+        "done; send it again, and where that does not help compare the clocks",
     }
     return texts[answer.answer]
 

@@ -15,7 +15,7 @@ from linear_retry.cli.circuits.answers import code_of, nobody, sentence
 from linear_retry.cli.output.exit_codes import DONE, NEGATIVE, PENDING, UNAVAILABLE
 from linear_retry.cli.output.rows import write_json
 from linear_retry.kafka.producers.acknowledged import control_config, write_all
-from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
+from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.records.control import Answer, AnswerName, Command, Garbled, encode, read_control
 from linear_retry.records.record import OutgoingRecord
@@ -86,7 +86,9 @@ class CommandSender:
                 one.command = replace(one.command, at_ms=now_ms())
                 key, value = one.command.command_id.encode(), encode(one.command)
                 record = OutgoingRecord(self.topic, key, value, timestamp_ms=one.command.at_ms)
-                write_all(control_config(self.config, PATIENCE_S), [record], PATIENCE_S + 1)
+                write_all(
+                    control_config(self.config, ANSWER_TIMEOUT_S), [record], ANSWER_TIMEOUT_S + 1
+                )
             self._gather(tail, sent)
         return list(sent.values())
 

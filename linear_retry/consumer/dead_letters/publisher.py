@@ -14,7 +14,7 @@ from linear_retry.kafka import KafkaException, Message
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import DeadLetter, FailureInfo, to_dead_letter
 from linear_retry.records.exception_text import describe
-from linear_retry.records.oversized import forms
+from linear_retry.records.oversized import smaller_forms
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.engine import Abandoned, Answer, NotSent
 from linear_retry.retry.failure_events import dead_lettered
@@ -155,7 +155,7 @@ class DeadLetterPublisher:
         """What became of the first form that is not too large."""
         answer = NotSent("no form of it was small enough")
         references = self._oversized == "reference"
-        for form in forms(letter, read(held.message), references=references):
+        for form in smaller_forms(letter, read(held.message), references=references):
             record = addressed(self.topic, form, self._partitions or 0)
             sent = yield from self._delivery.send(held, record)
             if not isinstance(sent, TooLarge):

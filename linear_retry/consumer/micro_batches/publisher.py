@@ -14,7 +14,7 @@ from linear_retry.kafka import Producer
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.records.oversized import forms
+from linear_retry.records.oversized import smaller_forms
 from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
@@ -72,7 +72,9 @@ class RowPublisher:
         except (UnknownTopicError, BrokerError) as error:
             return NotSent(str(error))
         answer: Answer = NotSent("no form of it was small enough")
-        for form in forms(letter, record, references=self._letters.oversized == "reference"):
+        for form in smaller_forms(
+            letter, record, references=self._letters.oversized == "reference"
+        ):
             answer, is_too_large = self._sent(
                 addressed(self.topic, form, self._partitions), is_stopping
             )

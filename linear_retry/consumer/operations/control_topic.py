@@ -12,7 +12,14 @@ from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.errors import BrokerError, LinearRetryError
 from linear_retry.kafka import KafkaException
 from linear_retry.log import log_control_garbled, log_control_silent
-from linear_retry.records.control import LIVES_MS, Answer, Command, Garbled, encode, read_control
+from linear_retry.records.control import (
+    COMMAND_TTL_MS,
+    Answer,
+    Command,
+    Garbled,
+    encode,
+    read_control,
+)
 from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.clock import Clock
 
@@ -21,7 +28,7 @@ _RENEW_AFTER_S = 30.0
 _SAY_EVERY_S = 60.0
 _FLUSH_S = 1.0
 # What was sent before that is not for anybody any more.
-_LOOK_BACK_MS = LIVES_MS + 5_000
+_LOOK_BACK_MS = COMMAND_TTL_MS + 5_000
 _KNOWN = 10_000
 
 

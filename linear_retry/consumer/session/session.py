@@ -23,7 +23,7 @@ from linear_retry.consumer.session.owner_thread import OwnerThread
 from linear_retry.consumer.wiring import Wiring
 from linear_retry.events import Event
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.fatal_errors import as_our_errors
+from linear_retry.kafka.consumer.fatal_errors import as_library_errors
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition
 
@@ -166,7 +166,7 @@ class Session:
             with self._owner_thread.use():
                 self._vitals.begin()
                 try:
-                    with self._vitals, as_our_errors():
+                    with self._vitals, as_library_errors():
                         yield
                 finally:
                     if self.stop.asked and self.wiring is not None:
@@ -211,7 +211,7 @@ class Session:
 
     def _close(self) -> None:
         try:
-            with self._owner_thread.minding_what_is_final(), self._vitals, as_our_errors():
+            with self._owner_thread.minding_what_is_final(), self._vitals, as_library_errors():
                 if self._attempts is not None and not self._owner_thread.forked:
                     self._attempts.settle()
                 if self.wiring is not None and not self._owner_thread.forked:
@@ -219,7 +219,7 @@ class Session:
         finally:
             if self.wiring is not None and not self._owner_thread.forked:
                 timeout_s = self._plan.close_timeout_s
-                with as_our_errors():
+                with as_library_errors():
                     self.wiring.close(commit=self._owner_thread.commits, timeout_s=timeout_s)
             self._vitals.finish()
             self._owner_thread.closed.set()

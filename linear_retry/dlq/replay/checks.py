@@ -8,11 +8,11 @@ from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.replay.outgoing import largest_packed, unpacked
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.errors import BrokerError
-from linear_retry.kafka.topics.description import TopicFacts
+from linear_retry.kafka.topics.description import TopicDescription
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.scope import Partition
 
-Facts = Mapping[str, TopicFacts | None]
+Facts = Mapping[str, TopicDescription | None]
 
 
 class RefusedError(BrokerError):
@@ -96,7 +96,7 @@ def _not_there(plan: Plan, target: str) -> str:
     )
 
 
-def _partitions(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
+def _partitions(plan: Plan, target: str, fact: TopicDescription) -> Iterator[str]:
     missing = [
         planned
         for planned in plan.partitions
@@ -114,12 +114,12 @@ def _partitions(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
         )
 
 
-def _permission(topic: str, fact: TopicFacts) -> Iterator[str]:
+def _permission(topic: str, fact: TopicDescription) -> Iterator[str]:
     if fact.may_write is False:
         yield f"{topic}: no permission to write; ask for WRITE and DESCRIBE on it"
 
 
-def _sizes(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
+def _sizes(plan: Plan, target: str, fact: TopicDescription) -> Iterator[str]:
     limit = fact.max_message_bytes
     if limit is None:
         return
@@ -137,7 +137,7 @@ def _sizes(plan: Plan, target: str, fact: TopicFacts) -> Iterator[str]:
         )
 
 
-def _times(plan: Plan, target: str, fact: TopicFacts, now_ms: int) -> Iterator[str]:
+def _times(plan: Plan, target: str, fact: TopicDescription, now_ms: int) -> Iterator[str]:
     known = [
         planned.oldest_ms
         for planned in plan.partitions

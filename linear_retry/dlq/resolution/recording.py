@@ -11,7 +11,7 @@ from linear_retry.dlq.replay.checks import check_resolutions
 from linear_retry.dlq.resolution.resolutions import Resolution, encoded
 from linear_retry.errors import BrokerError, FencedError, UnknownTopicError
 from linear_retry.kafka.producers.batch_transactions import BatchTransactions, batch_config
-from linear_retry.kafka.topics.description import TopicFacts
+from linear_retry.kafka.topics.description import TopicDescription
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import OutgoingRecord
 
@@ -33,7 +33,10 @@ class Recorder:
     """
 
     def __init__(
-        self, topic: str, cluster: Cluster, facts: Mapping[str, TopicFacts | None] | None = None
+        self,
+        topic: str,
+        cluster: Cluster,
+        facts: Mapping[str, TopicDescription | None] | None = None,
     ) -> None:
         """`facts` of all topics that are written to, the dead-letter topic and its resolutions."""
         self._topic, self._resolutions = topic, resolutions_topic(topic)

@@ -73,7 +73,7 @@ def is_name_taken(error: KafkaError) -> bool:
 
 
 @contextmanager
-def as_our_errors() -> Iterator[None]:
+def as_library_errors() -> Iterator[None]:
     """What librdkafka raises, and nothing else was arranged for, ends it as an error of ours."""
     try:
         yield

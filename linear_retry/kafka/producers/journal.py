@@ -80,7 +80,7 @@ class JournalProducer:
         self._now_s = now_s
         self._make = producer
         self._producer: Any = None
-        self._life = 0
+        self._generation = 0
         self._sent = 0
         self._waiting: dict[int, OutgoingRecord] = {}
         self._failing = False
@@ -97,8 +97,8 @@ class JournalProducer:
             ) from error
 
     def send(self, record: OutgoingRecord) -> None:
-        """Hand one record over, and hear what became of others. Never waits, and never raises."""
-        self._hear()
+        """Hand one record over, and take reports of others. Never waits, and never raises."""
+        self._serve_reports()
         is_made = self._producer is not None
         if self._failing and is_made and self._now_s() >= self._renew_at_s:
             self._renew()
@@ -110,7 +110,7 @@ class JournalProducer:
         """Wait for what is on its way, at most so long; drop the rest, and the producer."""
         if self._producer is not None:
             self._producer.flush(timeout_s)
-            self._let_go().join(timeout_s)
+            self._discard().join(timeout_s)
         if self._waiting and not self.trouble:
             self.trouble = "they still waited at the end"
         self.dropped += len(self._waiting)
@@ -123,12 +123,12 @@ class JournalProducer:
             self._producer = self._make(self._config | {"error_cb": self._on_error})
         return self._producer
 
-    def _hear(self) -> None:
+    def _serve_reports(self) -> None:
         if self._producer is not None:
             self._producer.poll(0)
 
     def _produce(self, number: int, record: OutgoingRecord) -> None:
-        report = partial(self._report, self._life, number)
+        report = partial(self._report, self._generation, number)
         try:
             produce(self._handle(), record, report)
         except BufferError:
@@ -138,9 +138,9 @@ class JournalProducer:
             self._fail(number, error.args[0])
 
     def _report(
-        self, life: int, number: int, error: KafkaError | None, _: Message | None = None
+        self, generation: int, number: int, error: KafkaError | None, _: Message | None = None
     ) -> None:
-        if life != self._life:
+        if generation != self._generation:
             return  # its successor has it
         if error is None:
             self._waiting.pop(number, None)
@@ -161,22 +161,22 @@ class JournalProducer:
     def _renew(self) -> None:
         self._renew_at_s = self._now_s() + _RENEW_EVERY_S
         self._failing = False
-        self._let_go()
+        self._discard()
         for number, record in list(self._waiting.items()):
             self._produce(number, record)
 
-    def _let_go(self) -> Thread:
+    def _discard(self) -> Thread:
         """Forget the present producer, with its stale view of brokers and topics.
 
         In a thread: librdkafka would wait for its own, and they for the name service, where that is
         down too.
         """
-        self._life += 1
+        self._generation += 1
         self._producer.purge(blocking=False)
         self._producer.poll(0)
         last = [self._producer]
         self._producer = None
-        thread = Thread(target=_end, args=[last], name="linear_retry journal", daemon=True)
+        thread = Thread(target=_close, args=[last], name="linear_retry journal", daemon=True)
         thread.start()
         return thread
 
@@ -184,7 +184,7 @@ class JournalProducer:
         self.trouble = error.str()
 
 
-def _end(last: list[Any]) -> None:
+def _close(last: list[Any]) -> None:
     """Hear every report: what is not heard keeps its memory. Then the handle goes, here."""
     producer = last.pop()
     while len(producer):

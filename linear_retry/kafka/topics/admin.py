@@ -61,11 +61,11 @@ class Admin:
 
     def ask_ends(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]:
         """As `ask_end`, in one question."""
-        return self._edges(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # the client has no types for it
+        return self._ask_offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # the client has no types for it
 
     def ask_beginnings(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]:
         """The first offset of each that is still there."""
-        return self._edges(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # the client has no types for it
+        return self._ask_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # the client has no types for it
 
     def ask_retention_ms(self, topic: str) -> Future[int]:
         """The topic's `retention.ms`; -1: for ever."""
@@ -100,10 +100,10 @@ class Admin:
         """Drop the handle."""
         self._admin = None
 
-    def _edges(
-        self, partitions: Sequence[Partition], edge: OffsetSpec
+    def _ask_offsets(
+        self, partitions: Sequence[Partition], spec: OffsetSpec
     ) -> dict[Partition, Future[int]]:
-        items = {TopicPartition(*key): edge for key in partitions}
+        items = {TopicPartition(*key): spec for key in partitions}
         answers = self._handle().list_offsets(
             items,
             isolation_level=self._isolation,

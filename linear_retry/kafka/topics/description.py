@@ -19,7 +19,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.consumer.settings import connection
 from linear_retry.kafka.quiet import QUIET, text_of
-from linear_retry.kafka.topics.standalone_consumer import MISSING, PATIENCE_S
+from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S, MISSING
 from linear_retry.scope import Partition
 
 _REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
@@ -37,7 +37,7 @@ _COMPACTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class TopicFacts:
+class TopicDescription:
     """A topic as the brokers describe it. None: they would not say.
 
     `retention_ms` is None as well where nothing is removed for its age.
@@ -57,7 +57,7 @@ class TopicFacts:
 
 
 class Topics:
-    """Asks the brokers and tells them. Each answer is waited for, `patience_s` at most.
+    """Asks the brokers and tells them. Each answer is waited for, `timeout_s` at most.
 
     All raise `BrokerError` where none comes, or it is a refusal.
     """
@@ -65,16 +65,16 @@ class Topics:
     def __init__(
         self,
         config: Mapping[str, Any],
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = ANSWER_TIMEOUT_S,
         admin: Callable[..., Any] = AdminClient,
     ) -> None:
         self._where = str(config.get("bootstrap.servers") or config.get("metadata.broker.list"))
         self._config = QUIET | connection(config)
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._make = admin
         self._admin: Any = None
 
-    def facts(self, names: Iterable[str]) -> dict[str, TopicFacts | None]:
+    def facts(self, names: Iterable[str]) -> dict[str, TopicDescription | None]:
         """Of each topic; None where there is no such topic. Creates none."""
         asked = list(dict.fromkeys(names))
         if not asked:
@@ -82,7 +82,7 @@ class Topics:
         described = self._handle().describe_topics(
             TopicCollection(asked),
             include_authorized_operations=True,
-            request_timeout=self._patience_s,
+            request_timeout=self._timeout_s,
         )
         found = {name: self._described(name, described[name]) for name in asked}
         resources = {
@@ -90,7 +90,7 @@ class Topics:
         }
         configs = (
             self._handle().describe_configs(
-                list(resources.values()), request_timeout=self._patience_s
+                list(resources.values()), request_timeout=self._timeout_s
             )
             if resources
             else {}
@@ -105,7 +105,7 @@ class Topics:
     def create_compacted(self, name: str, partitions: int, replication: int) -> None:
         """Make it, unless somebody else has by now."""
         new = NewTopic(name, partitions, replication, config=dict(_COMPACTED))
-        made = self._handle().create_topics([new], request_timeout=self._patience_s)
+        made = self._handle().create_topics([new], request_timeout=self._timeout_s)
         try:
             self._answer(made[name])
         except KafkaException as error:
@@ -120,7 +120,7 @@ class Topics:
         places = [TopicPartition(topic, *place) for place in offsets.items()]
         if not places:
             return
-        answers = self._handle().delete_records(places, request_timeout=self._patience_s)
+        answers = self._handle().delete_records(places, request_timeout=self._timeout_s)
         for place, answer in answers.items():
             try:
                 self._answer(answer)
@@ -136,7 +136,7 @@ class Topics:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(*each): OffsetSpec.latest() for each in partitions}  # type: ignore[no-untyped-call]  # the client has no types for it
         answers = self._handle().list_offsets(
-            asked, isolation_level=level, request_timeout=self._patience_s
+            asked, isolation_level=level, request_timeout=self._timeout_s
         )
         try:
             return {
@@ -181,10 +181,10 @@ class Topics:
 
     def _answer(self, answer: Future[Any]) -> Any:
         try:
-            return answer.result(self._patience_s + 1)
+            return answer.result(self._timeout_s + 1)
         except TimeoutError:
             raise BrokerError(
-                f"{self._where}: no answer within {self._patience_s:g} s; check the address, the "
+                f"{self._where}: no answer within {self._timeout_s:g} s; check the address, the "
                 "security settings, and that it is reachable from here"
             ) from None
 
@@ -200,14 +200,14 @@ class Topics:
         return self._admin
 
 
-def _facts(described: Any, config: Mapping[str, Any]) -> TopicFacts:
+def _facts(described: Any, config: Mapping[str, Any]) -> TopicDescription:
     policy = _of(config, "cleanup.policy")
     is_deleted = None if policy is None else "delete" in policy
     retention = _of(config, "retention.ms")
     limit = _of(config, "max.message.bytes")
     stamp = _of(config, "message.timestamp.type")
     operations = described.authorized_operations
-    return TopicFacts(
+    return TopicDescription(
         id=str(described.topic_id),
         partitions=len(described.partitions),
         replication=min((len(each.replicas) for each in described.partitions), default=1),

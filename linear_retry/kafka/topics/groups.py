@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from linear_retry.kafka.consumer.committed import Committed
 from linear_retry.kafka.consumer.settings import connection
 from linear_retry.kafka.quiet import QUIET
-from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
+from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 from linear_retry.scope import Partition
 
 _OFFSETS_S = 3.0  # where the group may not be asked, all of it is waited for
@@ -24,13 +24,13 @@ class Groups:
     def __init__(
         self,
         config: Mapping[str, Any],
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = ANSWER_TIMEOUT_S,
         admin: Callable[..., Any] = AdminClient,
         consumer: Callable[..., Any] = Consumer,
     ) -> None:
         """`config` are librdkafka's keys."""
         self._config = QUIET | connection(config)
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._admin = admin
         self._consumer = consumer
 
@@ -40,8 +40,8 @@ class Groups:
         # (librdkafka #4605).
         handle = self._admin(self._config)
         try:
-            listed = handle.list_consumer_groups(request_timeout=self._patience_s)
-            found = listed.result(self._patience_s + 1)
+            listed = handle.list_consumer_groups(request_timeout=self._timeout_s)
+            found = listed.result(self._timeout_s + 1)
         except (KafkaException, TimeoutError):
             return frozenset()
         return frozenset(
@@ -52,7 +52,7 @@ class Groups:
         """Whether it has committed an offset for one of them; None: nobody would say."""
         committed = Committed(self._config, group_id, self._consumer)
         try:
-            offsets = committed.ask(partitions, min(_OFFSETS_S, self._patience_s))
+            offsets = committed.ask(partitions, min(_OFFSETS_S, self._timeout_s))
         finally:
             committed.close()
         return None if offsets is None else bool(offsets)

@@ -13,7 +13,11 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.messages import read_fresh
-from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S, StandaloneConsumer, is_lasting
+from linear_retry.kafka.topics.standalone_consumer import (
+    ANSWER_TIMEOUT_S,
+    StandaloneConsumer,
+    is_lasting,
+)
 from linear_retry.records.record import Record
 
 Progress: TypeAlias = Callable[[int, int], object]
@@ -31,20 +35,20 @@ class TopicReader:
     """Reads topics of one cluster. `config` are librdkafka's keys.
 
     Each question makes a handle of its own and closes it. `BrokerError` where no broker answers
-    within `patience_s`, and where one refuses.
+    within `timeout_s`, and where one refuses.
     """
 
     config: Mapping[str, Any]
-    patience_s: float = PATIENCE_S
+    timeout_s: float = ANSWER_TIMEOUT_S
 
     def partitions(self, topic: str) -> tuple[int, ...]:
         """The numbers of its partitions. Raises `UnknownTopicError`."""
-        with closing(StandaloneConsumer(self.config, self.patience_s)) as handle:
+        with closing(StandaloneConsumer(self.config, self.timeout_s)) as handle:
             return handle.partitions(topic)
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Of each partition its first offset, and the one after the last that is committed."""
-        with closing(StandaloneConsumer(self.config, self.patience_s)) as handle:
+        with closing(StandaloneConsumer(self.config, self.timeout_s)) as handle:
             return handle.bounds(topic)
 
     def read(
@@ -58,7 +62,7 @@ class TopicReader:
         `starts`: the partitions to read and where from; else all of them, from their beginning.
         Raises `UnknownTopicError`, `BrokerError`.
         """
-        with closing(StandaloneConsumer(self.config, self.patience_s)) as handle:
+        with closing(StandaloneConsumer(self.config, self.timeout_s)) as handle:
             bounds = handle.bounds(topic)
             if starts is not None:
                 bounds = {
@@ -110,7 +114,7 @@ class _Reading:
                 yield records
                 self.progress(total - self._to_come(), total)
                 moved_at_s = time.monotonic()
-            elif time.monotonic() - moved_at_s > self.handle.patience_s:
+            elif time.monotonic() - moved_at_s > self.handle.timeout_s:
                 self._end_earlier()
                 moved_at_s = time.monotonic()
 

@@ -20,7 +20,7 @@ from linear_retry.kafka.quiet import QUIET, text_of
 
 _Answer = TypeVar("_Answer")
 
-PATIENCE_S = 10.0
+ANSWER_TIMEOUT_S = 10.0
 _SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
 _WAIT_S = 0.1
 
@@ -55,14 +55,14 @@ _DEFAULTS: dict[str, Any] = {
 class StandaloneConsumer:
     """One confluent_kafka `Consumer` that is in no group."""
 
-    def __init__(self, config: Mapping[str, Any], patience_s: float) -> None:
+    def __init__(self, config: Mapping[str, Any], timeout_s: float) -> None:
         self.where = str(
             config.get("bootstrap.servers") or config.get("metadata.broker.list") or "no address"
         )
-        self.patience_s = patience_s
+        self.timeout_s = timeout_s
         self._last_error: KafkaError | None = None
         self._user_error_cb: Callable[[KafkaError], object] | None = config.get("error_cb")
-        keys = _DEFAULTS | QUIET | dict(config) | _OURS | {"error_cb": self._hear}
+        keys = _DEFAULTS | QUIET | dict(config) | _OURS | {"error_cb": self._on_error}
         try:
             self.consumer = Consumer(keys)
         except (KafkaException, ValueError, TypeError) as error:
@@ -84,20 +84,20 @@ class StandaloneConsumer:
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         numbers = self.partitions(topic)
-        first = self._edges(topic, numbers, OFFSET_BEGINNING)
+        first = self._ask_offsets(topic, numbers, OFFSET_BEGINNING)
         ends = self.ends(topic, numbers)
         return {number: (first[number], ends[number]) for number in numbers}
 
     def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
         """The offset after the last that is committed, of these partitions."""
-        return self._edges(topic, numbers, OFFSET_END)
+        return self._ask_offsets(topic, numbers, OFFSET_END)
 
     def first_since(self, topic: str, numbers: Iterable[int], at_ms: int) -> dict[int, int]:
         """The offset of the first record that is as young, of these partitions; -1: there is none.
 
         librdkafka's mock brokers do not look, and say that there is none.
         """
-        return self._edges(topic, numbers, at_ms)
+        return self._ask_offsets(topic, numbers, at_ms)
 
     def refused(self, what: str, error: KafkaError) -> BrokerError:
         """What to raise for an error that waiting does not mend."""
@@ -115,21 +115,21 @@ class StandaloneConsumer:
             )
         return BrokerError(f"{self.where}: {what} cannot be read: {error.str()}")
 
-    def silent(self, what: str, error: KafkaError | None) -> BrokerError:
+    def timed_out(self, what: str, error: KafkaError | None) -> BrokerError:
         """What to raise where no answer has come in time."""
         why = self._last_error or error
         return BrokerError(
-            f"{self.where}: no answer about {what} within {self.patience_s:g} s"
+            f"{self.where}: no answer about {what} within {self.timeout_s:g} s"
             f"{'' if why is None else f' ({why.str()})'}; check the address, the security "
             "settings, and that it is reachable from here"
         )
 
-    def _edges(self, topic: str, numbers: Iterable[int], edge: int) -> dict[int, int]:
+    def _ask_offsets(self, topic: str, numbers: Iterable[int], at: int) -> dict[int, int]:
         left = set(numbers)
         found: dict[int, int] = {}
 
         def ask() -> dict[int, int]:
-            asked = [TopicPartition(topic, number, edge) for number in left]
+            asked = [TopicPartition(topic, number, at) for number in left]
             for place in self.consumer.offsets_for_times(asked, timeout=_SLICE_S) if asked else ():
                 if place.error is not None:
                     raise KafkaException(place.error)
@@ -140,13 +140,13 @@ class StandaloneConsumer:
         return self._answer(f"topic {topic!r}", ask)
 
     def _answer(self, what: str, ask: Callable[[], _Answer]) -> _Answer:
-        deadline_s = time.monotonic() + self.patience_s
+        deadline_s = time.monotonic() + self.timeout_s
         while True:
             try:
                 return ask()
             except KafkaException as problem:
                 error: KafkaError = problem.args[0]
-                self.consumer.poll(0)  # lets `_hear` be called
+                self.consumer.poll(0)  # lets `_on_error` be called
                 if is_lasting(error):
                     raise self.refused(what, error) from problem
                 if self._last_error is not None and self._last_error.code() in _NO_LOGIN:
@@ -156,11 +156,11 @@ class StandaloneConsumer:
                     ) from problem
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
-                    raise self.silent(what, error) from problem
+                    raise self.timed_out(what, error) from problem
                 # An answer that comes at once, such as "no leader yet", must not spin.
                 self.consumer.poll(min(_WAIT_S, left_s))
 
-    def _hear(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
             self._last_error = error
         if self._user_error_cb is not None:

@@ -14,8 +14,8 @@ from linear_retry.kafka.consumer.messages import read_fresh
 from linear_retry.kafka.quiet import text_of
 from linear_retry.kafka.topics.reader import Progress, TopicReader, consume_available
 from linear_retry.kafka.topics.standalone_consumer import (
+    ANSWER_TIMEOUT_S,
     MISSING,
-    PATIENCE_S,
     StandaloneConsumer,
     is_lasting,
 )
@@ -44,14 +44,14 @@ class TopicTail:
         config: Mapping[str, Any],
         topic: str,
         since_ms: int,
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = ANSWER_TIMEOUT_S,
         look_every_s: float = _LOOK_EVERY_S,
     ) -> None:
         self.trouble: str | None = None
         self._config = config
         self._topic = topic
         self._since_ms = since_ms
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._look_every_s = look_every_s
         self._look_at_s = 0.0
         self._next: dict[int, int] = {}
@@ -63,7 +63,7 @@ class TopicTail:
         Raises `UnknownTopicError`, `BrokerError`.
         """
         self._next = self._starts()
-        reader = TopicReader(self._config, self._patience_s)
+        reader = TopicReader(self._config, self._timeout_s)
         for records in reader.read(self._topic, progress, dict(self._next)):
             for record in records:
                 self._next[record.partition] = record.offset + 1
@@ -82,7 +82,7 @@ class TopicTail:
                 user_error_cb(error)
 
         keys = _FOLLOWING | dict(self._config) | {"error_cb": on_error}
-        with closing(StandaloneConsumer(keys, self._patience_s)) as self._handle:
+        with closing(StandaloneConsumer(keys, self._timeout_s)) as self._handle:
             self._look_at_s = time.monotonic() + self._look_every_s
             self._assign(self._next)
             yield self
@@ -101,7 +101,7 @@ class TopicTail:
     # -- inside ------------------------------------------------------------------------------
 
     def _starts(self) -> dict[int, int]:
-        with closing(StandaloneConsumer(self._config, self._patience_s)) as handle:
+        with closing(StandaloneConsumer(self._config, self._timeout_s)) as handle:
             bounds = handle.bounds(self._topic)
             first = handle.first_since(self._topic, bounds, self._since_ms)
         # -1 is for nothing so young, and mock brokers know no times: what is too old is passed

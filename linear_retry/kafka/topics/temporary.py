@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.quiet import QUIET, text_of
-from linear_retry.kafka.topics.standalone_consumer import PATIENCE_S
+from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 
 _SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
 
@@ -25,7 +25,7 @@ def temporary_topics(
     groups: Sequence[str],
     complain: Callable[[str], object],
     config: Mapping[str, str] | None = None,
-    within_s: float = PATIENCE_S,
+    within_s: float = ANSWER_TIMEOUT_S,
 ) -> Iterator[None]:
     """Topics, by name and number of partitions, that are there inside the `with` and gone after.
 
@@ -39,8 +39,8 @@ def temporary_topics(
         _create(admin, bootstrap, partitions, config or {})
         yield
     finally:
-        topics = admin.delete_topics(list(partitions), request_timeout=PATIENCE_S)
-        left = admin.delete_consumer_groups(list(groups), request_timeout=PATIENCE_S)
+        topics = admin.delete_topics(list(partitions), request_timeout=ANSWER_TIMEOUT_S)
+        left = admin.delete_consumer_groups(list(groups), request_timeout=ANSWER_TIMEOUT_S)
         for kind, answers in (("topic", topics), ("group", left)):
             for text in _left_behind(kind, answers):
                 complain(text)
@@ -64,7 +64,7 @@ def _create(
     admin: Any, bootstrap: str, partitions: Mapping[str, int], config: Mapping[str, str]
 ) -> None:
     wanted = [NewTopic(name, n, config=dict(config)) for name, n in partitions.items()]
-    for name, answer in admin.create_topics(wanted, request_timeout=PATIENCE_S).items():
+    for name, answer in admin.create_topics(wanted, request_timeout=ANSWER_TIMEOUT_S).items():
         try:
             answer.result()
         except KafkaException as error:

@@ -152,7 +152,7 @@ def test_no_broker_answers(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        reading = JournalTail({"bootstrap.servers": address}, patience_s=0.2)
+        reading = JournalTail({"bootstrap.servers": address}, timeout_s=0.2)
         with pytest.raises(typer.Exit) as ended, exit_on_error():
             list_circuits(reading, None, as_json=False)
     assert 3 == ended.value.exit_code

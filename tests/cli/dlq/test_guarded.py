@@ -77,7 +77,7 @@ def test_an_unknown_certificate(guarded: GuardedKafka) -> None:
     keys = guarded.keys("reader")
     del keys["ssl.ca.location"]
     with pytest.raises(BrokerError, match=r"certificate verify failed.*ssl\.ca\.location"):
-        list(TopicReader(keys, patience_s=1.0).read("allowed.dlq"))
+        list(TopicReader(keys, timeout_s=1.0).read("allowed.dlq"))
 
 
 def _deal(command: str, topic: str, guarded: GuardedKafka, directory: Path) -> tuple[int, str, str]:

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 from linear_retry import Strategy, events
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
-from linear_retry.records.control import LIVES_MS, AnswerName, Command, CommandName
+from linear_retry.records.control import COMMAND_TTL_MS, AnswerName, Command, CommandName
 from linear_retry.retry.decision import Policy
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member
 from tests.consumer.operations.test_requests import reasons, said, turn_until, waiting
@@ -249,8 +249,8 @@ def test_only_the_owner_acts() -> None:
 def test_an_expired_command_does_nothing() -> None:
     """More than a minute old when it is looked at: said, and on record."""
     group, member = waiting(strategy=(3600,))
-    member.wiring.commands.post(_command(group, "retry", age_ms=LIVES_MS + 1))
-    member.wiring.commands.post(_command(group, "give-up", age_ms=-2 * LIVES_MS))
+    member.wiring.commands.post(_command(group, "retry", age_ms=COMMAND_TTL_MS + 1))
+    member.wiring.commands.post(_command(group, "give-up", age_ms=-2 * COMMAND_TTL_MS))
     group.turn()
     assert ["expired", "expired"] == _answers(member)
     assert [("retry", "ops@desk", "expired"), ("give-up", "ops@desk", "expired")] == _on_record(
@@ -266,7 +266,7 @@ def test_a_command_that_waited_for_a_handler_expires_too() -> None:
 
     def busy(_: float) -> None:
         member.wiring.commands.post(_command(group, "retry"))
-        group.fake.clock.advance(LIVES_MS / 1000 + 1)
+        group.fake.clock.advance(COMMAND_TTL_MS / 1000 + 1)
 
     group.dependency.advance = busy
     turn_until(group, member, events.ProbeFailed)

@@ -251,7 +251,7 @@ def test_no_topic_can_have_that_name(kafka: RealKafka, name: str) -> None:
 
 def test_no_broker_answers() -> None:
     """It ends in bounded time, and says whom it asked."""
-    reader = TopicReader({"bootstrap.servers": "127.0.0.1:1"}, patience_s=_IMPATIENCE_S)
+    reader = TopicReader({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=_IMPATIENCE_S)
     with pytest.raises(BrokerError, match="no answer about topic 'orders' within 1 s"):
         list(reader.read("orders"))
 
@@ -262,7 +262,7 @@ def test_the_brokers_go_away_meanwhile() -> None:
         kafka.create_topic("orders")
         kafka.produce("orders", [b"x" * 100_000] * 40)  # ten of them are a batch
         keys = {"bootstrap.servers": kafka.bootstrap} | _SIPPING
-        batches = TopicReader(keys, patience_s=_IMPATIENCE_S).read("orders")
+        batches = TopicReader(keys, timeout_s=_IMPATIENCE_S).read("orders")
         next(batches)
         with kafka.down(), pytest.raises(BrokerError, match="no answer about topic 'orders'"):
             list(batches)

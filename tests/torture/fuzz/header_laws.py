@@ -19,7 +19,7 @@ from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.records.dead_letter import DeadLetter, FailureInfo, parse, to_dead_letter
 from linear_retry.records.exception_text import describe
 from linear_retry.records.header_text import UNREADABLE_NAME, Header, escape_name, sendable
-from linear_retry.records.oversized import forms
+from linear_retry.records.oversized import smaller_forms
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES, REPLAY_ID
 from tests.kafka.pipe import Pipe, RawProducer
@@ -147,7 +147,7 @@ def _lives(record: Record, dice: random.Random) -> None:
 def _dies(record: Record, dice: random.Random) -> DeadLetter:
     letter = to_dead_letter(record, any_death(dice))
     users = [header for header in record.headers if header[0] not in HEADER_NAMES]
-    for form in forms(letter, record, references=True):
+    for form in smaller_forms(letter, record, references=True):
         headers = form.headers()
         ours = [name for name, _ in headers if name in HEADER_NAMES]
         assert len(ours) == len(set(ours)), ours
