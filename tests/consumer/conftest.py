@@ -1,4 +1,4 @@
-"""What do the tests of the consumer share?"""
+"""Fixtures of the consumer's tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which clients does a consumer make, and do all of them reach its cluster as it does?"""
+"""The clients that a consumer makes reach its cluster as it does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens at the seams: between two runs, while a letter is awaited, after a long absence?"""
+"""Seams: between two runs, while a letter is awaited, after a long absence."""
 
 from __future__ import annotations
 

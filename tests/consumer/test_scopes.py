@@ -1,4 +1,4 @@
-"""Does a narrow circuit stop what is in its scope, and nothing else?"""
+"""A narrow circuit stops what is in its scope, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens from a failure to the attempt that follows it, and who is in its way?"""
+"""From a failure to the attempt that follows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much has this consumer done, and what is with its handler now?"""
+"""Counts what a consumer has done, and knows what its handler has now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is this consumer well, and if it stands still, why, since when and until when?"""
+"""Evaluates the health of a consumer: its state, why, since when and until when."""
 
 from __future__ import annotations
 

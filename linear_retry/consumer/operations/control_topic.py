@@ -1,4 +1,4 @@
-"""Who brings an operator's commands from the control topic, and takes the answers back?"""
+"""Follows the control topic: brings operators' commands, and sends the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much has the group still to read, whatever is paused here?"""
+"""Asks the brokers how much the group has still to read in each partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does work get from the owner thread to the task that awaits it, and back?"""
+"""Hands batches from the owner thread to the task that awaits `run_async`, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a coroutine function attempted, message by message, in the task that awaits it?"""
+"""Awaits an async handler for each message, in the task that awaits `run_async`."""
 
 from __future__ import annotations
 

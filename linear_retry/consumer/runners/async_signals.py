@@ -1,4 +1,4 @@
-"""What do Ctrl-C and SIGTERM do to the consumers of one event loop?"""
+"""Stops the consumers of one event loop on SIGINT and SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be attempted now, and what came of it?"""
+"""A batch of messages to be attempted, and what came of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a loop of the user's own get its messages?"""
+"""Hands the messages of a consumer, as attempts, to a loop of the user's own."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ class Attempt:
 
     __slots__ = ("_error", "_message", "_state", "number")
 
-    def __init__(self, message: Message, number: int) -> None:
-        self.number = number
-        self._message = message
-        self._state: _State = "offered"
-        self._error: Exception | None = None
+    # No __init__: its call would be a quarter of what an attempt costs. `Attempts` sets these, and
+    # the error where there is one.
+    number: int
+    _message: Message
+    _state: _State
+    _error: Exception
 
     def __enter__(self) -> Message:
         """Raises `UsageError` a second time, and once the consumer is closed."""
@@ -58,7 +59,8 @@ class Attempt:
         if error is None:
             if state == "entered":
                 self._state = "done"
-            elif state == "failing":
+                return False
+            if state == "failing":
                 self._state = "failed"
             elif state == "overtaken":
                 raise UsageError(
@@ -96,7 +98,7 @@ class Attempt:
     @property
     def error(self) -> Exception | None:
         """What it failed with."""
-        return self._error
+        return self._error if self._state in ("failing", "failed") else None
 
     def __repr__(self) -> str:
         return f"<attempt {self.number} of {place_of(self._message)}, {self._state}>"
@@ -179,9 +181,14 @@ class Attempts:
         A generator also because an interrupt in the midst of it ends it.
         """
         number, stop, now_s, owner = batch.number, self._stop, self._now_s, get_ident()
+        offered: _State = "offered"
         self._coming = iter(batch.messages)
         for message in self._coming:
-            self._last = attempt = Attempt(message, number)
+            attempt = Attempt()
+            attempt.number = number
+            attempt._message = message
+            attempt._state = offered
+            self._last = attempt
             yield attempt
             if attempt._state != "done" or now_s() >= stop.poll_by_s or get_ident() != owner:
                 return

@@ -1,4 +1,4 @@
-"""What do Ctrl-C and SIGTERM do while the consumer runs?"""
+"""Stops a consumer on SIGINT and SIGTERM, and defers interrupts of the user's own loop."""
 
 from __future__ import annotations
 

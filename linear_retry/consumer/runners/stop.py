@@ -1,4 +1,4 @@
-"""Has someone asked for the end?"""
+"""The flag by which any thread, signal handler or fork ends a consumer's loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose is this consumer, and may it still be used?"""
+"""Guards a consumer: one owner thread, one process, no use after close."""
 
 from __future__ import annotations
 

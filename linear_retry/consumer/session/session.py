@@ -1,4 +1,4 @@
-"""How do `run`, a loop of one's own and `run_async` take turns at one consumer, and end it?"""
+"""Shares one consumer between `run`, the user's own loop and `run_async`, and closes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often in a row was the handler too slow for one offset?"""
+"""Counts how often in a row the handler was too slow for one offset."""
 
 from __future__ import annotations
 

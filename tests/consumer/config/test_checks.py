@@ -1,4 +1,4 @@
-"""Is what cannot work refused before any message is touched?"""
+"""What cannot work is refused at construction."""
 
 from __future__ import annotations
 

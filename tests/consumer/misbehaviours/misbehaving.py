@@ -1,4 +1,4 @@
-"""What do the tests of one misbehaviour each have in common?"""
+"""Helpers for tests of one misbehaviour each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the loop stand it when commits are refused, answered late, or not at all?"""
+"""The loop stands commits that are refused, late, or never answered."""
 
 from __future__ import annotations
 

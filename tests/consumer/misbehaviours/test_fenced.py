@@ -1,4 +1,4 @@
-"""Does a member whose place was taken say so, whatever else happens at that moment?"""
+"""A fenced member says so, whatever else happens at that moment."""
 
 from __future__ import annotations
 

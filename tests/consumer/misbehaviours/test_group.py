@@ -1,4 +1,4 @@
-"""Does the loop stand it when the group and its commits do what they should not?"""
+"""The loop stands what the group and its commits should not do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a consumer keep something of every partition that it ever had?"""
+"""No state of a partition outlives it."""
 
 from __future__ import annotations
 

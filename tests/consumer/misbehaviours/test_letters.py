@@ -1,4 +1,4 @@
-"""Does the loop stand it when letters are not taken, not acknowledged, or taken unheard?"""
+"""The loop stands dead letters that are refused, not acknowledged, or acknowledged unheard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the loop stand it when librdkafka pauses and seeks as it should not?"""
+"""The loop stands pauses and seeks that go wrong."""
 
 from __future__ import annotations
 

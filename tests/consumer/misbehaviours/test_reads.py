@@ -1,4 +1,4 @@
-"""Does the loop stand it when librdkafka delivers what it should not?"""
+"""The loop stands what librdkafka should not deliver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what librdkafka writes in Python's log, and not a hundred times?"""
+"""librdkafka's log reaches Python's, without its repetitions."""
 
 from __future__ import annotations
 

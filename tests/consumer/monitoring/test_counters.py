@@ -1,4 +1,4 @@
-"""Is counted what has happened, and each thing once?"""
+"""Each thing that happens is counted once."""
 
 from __future__ import annotations
 

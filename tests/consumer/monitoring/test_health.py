@@ -1,4 +1,4 @@
-"""Does a consumer say how it is, at every turn of its life?"""
+"""The health of a consumer, at every turn of its life."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a consumer live beside a control topic that is not there, with librdkafka's own clients?"""
+"""A consumer lives beside a missing control topic, with librdkafka's own clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is each command of the control topic handed over once, whatever else is there or is not?"""
+"""Each command of the control topic is handed over once."""
 
 from __future__ import annotations
 

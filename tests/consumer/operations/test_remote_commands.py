@@ -1,4 +1,4 @@
-"""Does a command from outside take effect in the right member, and is it on record what became?"""
+"""A remote command takes effect in the right member, and is on record."""
 
 from __future__ import annotations
 

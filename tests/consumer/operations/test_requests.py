@@ -1,4 +1,4 @@
-"""Does an operator's word take effect, at once and once, and is it answered truthfully?"""
+"""An operator's request takes effect once, and is answered truthfully."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a commit ever overtaken, so that the broker ends with an older offset?"""
+"""No commit is overtaken by a later one."""
 
 from __future__ import annotations
 

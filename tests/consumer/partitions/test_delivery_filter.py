@@ -1,4 +1,4 @@
-"""What joins the read-ahead, and what has to come once more, or never?"""
+"""What joins the read-ahead, what is fetched again, and what is dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a problem of the client's said once, and not hundreds of times?"""
+"""A repeated error is reported once, and once for each tenfold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which order, and with which remedy, is librdkafka told to stand still and to go on?"""
+"""The order of pauses, resumes and seeks, and what follows a refused one."""
 
 from __future__ import annotations
 

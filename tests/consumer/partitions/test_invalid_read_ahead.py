@@ -1,4 +1,4 @@
-"""What may be in nobody's hands: is it fetched again, and from where?"""
+"""An invalid read-ahead is fetched again, from what is done."""
 
 from __future__ import annotations
 

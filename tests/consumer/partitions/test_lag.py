@@ -1,4 +1,4 @@
-"""Is what is left to read counted right, whatever is paused here?"""
+"""The lag, whatever is paused here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a partition begin whose place the broker has not, and what if nobody says?"""
+"""Where a partition begins whose offset the broker does not have."""
 
 from __future__ import annotations
 

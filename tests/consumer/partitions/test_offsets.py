@@ -1,4 +1,4 @@
-"""Is only what is done committed, and is a jump believed only when it must be?"""
+"""Only what is done is committed, and a jump is believed only when it must be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the read-ahead, and when does it have to be thrown away?"""
+"""The read-ahead: what joins it, and when it is invalid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a partition's state, and of a commit's answer, where the group has its say?"""
+"""A partition's state and a commit's answer through rebalances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a listener hear of partitions that were given up and are ours still?"""
+"""The events of partitions that were given up and taken back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a partition go on once retention has run past its place?"""
+"""Where a partition goes on once retention has removed its next offset."""
 
 from __future__ import annotations
 

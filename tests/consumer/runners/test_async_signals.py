@@ -1,4 +1,4 @@
-"""Do all consumers of a loop hear a signal, and nobody who has a handler of its own miss one?"""
+"""All consumers of an event loop hear a signal."""
 
 from __future__ import annotations
 

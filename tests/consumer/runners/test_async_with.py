@@ -1,4 +1,4 @@
-"""Is the consumer closed at the end of an `async with`, while the loop lives on?"""
+"""`async with` closes the consumer at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a message that the handler changes refused, before its letter or another attempt is wrong?"""
+"""A message that the handler changes is refused."""
 
 from __future__ import annotations
 

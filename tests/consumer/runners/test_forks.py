@@ -1,4 +1,4 @@
-"""Does a child that is forked inside a handler leave everything to its parent?"""
+"""A child that is forked inside a handler leaves everything to its parent."""
 
 from __future__ import annotations
 

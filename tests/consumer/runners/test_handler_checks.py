@@ -1,4 +1,4 @@
-"""Is a handler that cannot do its work refused before any message is touched?"""
+"""A handler that cannot do its work is refused before any message is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is nothing lost, and all put back, wherever in a loop of one's own a Ctrl-C comes?"""
+"""Nothing is lost wherever in the user's own loop a Ctrl-C comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a loop of one's own promise around its body: stop, close, threads, signals, others?"""
+"""The user's own loop: stop, close, threads and signals around its body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes of a message, for each way to leave the body of a loop of one's own?"""
+"""What comes of a message, for each way to leave the body of the user's own loop."""
 
 from __future__ import annotations
 

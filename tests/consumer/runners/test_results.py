@@ -1,4 +1,4 @@
-"""Is a message done only if its work is, whatever the handler returns?"""
+"""A handler that returns work which nobody would do is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does `run_async` promise to the program that awaits it?"""
+"""What `run_async` promises to the program that awaits it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the consumer when the task that awaits it is cancelled, or thrown away?"""
+"""`run_async` whose task is cancelled, or thrown away."""
 
 from __future__ import annotations
 

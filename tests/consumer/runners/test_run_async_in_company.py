@@ -1,4 +1,4 @@
-"""What may stand before, beside, within and after `run_async`?"""
+"""`run_async` beside other code: before, within and after it."""
 
 from __future__ import annotations
 

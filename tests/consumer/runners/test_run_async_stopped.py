@@ -1,4 +1,4 @@
-"""How does `run_async` end where a stop is asked for?"""
+"""How `run_async` ends where a stop is asked for."""
 
 from __future__ import annotations
 

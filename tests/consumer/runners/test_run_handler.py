@@ -1,4 +1,4 @@
-"""Is it noted truly what came of a piece of work, wherever an interrupt comes?"""
+"""What came of a batch is noted truly, wherever an interrupt comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the first signal stop, and the second do what it would have done?"""
+"""The first signal stops; the second does what it would have done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a stop heard, whenever it is asked for?"""
+"""A stop is heard, whenever it is asked for."""
 
 from __future__ import annotations
 

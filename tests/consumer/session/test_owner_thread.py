@@ -1,4 +1,4 @@
-"""Who may use a consumer, and until when?"""
+"""Who may use a consumer, and until when."""
 
 from __future__ import annotations
 

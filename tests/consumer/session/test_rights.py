@@ -1,4 +1,4 @@
-"""Is it known before the group is joined what the brokers do not allow?"""
+"""Missing rights end the start, before the group is joined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a consumer end in bounded time, with what is done committed, whatever the brokers do?"""
+"""A consumer ends in bounded time, with what is done committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is everything looked for before the consumer joins its group?"""
+"""Everything is checked before the consumer joins its group."""
 
 from __future__ import annotations
 

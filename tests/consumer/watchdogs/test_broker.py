@@ -1,4 +1,4 @@
-"""Is a client that has gone blind replaced, and one that only waits left alone?"""
+"""A client that sees no broker where others do is replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does another client take the place of one that cannot go on, and of no other?"""
+"""A client that cannot go on is replaced, and no other."""
 
 from __future__ import annotations
 

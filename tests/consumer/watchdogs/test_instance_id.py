@@ -1,4 +1,4 @@
-"""Does a static member of a KIP-848 group that was killed wait for its name, and for how long?"""
+"""A static member of a KIP-848 group waits for its name after a crash."""
 
 from __future__ import annotations
 

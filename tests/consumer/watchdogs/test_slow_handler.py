@@ -1,4 +1,4 @@
-"""When is a handler that is too slow hopeless?"""
+"""A handler that is too slow three times in a row ends the consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a partition that librdkafka has left dead brought back, and a living one left alone?"""
+"""A dead partition is revived, and a living one left alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a partition whose next batch the brokers have, and nobody can read?"""
+"""A partition whose next batch cannot be read stops, and is skipped on an operator's word."""
 
 from __future__ import annotations
 
