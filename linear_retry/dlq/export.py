@@ -19,7 +19,6 @@ from linear_retry.files import atomic_file
 from linear_retry.records.record import Record
 
 _VERSION = 1
-_CHUNK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +39,10 @@ def write_export(path: str | os.PathLike[str], letters: Iterable[Exported]) -> i
     The file is there when it is whole, and not before: a file of that name is replaced then.
     Raises `OSError`, and what reading the letters raises.
     """
-    target = Path(path)
     written = 0
-    with atomic_file(target, private=True) as file:
-        chunk: list[bytes] = []
-        size_bytes = 0
-        for exported in letters:
-            line = line_of(exported)
-            chunk.append(line)
-            size_bytes += len(line)
-            written += 1
-            if size_bytes > _CHUNK_BYTES:
-                file.writelines(chunk)
-                chunk, size_bytes = [], 0
-        file.writelines(chunk)
+    with atomic_file(Path(path), private=True) as file:
+        for written, exported in enumerate(letters, 1):  # noqa: B007  (the number of them)
+            file.write(line_of(exported))
     return written
 
 

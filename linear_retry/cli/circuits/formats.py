@@ -11,7 +11,6 @@ from linear_retry.cli.output.printable import in_one_line, moment, one_line
 from linear_retry.cli.output.rows import plural
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import GroupView, Member, OpenCircuit
-from linear_retry.records.process import Process
 from linear_retry.scope import Partition
 
 HEAD = (
@@ -21,46 +20,20 @@ HEAD = (
 
 
 def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
-    """What `HEAD` names, each in one line without control characters."""
-    return tuple(
-        map(
-            in_one_line,
-            (
-                group,
-                circuit.member,
-                process(circuit.process),
-                str(circuit.scope),
-                message(circuit),
-                state(circuit, now_ms),
-                failures(circuit),
-                moment(circuit.since_ms),
-                moment(circuit.retry_at_ms),
-                moment(circuit.last_word_ms),
-                one_line(circuit.error) or "-",
-            ),
-        )
+    """What `HEAD` names, each in one line without control characters; `-`: nobody has said."""
+    waits_for = {"failed": "", "letter": ", letter", "limit": ", limit"}[circuit.wait_reason]
+    row = (
+        group,
+        circuit.member,
+        circuit.process,
+        circuit.scope,
+        circuit.held,
+        f"{circuit.state(now_ms)}{waits_for}",
+        circuit.failures,
+        *map(moment, (circuit.since_ms, circuit.retry_at_ms, circuit.last_word_ms)),
+        one_line(circuit.error) or None,
     )
-
-
-def process(found: Process | None) -> str:
-    """Where a member runs, where anybody has said."""
-    return "-" if found is None else str(found)
-
-
-def message(circuit: OpenCircuit) -> str:
-    """The held message's place."""
-    return "-" if circuit.held is None else str(circuit.held)
-
-
-def failures(circuit: OpenCircuit) -> str:
-    """How often it has failed, where anybody has said."""
-    return "-" if circuit.failures is None else str(circuit.failures)
-
-
-def state(circuit: OpenCircuit, now_ms: int) -> str:
-    """Its state, and what it waits for where that is no attempt."""
-    why = {"failed": "", "letter": ", letter", "limit": ", limit"}[circuit.wait_reason]
-    return f"{circuit.state(now_ms)}{why}"
+    return tuple("-" if each is None else in_one_line(str(each)) for each in row)
 
 
 def span(length_ms: int) -> str:

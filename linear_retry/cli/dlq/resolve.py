@@ -32,24 +32,24 @@ def require_known_ids(topic: DeadLetterTopic, letter_filter: Filter) -> None:
 def resolve_letters(
     topic: DeadLetterTopic, selected: Filter, *, by: str | None, why: str, yes: bool, as_json: bool
 ) -> None:
-    """Record of the open letters that are selected that they are dealt with."""
+    """Record that the selected open letters are dealt with, or say how many that would be."""
     require_known_ids(topic, selected)
-    open_ones = replace(selected, states=(State.OPEN,))
+    only_open = replace(selected, states=(State.OPEN,))
     with ProgressBar(f"reading {topic.topic}") as bar:
         if yes:
             count = topic.resolve(selected, by=by or whoami(), why=why, progress=bar)
         else:
-            count = _count(topic, open_ones, bar)
-    _print_count(topic, open_ones, count, "resolved", yes=yes, as_json=as_json)
+            count = _count(topic, only_open, bar)
+    _print_count(topic, only_open, count, "resolved", yes=yes, as_json=as_json)
 
 
 def reopen_letters(topic: DeadLetterTopic, selected: Filter, *, yes: bool, as_json: bool) -> None:
-    """Take back of those that are selected that they are dealt with."""
+    """Take that back for the selected letters, or say how many that would be."""
     require_known_ids(topic, selected)
-    dealt_with = replace(selected, states=selected.states or (State.REPLAYED, State.RESOLVED))
+    closed = replace(selected, states=selected.states or (State.REPLAYED, State.RESOLVED))
     with ProgressBar(f"reading {topic.topic}") as bar:
-        count = topic.reopen(selected, progress=bar) if yes else _count(topic, dealt_with, bar)
-    _print_count(topic, dealt_with, count, "reopened", yes=yes, as_json=as_json)
+        count = topic.reopen(selected, progress=bar) if yes else _count(topic, closed, bar)
+    _print_count(topic, closed, count, "reopened", yes=yes, as_json=as_json)
 
 
 def _count(topic: DeadLetterTopic, selected: Filter, progress: Callable[[int, int], object]) -> int:
