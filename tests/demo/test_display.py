@@ -140,9 +140,9 @@ def test_lines_tell_each_event_once_and_progress_each_second(record: Record, tim
             lines.draw()
         record.on_event(CLOSED)
         lines.draw()
-    told = out.getvalue().splitlines()
+    output = out.getvalue().splitlines()
     assert ["circuit OPEN", "progress", "progress", "circuit CLOSED"] == [
-        text[10:].split("  ")[0] for text in told
+        text[10:].split("  ")[0] for text in output
     ]
     assert "\x1b" not in out.getvalue()
 
@@ -200,10 +200,10 @@ def test_the_table_says_what_speaks_against_a_claim() -> None:
 
 def test_the_proof_is_one_json_object() -> None:
     """With every violation, and one word for the whole."""
-    told = json.loads(json_proof(VERDICTS))
-    assert not told["holds"]
-    assert [True, False] == [verdict["holds"] for verdict in told["proof"]]
-    assert 7 == len(told["proof"][1]["violations"])
+    output = json.loads(json_proof(VERDICTS))
+    assert not output["holds"]
+    assert [True, False] == [verdict["holds"] for verdict in output["proof"]]
+    assert 7 == len(output["proof"][1]["violations"])
     assert json.loads(json_proof(VERDICTS[:1]))["holds"]
 
 

@@ -52,7 +52,7 @@ def test_an_error_given_up_too_soon() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"given_up": 3, "recovered": 9}, "gave up 3 of 12 outages that are over (25%)"),
         ({"unsure_s": 60.0}, "1 min (60%)"),
@@ -60,10 +60,10 @@ def test_an_error_given_up_too_soon() -> None:
         ({"known_end": 58}, "1 group of 1 have too few outages to say how long 95% of theirs"),
     ],
 )
-def test_a_group(changed: dict[str, Any], said: str) -> None:
+def test_a_group(changed: dict[str, Any], message: str) -> None:
     """Its strategy is too short or too long, or too little is known of it."""
     [text] = _said([], groups=[{**_GROUP, **changed}])
-    assert said.replace("1 min", "60 s") in text
+    assert message.replace("1 min", "60 s") in text
     assert [] == _said([], groups=[_GROUP])
 
 
@@ -86,6 +86,6 @@ def test_letters_that_cannot_be_read() -> None:
 def test_events() -> None:
     """What somebody should know is said first; what is in the log anyway is not."""
     lost = {"group": "billing", "event": "DataLost", "times": 2, "last_ms": MONDAY_MS}
-    said = _said([], events=[{**lost, "event": "CommitFailed"}, lost])
-    assert 1 == len(said)
-    assert "2 times, the last at 2026-11-23 00:00 UTC" in said[0]
+    message = _said([], events=[{**lost, "event": "CommitFailed"}, lost])
+    assert 1 == len(message)
+    assert "2 times, the last at 2026-11-23 00:00 UTC" in message[0]

@@ -8,7 +8,7 @@ from linear_retry.report.words import between, count, counted, duration, moment,
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0.0, "0 ms"),
         (0.25, "250 ms"),
@@ -21,18 +21,18 @@ from linear_retry.report.words import between, count, counted, duration, moment,
         (float("nan"), "–"),
     ],
 )
-def test_durations(seconds: float | None, said: str) -> None:
+def test_durations(seconds: float | None, text: str) -> None:
     """In the unit of which there are two at least."""
-    assert said == duration(seconds)
+    assert text == duration(seconds)
 
 
 @pytest.mark.parametrize(
-    ("share", "said"),
+    ("share", "text"),
     [(0, "0%"), (1e-9, "< 0.1%"), (0.004, "0.4%"), (0.5, "50%"), (0.9999, "> 99.9%"), (1, "100%")],
 )
-def test_shares(share: float, said: str) -> None:
+def test_shares(share: float, text: str) -> None:
     """Never none or all, where it is not quite that."""
-    assert said == percent(share)
+    assert text == percent(share)
 
 
 def test_texts() -> None:

@@ -57,6 +57,6 @@ if __name__ == "__main__":
         builder = builder.config(name, value)
     session: Any = builder.getOrCreate()
     lake = Lake(session, for_tuning)
-    told = tuned(lake), refusals(lake), repr(write(Lake(session, reported), page))
+    output = tuned(lake), refusals(lake), repr(write(Lake(session, reported), page))
     session.stop()
-    print(json.dumps(told))
+    print(json.dumps(output))

@@ -35,8 +35,8 @@ def test_events_are_as_many_as_asked(spark: SparkSession, tmp_path: Path) -> Non
     lakes = [Lake(spark, f"{tmp_path}/{name}") for name in ("many", "one")]
     for lake, is_of_one in zip(lakes, (False, True), strict=True):
         fill(spark, lake.path, 2000, is_of_one=is_of_one, fleet=FLEET[:1])
-        told = lake.table(JOURNAL).select("group", "member", "instance", "sequence", "problems")
-        rows = told.collect()
+        columns = lake.table(JOURNAL).select("group", "member", "instance", "sequence", "problems")
+        rows = columns.collect()
         assert 2000 == len(rows) == len({(row.instance, row.sequence) for row in rows})
         assert not [row for row in rows if row.problems]
         assert is_of_one == (1 == len({(row.group, row.member) for row in rows}))

@@ -42,8 +42,8 @@ def test_what_came_is_told(
     kafka.produce(letters, [(0, record.key, record.value, record.headers), (0, None, None, ())])
     where = ("--bootstrap", kafka.bootstrap, "--dead-letters", letters)
     lake = ("--lake", str(tmp_path))
-    said = f"dead_letters: 2 rows of {letters}; 1 with problems (column `problems`)\n"
-    assert (0, said, "") == _ran(*where, *lake)
+    message = f"dead_letters: 2 rows of {letters}; 1 with problems (column `problems`)\n"
+    assert (0, message, "") == _ran(*where, *lake)
     code, out, _ = _ran(*where, *lake, "--json")
     assert 0 == code
     none = {"rows": 0, "unreadable": 0, "gone": 0}
@@ -86,27 +86,27 @@ def test_a_signal_ends_it(
 def test_a_missing_topic(kafka: RealKafka, tmp_path: Path) -> None:
     """Said at once, before Spark is begun and before anything is written."""
     lake = tmp_path / "lake"
-    code, out, said = _ran(
+    code, out, message = _ran(
         *("--bootstrap", kafka.bootstrap, "--journal", "missing", "--lake", str(lake))
     )
     assert (3, "") == (code, out)
-    assert f"{kafka.bootstrap}: there is no topic 'missing'; check its name\n" == said
+    assert f"{kafka.bootstrap}: there is no topic 'missing'; check its name\n" == message
     assert not lake.exists()
 
 
 def test_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said within seconds, and not after minutes of Spark's log."""
     monkeypatch.setattr(sources, "Cluster", partial(Cluster, timeout_s=1))
-    code, _, said = _ran(
+    code, _, message = _ran(
         *("--bootstrap", "127.0.0.1:1", "--journal", "j", "--lake", str(tmp_path / "lake"))
     )
     assert 3 == code
-    assert said.startswith("127.0.0.1:1: no answer about topic 'j' within 1 s")
-    assert 1 == said.count("\n")
+    assert message.startswith("127.0.0.1:1: no answer about topic 'j' within 1 s")
+    assert 1 == message.count("\n")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--bootstrap", "a:1"), "no topic is named"),
         (("--bootstrap", "a:1", "--journal", "j", "--dead-letters", "j"), "'j' is named twice"),
@@ -115,11 +115,11 @@ def test_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (("--bootstrap", "a:1", "--journal", "j", "--continuous", "--every", "0"), "is no time"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
     """What is wrong, and what to write."""
-    code, _, told = _ran(*arguments, "--lake", str(tmp_path))
+    code, _, output = _ran(*arguments, "--lake", str(tmp_path))
     assert 2 == code
-    assert said in " ".join(told.replace("│", " ").split())
+    assert message in " ".join(output.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_without_the_extra(missing: str, command: Sequence[str], tmp_path: Path)
         check=False,
         timeout=60,
     )
-    said = f"the package {missing} is missing: pip install 'linear-retry[spark]'\n"
-    assert (3, "", said) == (done.returncode, done.stdout, done.stderr)
+    message = f"the package {missing} is missing: pip install 'linear-retry[spark]'\n"
+    assert (3, "", message) == (done.returncode, done.stdout, done.stderr)
 
 
 def test_without_java(tmp_path: Path) -> None:
@@ -182,6 +182,6 @@ def test_without_the_connector(tmp_path: Path) -> None:
         check=False,
         timeout=300,
     )
-    said = f"Spark's Kafka connector {CONNECTOR} cannot be fetched; check that Maven Central"
-    assert done.stdout.startswith(said), done
+    message = f"Spark's Kafka connector {CONNECTOR} cannot be fetched; check that Maven Central"
+    assert done.stdout.startswith(message), done
     assert (1, "") == (done.stdout.count("\n"), done.stderr)

@@ -35,11 +35,11 @@ def test_a_lake_reads_the_same_over_spark_connect(reported_lake: Lake, tmp_path:
     module = [sys.executable, "-m", "tests.spark.connected"]
     command = [*module, *(lake.path for lake in lakes), str(pages[1])]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
-        told = repr(report(lakes[0], pages[0])), tuned(lakes[1])
-        said = json.loads(process.communicate(timeout=300)[0])
+        output = repr(report(lakes[0], pages[0])), tuned(lakes[1])
+        text = json.loads(process.communicate(timeout=300)[0])
     assert 0 == process.returncode
-    assert told == (said[2].replace("/connect/", "/classic/"), said[0])
-    *refusals, missing = said[1]
+    assert output == (text[2].replace("/connect/", "/classic/"), text[0])
+    *refusals, missing = text[1]
     assert 3 == len(refusals)
     assert {f"{lakes[1].path}: over Spark Connect a lake can be read, but neither"} == {
         refusal.partition(" written nor replayed")[0] for refusal in refusals

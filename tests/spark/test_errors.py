@@ -21,7 +21,7 @@ _FOOTER = "[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Could not read footer. SQL
 
 
 @pytest.mark.parametrize(
-    ("told", "words", "of_sql"),
+    ("output", "words", "of_sql"),
     [
         (
             _RUNNING.format(_CAST),
@@ -34,8 +34,8 @@ _FOOTER = "[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Could not read footer. SQL
         ("", "", False),
     ],
 )
-def test_the_last_cause_is_the_reason(told: str, words: str, of_sql: bool) -> None:
+def test_the_last_cause_is_the_reason(output: str, words: str, of_sql: bool) -> None:
     """In words, and whether it is of the condition or of what is below."""
-    assert words == without_codes(told)
-    assert of_sql == is_sql_error(told)
-    assert "\n" not in last_cause(told)
+    assert words == without_codes(output)
+    assert of_sql == is_sql_error(output)
+    assert "\n" not in last_cause(output)

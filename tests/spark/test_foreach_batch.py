@@ -293,9 +293,9 @@ def test_an_exhausted_batch_becomes_letters_and_the_stream_goes_on(
     ]
     assert [list(headers)] * 6 == [list(each.headers() or ())[:2] for each in sent]
     command = ["dlq", "list", letters, "--bootstrap", kafka.bootstrap, "--json"]
-    told = CliRunner().invoke(app, command)
-    assert 0 == told.exit_code, told.stderr
-    listed = [json.loads(line) for line in told.stdout.splitlines()]
+    output = CliRunner().invoke(app, command)
+    assert 0 == output.exit_code, output.stderr
+    listed = [json.loads(line) for line in output.stdout.splitlines()]
     assert [("billing", "exhausted", 3)] * 6 == [
         (each["group_id"], each["reason"], each["failures"]) for each in listed
     ]

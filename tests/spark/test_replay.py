@@ -104,8 +104,8 @@ def test_what_the_topic_has_no_longer_is_counted_and_not_sent(
     chosen, lane, end = map(json.loads, out.splitlines())
     assert {"topic": given.letters, "chosen": 5, "gone": 2} == chosen
     assert (1, 3, 1) == (lane["letters"], lane["first_offset"], end["sent"])
-    said = f"5 letters of {given.letters} chosen, 2 of which a retention or a purge has removed\n"
-    assert said in _run(lake, given, "true")[2]
+    text = f"5 letters of {given.letters} chosen, 2 of which a retention or a purge has removed\n"
+    assert text in _run(lake, given, "true")[2]
 
 
 @pytest.fixture
@@ -136,9 +136,9 @@ _NO_CONDITIONS = {
 def test_what_is_no_condition_is_told_in_a_line(two: tuple[Lake, Scene]) -> None:
     """Whatever is wrong with it, what is sent is nothing; letters of two topics are no choice."""
     lake, given = two
-    for where, said in _NO_CONDITIONS.items():
+    for where, text in _NO_CONDITIONS.items():
         code, out, err = _run(lake, given, where, "--yes")
-        assert (2, "", 1, True) == (code, out, err.count("\n"), said in err), (where, err)
+        assert (2, "", 1, True) == (code, out, err.count("\n"), text in err), (where, err)
         assert err.startswith(json.dumps(where)[:40]), err
     assert {} == given.arrived()
     assert (0, "", f"nothing to do: no letters in {lake.path} that match\n") == _run(
@@ -163,8 +163,8 @@ def test_a_lake_of_another_topic_sends_nothing(two: tuple[Lake, Scene]) -> None:
     assert {} == given.arrived()
     empty = with_changes(lake, path=f"{lake.path}/nothing")
     assert (3, True) == (
-        (said := _run(empty, given, where))[0],
-        "run `linear-retry spark ingest` first" in said[2],
+        (text := _run(empty, given, where))[0],
+        "run `linear-retry spark ingest` first" in text[2],
     )
     (parquet,) = Path(lake.path).glob(f"{DEAD_LETTERS}/*/*/*.parquet")
     parquet.write_bytes(b"garbage of a length that no footer has")

@@ -54,8 +54,8 @@ def test_the_code_works(
         result = CliRunner().invoke(app, arguments)
         return result.exit_code, result.stdout, result.stderr
 
-    said = "dead_letters: 1 row of spark.dlq\njournal: 0 rows of spark.journal\n"
-    assert (0, said, "") == ran("ingest")
+    message = "dead_letters: 1 row of spark.dlq\njournal: 0 rows of spark.journal\n"
+    assert (0, message, "") == ran("ingest")
     code, out, _ = ran("replay")
     assert (0, "1 letter would be sent; --yes does it") == (code, out.splitlines()[-1])
     names: dict[str, object] = {}
@@ -85,10 +85,10 @@ def test_the_tables_have_every_column(spark: SparkSession) -> None:
     empty = frame(spark, [])
     assert set(dead_letters(empty).columns) == letters | common
     of_events = set(entries(empty).columns) - common - journal
-    told = {
+    output = {
         name for row in table(page("docs/journal.md"), "written field") for name in code(row[0])
     }
-    assert of_events <= told
+    assert of_events <= output
     assert journal <= set(entries(empty).columns)
 
 

@@ -15,11 +15,11 @@ from linear_retry.tuning.proposal import propose
 from linear_retry.tuning.solver import Conditions, Solution, cost
 from tests.tuning.recorded import durations_ms, recorded
 
-PRESENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)
+CURRENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)
 PROBE_COST_MS = 20_000
 
 
-def _dice() -> np.random.Generator:
+def _rng() -> np.random.Generator:
     return np.random.default_rng(7)
 
 
@@ -38,10 +38,10 @@ def _true_costs(
 
 def test_the_mean_is_that_of_the_estimate() -> None:
     """What outages cost in the mean is what the estimated distribution costs."""
-    outages = recorded(durations_ms(5, 800), PRESENT_MS, jitter=0.3)
+    outages = recorded(durations_ms(5, 800), CURRENT_MS, jitter=0.3)
     known = estimate(outages)
-    expected = cost(PRESENT_MS, known.durations())
-    idle_ms, probes, covered = outage_costs(PRESENT_MS, outages, known).mean(axis=0)
+    expected = cost(CURRENT_MS, known.durations())
+    idle_ms, probes, covered = outage_costs(CURRENT_MS, outages, known).mean(axis=0)
     assert idle_ms == pytest.approx(expected.idle_ms, rel=5e-3)
     assert probes == pytest.approx(expected.probes, rel=5e-3)
     assert covered == pytest.approx(expected.covered, abs=1e-3)
@@ -50,7 +50,7 @@ def test_the_mean_is_that_of_the_estimate() -> None:
 def test_the_cost_is_near_the_true_one() -> None:
     """Although only bounds of the durations were recorded, and by another strategy's probes."""
     true_ms = durations_ms(6, 2000)
-    outages = recorded(true_ms, PRESENT_MS, jitter=0.3)
+    outages = recorded(true_ms, CURRENT_MS, jitter=0.3)
     other = (5000, 20_000, *[120_000] * 20, *[7_200_000] * 5)
     idle_ms, probes, _ = outage_costs(other, outages, estimate(outages)).mean(axis=0)
     assert idle_ms + PROBE_COST_MS * probes == pytest.approx(_true_costs(other, true_ms), rel=0.05)
@@ -59,29 +59,31 @@ def test_the_cost_is_near_the_true_one() -> None:
 def test_what_is_proposed_is_cheaper_on_outages_that_it_did_not_see() -> None:
     """Learned on some, compared on others: the saving is there, and surely above nothing."""
     true_ms = durations_ms(8, 1500)
-    outages = recorded(true_ms, PRESENT_MS, jitter=0.3)
+    outages = recorded(true_ms, CURRENT_MS, jitter=0.3)
     seen = np.arange(len(outages)) < 1000
     found = propose(outages.chosen(seen), PROBE_COST_MS, Conditions(cover=0.99))
     assert isinstance(found, Solution)
-    said = compare(PRESENT_MS, found.delays_ms, outages.chosen(~seen), PROBE_COST_MS, rng=_dice())
+    comparison = compare(
+        CURRENT_MS, found.delays_ms, outages.chosen(~seen), PROBE_COST_MS, rng=_rng()
+    )
     unseen_ms = true_ms[~seen]
-    assert said.current is not None
-    assert said.saved is not None
-    before, after = said.current.total_ms, said.proposed.total_ms
-    assert before.low <= _true_costs(PRESENT_MS, unseen_ms) <= before.high
+    assert comparison.current is not None
+    assert comparison.saved is not None
+    before, after = comparison.current.total_ms, comparison.proposed.total_ms
+    assert before.low <= _true_costs(CURRENT_MS, unseen_ms) <= before.high
     assert after.low <= _true_costs(found.delays_ms, unseen_ms) <= after.high
-    assert said.saved.low > 0
-    assert said.saved.mean == pytest.approx(before.mean - after.mean)
-    assert said.proposed.covered.mean >= 0.98
+    assert comparison.saved.low > 0
+    assert comparison.saved.mean == pytest.approx(before.mean - after.mean)
+    assert comparison.proposed.covered.mean >= 0.98
 
 
 def test_without_a_current_strategy_the_other_costs_the_same() -> None:
     """What is not known is not compared, and changes nothing of what is."""
-    outages = recorded(durations_ms(8, 100), PRESENT_MS)
+    outages = recorded(durations_ms(8, 100), CURRENT_MS)
     other = (60_000,) * 60
-    alone = compare(None, other, outages, 1000, rng=_dice())
+    alone = compare(None, other, outages, 1000, rng=_rng())
     assert (None, None) == (alone.current, alone.saved)
-    assert compare(PRESENT_MS, other, outages, 1000, rng=_dice()).proposed == alone.proposed
+    assert compare(CURRENT_MS, other, outages, 1000, rng=_rng()).proposed == alone.proposed
 
 
 def test_an_outage_given_up_costs_its_probes() -> None:
@@ -94,13 +96,13 @@ def test_an_outage_given_up_costs_its_probes() -> None:
 
 def test_outages_at_the_same_time_are_one() -> None:
     """To have seen each by four members makes nothing surer."""
-    outages = recorded(durations_ms(9, 200), PRESENT_MS)
+    outages = recorded(durations_ms(9, 200), CURRENT_MS)
     other = (60_000,) * 60
     rows = np.repeat(np.arange(200), 4)
-    once = compare(PRESENT_MS, other, outages, 1000, rng=_dice())
-    four = compare(PRESENT_MS, other, outages.chosen(rows), 1000, rng=_dice(), concurrent=rows)
-    wrong = compare(PRESENT_MS, other, outages.chosen(rows), 1000, rng=_dice())
-    saved = [said.saved for said in (once, four, wrong) if said.saved is not None]
+    once = compare(CURRENT_MS, other, outages, 1000, rng=_rng())
+    four = compare(CURRENT_MS, other, outages.chosen(rows), 1000, rng=_rng(), concurrent=rows)
+    wrong = compare(CURRENT_MS, other, outages.chosen(rows), 1000, rng=_rng())
+    saved = [comparison.saved for comparison in (once, four, wrong) if comparison.saved is not None]
     bounds = [(each.low, each.high) for each in saved]
     widths = [high - low for low, high in bounds]
     assert bounds[0] == pytest.approx(bounds[1])
@@ -109,7 +111,7 @@ def test_outages_at_the_same_time_are_one() -> None:
 
 def test_an_interval_is_wrong_in_one_case_of_twenty() -> None:
     """Of 200 samples of 100 values, about 95 per cent of the intervals hold the true mean."""
-    rng = _dice()
+    rng = _rng()
     held = 0
     for _ in range(200):
         values = rng.exponential(1, (100, 1))

@@ -49,7 +49,7 @@ def test_each_strategy_has_a_column() -> None:
 
 
 @pytest.mark.parametrize(
-    ("saved", "said"),
+    ("saved", "text"),
     [
         (_mean(48_000, 2000), "saved: 48s (46s to 50s) an outage"),
         (_mean(1000, 2000), "saved: 1s (-1s to 3s) an outage, which may be nothing"),
@@ -57,42 +57,46 @@ def test_each_strategy_has_a_column() -> None:
         (_mean(7_200_000, 29_000), "saved: 2h (2h to 2h) an outage"),
     ],
 )
-def test_a_difference_is_no_surer_than_it_is(saved: Mean, said: str) -> None:
+def test_a_difference_is_no_surer_than_it_is(saved: Mean, text: str) -> None:
     """A saving whose interval holds 0 may be none, and one below 0 is a loss."""
-    assert [said] == list(comparison.remarks(_compared(saved), "proposed"))
+    assert [text] == list(comparison.remarks(_compared(saved), "proposed"))
 
 
 def test_who_gives_up_more_is_told() -> None:
     """What is given up costs its attempts only: a strategy that ends at once would be cheapest."""
-    _, said = comparison.remarks(_compared(_mean(-9000), current_covers=0.9), "proposed")
-    assert "the current strategy gives up on more of them, which costs it nothing here" == said
-    _, said = comparison.remarks(_compared(_mean(-9000), current_covers=1), "simulated")
-    assert said.startswith("the simulated strategy gives up on more")
+    _, text = comparison.remarks(_compared(_mean(-9000), current_covers=0.9), "proposed")
+    assert "the current strategy gives up on more of them, which costs it nothing here" == text
+    _, text = comparison.remarks(_compared(_mean(-9000), current_covers=1), "simulated")
+    assert text.startswith("the simulated strategy gives up on more")
 
 
 def test_without_a_current_strategy_nothing_is_compared() -> None:
     """It says how to give one."""
     found = _compared(None)
     assert [("mean of an outage", "proposed")] == comparison.rows(found, "proposed", 300)[:1]
-    (said,) = comparison.remarks(found, "proposed")
-    assert "the journal has no delays of the current strategy; give it with --current FILE" == said
+    (text,) = comparison.remarks(found, "proposed")
+    assert "the journal has no delays of the current strategy; give it with --current FILE" == text
 
 
 def test_programs_are_told_in_seconds() -> None:
     """The same names whatever the verdict is; what there is not is null."""
     head = ("billing", 900, 600, (1000,))
-    told = comparison.tuned_json(Tuned(*head, (45_000, 500), _compared(_mean(48_000, 2000))))
-    assert ("proposed", [45, 0.5], [1]) == (told["verdict"], told["delays_s"], told["current_s"])
-    assert {"mean": 48, "low": 46, "high": 50} == told["saved_s"]
-    assert {"mean": 12.34, "low": 11.84, "high": 12.84} == told["proposed"]["idle_s"]
+    output = comparison.tuned_json(Tuned(*head, (45_000, 500), _compared(_mean(48_000, 2000))))
+    assert ("proposed", [45, 0.5], [1]) == (
+        output["verdict"],
+        output["delays_s"],
+        output["current_s"],
+    )
+    assert {"mean": 48, "low": 46, "high": 50} == output["saved_s"]
+    assert {"mean": 12.34, "low": 11.84, "high": 12.84} == output["proposed"]["idle_s"]
     few = comparison.tuned_json(Tuned(*head, TooFew(20, 59, 0.86), None))
     assert ("too few", 20, 59, 0.86) == tuple(
         few[name] for name in ("verdict", "ended", "needed", "cover")
     )
     unreachable = comparison.tuned_json(Tuned(*head, Unreachable(0.8), None))
     assert ("unreachable", 0.8) == (unreachable["verdict"], unreachable["cover"])
-    assert told.keys() - {"delays_s"} == unreachable.keys() - {"cover"}
-    assert told.keys() - {"delays_s"} == few.keys() - {"cover", "ended", "needed"}
+    assert output.keys() - {"delays_s"} == unreachable.keys() - {"cover"}
+    assert output.keys() - {"delays_s"} == few.keys() - {"cover", "ended", "needed"}
 
 
 def test_outages_and_attempts_are_drawn() -> None:
@@ -139,13 +143,13 @@ def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
     asked = ("spark", "tune", "--lake", tmp_path, "--probe-cost", "5", "--to")
     assert (2, f"{file}: is there already; add --force to overwrite it") == _refused(*asked, file)
     for place in (tmp_path, tmp_path / "missing" / "mine.json"):
-        said = f"{place}: no file can be there; give --to a file in a directory"
-        assert (2, said) == _refused(*asked, place, "--force")
+        text = f"{place}: no file can be there; give --to a file in a directory"
+        assert (2, text) == _refused(*asked, place, "--force")
     assert "[1]" == file.read_text()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (("--probe-cost", "-1"), '"-1" is no length of time'),
         (("--probe-cost", "5", "--cover", "0"), "cover=0.0: it is a share; give more than 0"),
@@ -155,11 +159,11 @@ def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
         ((), "Missing option '--probe-cost'"),
     ],
 )
-def test_wrong_usage_of_tune(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_wrong_usage_of_tune(arguments: tuple[str, ...], text: str, tmp_path: Path) -> None:
     """Which option, its value and its range."""
-    code, told = _refused("spark", "tune", "--lake", tmp_path, *arguments)
+    code, output = _refused("spark", "tune", "--lake", tmp_path, *arguments)
     assert 2 == code
-    assert said in told
+    assert text in output
 
 
 def test_a_current_strategy_that_is_none(tmp_path: Path) -> None:
@@ -167,16 +171,16 @@ def test_a_current_strategy_that_is_none(tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     file.write_text("[-1]")
     asked = ("spark", "tune", "--lake", tmp_path, "--probe-cost", "5", "--current", file)
-    code, told = _refused(*asked)
+    code, output = _refused(*asked)
     assert 1 == code
-    assert told.startswith(f"{file} [0]: -1 is not a delay")
-    code, told = _refused("strategy", "simulate", file, "--lake", tmp_path)
+    assert output.startswith(f"{file} [0]: -1 is not a delay")
+    code, output = _refused("strategy", "simulate", file, "--lake", tmp_path)
     assert 1 == code
-    assert told.startswith(f"{file} [0]: -1 is not a delay")
+    assert output.startswith(f"{file} [0]: -1 is not a delay")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (("--outage", "7m", "--group", "billing"), "are for recorded outages; give --lake DIR"),
         (("--outage", "7m", "--probe-cost", "1"), "are for recorded outages; give --lake DIR"),
@@ -185,11 +189,11 @@ def test_a_current_strategy_that_is_none(tmp_path: Path) -> None:
     ],
 )
 def test_given_and_recorded_outages_are_apart(
-    arguments: tuple[str, ...], said: str, tmp_path: Path
+    arguments: tuple[str, ...], text: str, tmp_path: Path
 ) -> None:
     """An option that would change nothing is refused."""
     file = tmp_path / "good.json"
     file.write_text("[1]")
-    code, told = _refused("strategy", "simulate", file, *arguments)
+    code, output = _refused("strategy", "simulate", file, *arguments)
     assert 2 == code
-    assert said in told
+    assert text in output

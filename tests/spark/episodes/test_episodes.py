@@ -36,7 +36,7 @@ ERRORS = {
     "<shop.Odd, whose __repr__ raised an exception>": "shop.Odd",
     "503 Service Unavailable": None,
 }
-Told: TypeAlias = tuple[int, Event]
+TimedEvent: TypeAlias = tuple[int, Event]
 
 
 def _at(at_ms: int) -> datetime:
@@ -59,42 +59,44 @@ def _letter() -> events.DeadLettered:
     return events.DeadLettered("orders", 3, 7, "dlq", "id", 1, "exhausted", REFUSED, 3, ())
 
 
-def _life(group: str, *told: Told, instance: str = "a", first: int = 1) -> list[Entry]:
+def _instance(group: str, *timed: TimedEvent, instance: str = "a", first: int = 1) -> list[Entry]:
     return [
         Entry(instance, number, NOON_MS + at_ms, group, "pod", event)
-        for number, (at_ms, event) in enumerate(told, first)
+        for number, (at_ms, event) in enumerate(timed, first)
     ]
 
 
 def _cases() -> Iterator[Entry]:
     """Each group is the case of one test below."""
     waited_out = (0, _opened(1000)), (1040, _failed(6040)), (6200, _failed(36_200, failures=3))
-    yield from _life("waited out", *waited_out, (36_900, _closed(open_s=36.9)))
-    yield from _life(
+    yield from _instance("waited out", *waited_out, (36_900, _closed(open_s=36.9)))
+    yield from _instance(
         "outlasted", (0, _opened(1000)), (1040, _letter()), (1041, _closed("dead-lettered"))
     )
     unsent = events.DeadLetterFailed(Scope(), "orders", 3, 7, "dlq", "down", 1, 1.0, _at(1000))
-    yield from _life("unsent", (0, _opened(1000)), (0, unsent), (1040, _closed("dead-lettered")))
+    yield from _instance(
+        "unsent", (0, _opened(1000)), (0, unsent), (1040, _closed("dead-lettered"))
+    )
     now = events.RetriedNow(Scope(), "orders", 3, 7, 1, 600.0)
-    yield from _life("early", (0, _opened(700_000)), (100_000, now), (100_200, _closed()))
+    yield from _instance("early", (0, _opened(700_000)), (100_000, now), (100_200, _closed()))
     revoked = events.Revoked((("orders", 3),))
-    yield from _life("taken away", (0, _opened(1000)), (500, revoked), (90_000, _closed()))
-    yield from _life("ends", (0, _opened(0)), (5, _opened(9)), (9, _closed()), first=100)
+    yield from _instance("taken away", (0, _opened(1000)), (500, revoked), (90_000, _closed()))
+    yield from _instance("ends", (0, _opened(0)), (5, _opened(9)), (9, _closed()), first=100)
     stopped = events.Stopped(False)
-    yield from _life("ends", (0, _opened(0)), (9, stopped), instance="b", first=200)
-    yield from _life("ends", (20, _opened(0)), instance="c", first=300)
-    yield from _life("ends", (30, _closed()), (31, _opened(99)), instance="d", first=400)
-    lossy = _life("lossy", (0, _opened(1000)), (1002, _closed()), (1003, _opened(2003)))
-    lossy += _life("lossy", (9000, _closed()), first=6)
+    yield from _instance("ends", (0, _opened(0)), (9, stopped), instance="b", first=200)
+    yield from _instance("ends", (20, _opened(0)), instance="c", first=300)
+    yield from _instance("ends", (30, _closed()), (31, _opened(99)), instance="d", first=400)
+    lossy = _instance("lossy", (0, _opened(1000)), (1002, _closed()), (1003, _opened(2003)))
+    lossy += _instance("lossy", (9000, _closed()), first=6)
     yield from (*lossy, lossy[0], lossy[3])
-    yield from _life("odd clock", (0, _opened(1000)), (2**63 - 1 - NOON_MS, _failed(0)))
-    yield from _life("odd clock", (1000, _closed()), first=3)
+    yield from _instance("odd clock", (0, _opened(1000)), (2**63 - 1 - NOON_MS, _failed(0)))
+    yield from _instance("odd clock", (1000, _closed()), first=3)
     for error in ERRORS:
-        yield from _life(f"type {error}", (0, _opened(0, error)))
-    yield from _life("letters only", (0, _letter()), (1, stopped))
+        yield from _instance(f"type {error}", (0, _opened(0, error)))
+    yield from _instance("letters only", (0, _letter()), (1, stopped))
 
 
-def _random_life(rng: random.Random, member: str, instance: str, at_ms: int) -> Iterator[Entry]:
+def _random_instance(rng: random.Random, member: str, instance: str, at_ms: int) -> Iterator[Entry]:
     """Anything that a consumer would say and more, with entries lost, and the clock set back."""
     kind = rng.choice(["consumer", "consumer", "topic", "partition"])
     for number in range(1, rng.randint(1, 25)):
@@ -129,13 +131,13 @@ def _random_event(rng: random.Random, kind: Any, number: int, at_ms: int) -> Eve
 def _disorder() -> list[Entry]:
     """Of 400 lives of 300 members, from partitions that are read in any order, some twice."""
     rng = random.Random(1)
-    told: list[Entry] = []
+    entries: list[Entry] = []
     for number in range(400):
         member, at_ms = f"pod-{rng.randint(1, 300)}", NOON_MS + rng.randint(0, 10**6)
-        told += _random_life(rng, member, f"life-{number}", at_ms)
-    told += rng.choices(told, k=100)
-    rng.shuffle(told)
-    return told
+        entries += _random_instance(rng, member, f"instance-{number}", at_ms)
+    entries += rng.choices(entries, k=100)
+    rng.shuffle(entries)
+    return entries
 
 
 @pytest.fixture(scope="module")
@@ -294,9 +296,9 @@ def test_the_tasks_that_write_do_not_find(lake: Lake) -> None:
 
 def test_the_page_has_every_column_and_kind(rows: list[Row]) -> None:
     """docs/outages.md names them in the table's order."""
-    told = page("docs/outages.md")
-    assert [name for row in table(told, "column") for name in code(row[0])] == rows[0].__fields__
-    assert [name for row in table(told, "kind") for name in code(row[0])] == list(KINDS)
+    text = page("docs/outages.md")
+    assert [name for row in table(text, "column") for name in code(row[0])] == rows[0].__fields__
+    assert [name for row in table(text, "kind") for name in code(row[0])] == list(KINDS)
 
 
 def test_the_page_turns_outages_into_delays(capsys: pytest.CaptureFixture[str]) -> None:
@@ -317,7 +319,7 @@ def test_without_a_journal_there_are_no_outages(spark: SparkSession, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "text"),
     [
         ({"closed": 5, "stopped": 0, "open": 2}, "outages: 7 rows (5 closed, 2 open)\n"),
         ({"closed": 1, "open": 0}, "outages: 1 row (1 closed)\n"),
@@ -325,9 +327,9 @@ def test_without_a_journal_there_are_no_outages(spark: SparkSession, tmp_path: P
     ],
 )
 def test_what_is_there_is_said(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, made: dict[str, int], said: str
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, made: dict[str, int], text: str
 ) -> None:
     """In a line, and of kinds that there are."""
     monkeypatch.setattr("linear_retry.spark.outages", lambda lake: made)
     result = CliRunner().invoke(app, ["spark", "outages", "--lake", "lake"])
-    assert (0, said) == (result.exit_code, result.stdout)
+    assert (0, text) == (result.exit_code, result.stdout)

@@ -43,5 +43,5 @@ def test_a_signal_ends_a_job_in_one_line(number: signal.Signals, code: int, word
         assert child.stdout is not None
         assert "at work\n" == child.stdout.readline()
         child.send_signal(number)
-        told, said = child.communicate(timeout=60)
-    assert (code, "", word) == (child.returncode, told, said)
+        output, message = child.communicate(timeout=60)
+    assert (code, "", word) == (child.returncode, output, message)

@@ -155,7 +155,7 @@ class _Failing(Lake):
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (LakeError("the disk is full"), "^the disk is full$"),
         (ValueError("a bug"), "^topic-[0-9]+ cannot be ingested any further: .*a bug"),
@@ -163,7 +163,7 @@ class _Failing(Lake):
 )
 def test_what_fails_says_why(
     error: Exception,
-    said: str,
+    message: str,
     spark: SparkSession,
     kafka: RealKafka,
     topic: TopicFactory,
@@ -174,7 +174,7 @@ def test_what_fails_says_why(
     kafka.produce(letters, _letters(1))
     _Failing.error = error
     config = {"bootstrap.servers": kafka.bootstrap}
-    with pytest.raises(LakeError, match=said) as raised:
+    with pytest.raises(LakeError, match=message) as raised:
         ingest(spark, config, _Failing(spark, lake), dead_letters=[letters])
     assert "\n" not in str(raised.value)
     assert [] == _rows(lake, DEAD_LETTERS)

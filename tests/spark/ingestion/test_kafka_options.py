@@ -45,14 +45,14 @@ def test_keys_of_the_java_client() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "text"),
     [
         ({"ssl.crl.location": "/x"}, "'ssl.crl.location' is not known for Spark's Kafka client"),
         ({"ssl.ca.location": "/nowhere"}, "ssl.ca.location: /nowhere cannot be read"),
         ({"sasl.username": "ann"}, "not GSSAPI; for this one write kafka.sasl.jaas.config"),
     ],
 )
-def test_what_cannot_be_passed_on(config: dict[str, str], said: str) -> None:
+def test_what_cannot_be_passed_on(config: dict[str, str], text: str) -> None:
     """A key left out might weaken what it secures: it is refused, with the remedy."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         java_keys(config)

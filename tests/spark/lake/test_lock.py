@@ -24,12 +24,12 @@ def test_a_second_ingest_is_refused(
     letters, lake = topic(), Lake(spark, str(tmp_path))
     lake.prepare(DEAD_LETTERS, letters)
     config = {"bootstrap.servers": kafka.bootstrap}
-    said = f"another ingest is adding the rows of '{letters}'; wait until it has ended"
-    with lake.locked(DEAD_LETTERS, letters), pytest.raises(LakeError, match=said):
+    text = f"another ingest is adding the rows of '{letters}'; wait until it has ended"
+    with lake.locked(DEAD_LETTERS, letters), pytest.raises(LakeError, match=text):
         ingest(spark, config, str(tmp_path), dead_letters=[letters])
     with (tmp_path / "_ingest" / DEAD_LETTERS / letters / "lock").open("r+") as held:
         fcntl.lockf(held, fcntl.LOCK_EX)
-        with pytest.raises(LakeError, match=said):
+        with pytest.raises(LakeError, match=text):
             ingest(spark, config, str(tmp_path), dead_letters=[letters])
     with lake.locked(DEAD_LETTERS, letters) as check:
         check()

@@ -47,12 +47,12 @@ _JOURNAL = {"group": _TEXT, "event": _TEXT, "event_id": _TEXT, "at_ms": _WHOLE, 
 
 def make(lake: Lake) -> None:
     """The outages by the law in plain Python and by Arrow: Spark would take half a minute."""
-    told = list(_journal())
-    rows = [dict(zip(_OUTAGES, each, strict=True)) for each in expected_episodes(told)]
+    entries = list(_journal())
+    rows = [dict(zip(_OUTAGES, each, strict=True)) for each in expected_episodes(entries)]
     for row in rows:
         row["probes"] = [dict(zip(_PROBE, each, strict=True)) for each in row["probes"]]
     _write(Path(lake.path) / "outages", rows, _OUTAGES)
-    entries = [
+    journal = [
         {
             "group": each.group,
             "event": type(each.event).__name__,
@@ -60,9 +60,9 @@ def make(lake: Lake) -> None:
             "at_ms": each.at_ms,
             "problems": None,
         }
-        for each in told
+        for each in entries
     ]
-    _write(Path(lake.path) / "journal" / "batch=journal@00000000", entries, _JOURNAL)
+    _write(Path(lake.path) / "journal" / "batch=journal@00000000", journal, _JOURNAL)
     letters = dead_letters(frame(lake.spark, _letters()))
     lake.add(letters, DEAD_LETTERS, "orders.dlq", 0)
 

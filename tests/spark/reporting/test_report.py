@@ -38,8 +38,8 @@ def page(reported_lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Path:
     page = tmp_path_factory.mktemp("page") / "report.html"
     code, out, err = _ran("--lake", f"{reported_lake.path}/", "--to", str(page), "--json")
     assert (0, "") == (code, err)
-    told = {"page": str(page), "tables": f"{page.parent}/report_tables"}
-    assert {**told, "outages": 17, "letters": 15, "advice": 5} == json.loads(out)
+    files = {"page": str(page), "tables": f"{page.parent}/report_tables"}
+    assert {**files, "outages": 17, "letters": 15, "advice": 5} == json.loads(out)
     return page
 
 
@@ -132,8 +132,8 @@ def test_the_page_has_no_keys(reported_lake: Lake, page: Path, tmp_path: Path) -
     assert "customer-4711" in page.read_text()
     target = tmp_path / "report.html"
     code, out, _ = _ran("--lake", reported_lake.path, "--to", str(target), "--no-keys")
-    said = f"{target}: 17 outages, 15 dead letters, 5 of advice; the tables are in {folder}\n"
-    assert (0, said) == (code, out)
+    text = f"{target}: 17 outages, 15 dead letters, 5 of advice; the tables are in {folder}\n"
+    assert (0, text) == (code, out)
     files = [target, *folder.glob("*.csv")]
     assert not [file for file in files if "customer-" in file.read_text()]
     assert not list(folder.glob("keys.*"))
@@ -157,9 +157,9 @@ def test_only_letters(
 def test_every_column_is_told(page: Path) -> None:
     """docs/report.md has each table, and each column of it."""
     everywhere = {"group", "reason", "exception_type", "error", "event", "key"}
-    told = {code(row[0])[0]: set(code(" ".join(row[2:]))) for row in table(_DOCS, "table")}
-    assert set(TABLES) == set(told)
-    for name, columns in told.items():
+    documented = {code(row[0])[0]: set(code(" ".join(row[2:]))) for row in table(_DOCS, "table")}
+    assert set(TABLES) == set(documented)
+    for name, columns in documented.items():
         found = set(pd.read_parquet(page.parent / "report_tables" / f"{name}.parquet").columns)
         assert found - everywhere - {"first_ms", "last_ms"} <= columns, name
 
@@ -174,14 +174,14 @@ def test_nothing_at_all(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "text"),
     [
         ("report", "give the page a name that ends with .html"),
         ("none/report.html", "cannot be written; name a file in a directory of yours"),
         (".html", "give the page a name that ends with .html"),
     ],
 )
-def test_where_no_page_can_be(name: str, said: str, tmp_path: Path) -> None:
+def test_where_no_page_can_be(name: str, text: str, tmp_path: Path) -> None:
     """Said before Spark is begun."""
     target = tmp_path / name
-    assert (3, "", f"{target}: {said}\n") == _ran("--lake", "lake", "--to", str(target))
+    assert (3, "", f"{target}: {text}\n") == _ran("--lake", "lake", "--to", str(target))

@@ -66,16 +66,16 @@ def _values(draw: st.DrawFn) -> bytes | None:
     written = encode(draw(_ENTRIES))
     match draw(st.integers(0, 4)):
         case 0:
-            said = json.loads(written)
-            name = draw(st.sampled_from(sorted(said)))
-            said[name] = draw(_WRONG)
-            return json.dumps(said).encode()
+            message = json.loads(written)
+            name = draw(st.sampled_from(sorted(message)))
+            message[name] = draw(_WRONG)
+            return json.dumps(message).encode()
         case 1:
             return draw(st.none() | st.binary(max_size=8) | st.just(written[:-1]))
         case 2:
-            said = json.loads(written)
-            del said[draw(st.sampled_from(sorted(said)))]
-            return json.dumps({**said, "of a later version": [1]}).encode()
+            message = json.loads(written)
+            del message[draw(st.sampled_from(sorted(message)))]
+            return json.dumps({**message, "of a later version": [1]}).encode()
         case _:
             return written
 
@@ -116,7 +116,7 @@ def test_the_sessions_own_sql_changes_nothing(spark: SparkSession) -> None:
 
 
 def _of(entry: Entry) -> dict[str, object]:
-    said = {
+    message = {
         "event_id": entry.event_id,
         "instance": entry.instance,
         "sequence": entry.sequence,
@@ -131,21 +131,21 @@ def _of(entry: Entry) -> dict[str, object]:
         value = getattr(entry.event, field.name)
         match value:
             case Scope():
-                said |= {"scope_topic": value.topic, "scope_partition": value.partition}
+                message |= {"scope_topic": value.topic, "scope_partition": value.partition}
             case datetime():
-                said[f"{field.name}_ms"] = (value - _EPOCH) // timedelta(milliseconds=1)
+                message[f"{field.name}_ms"] = (value - _EPOCH) // timedelta(milliseconds=1)
             case tuple():
-                said[field.name] = list(value)
+                message[field.name] = list(value)
             case _ if field.name in ("topic", "partition", "offset"):
-                said[f"message_{field.name}"] = value
+                message[f"message_{field.name}"] = value
             case _:
-                said[field.name] = value
-    return said
+                message[field.name] = value
+    return message
 
 
 def test_what_is_no_entry_says_why(spark: SparkSession) -> None:
     """A newer version, an unknown event and garbage are told apart."""
-    told: dict[bytes | None, str] = {
+    problems: dict[bytes | None, str] = {
         b'{"v":2}': "v is 2, and 1 is known here",
         b'{"event":"Stopped"}': "v is missing, and 1 is known here",
         b'{"v":1,"event":"Started"}': "event is not known",
@@ -154,5 +154,5 @@ def test_what_is_no_entry_says_why(spark: SparkSession) -> None:
         b'{"v":NaN}': "no JSON object",
         None: "no JSON object",
     }
-    rows = _rows(spark, list(told))
-    assert [[problem] for problem in told.values()] == [row.problems for row in rows]
+    rows = _rows(spark, list(problems))
+    assert [[problem] for problem in problems.values()] == [row.problems for row in rows]

@@ -196,7 +196,7 @@ def test_the_sessions_own_sql_changes_nothing(spark: SparkSession) -> None:
 
 def test_what_cannot_be_read_is_kept(spark: SparkSession) -> None:
     """A garbled header is named, and its bytes stand beside; a missing one is named."""
-    told: dict[tuple[str, bytes | None], tuple[str, list[tuple[str, bytes]]]] = {
+    output: dict[tuple[str, bytes | None], tuple[str, list[tuple[str, bytes]]]] = {
         (name, content): (problem, [] if content is None else [(name, content)])
         for name, content, problem in (
             ("retry-counter", b"\xff", "retry-counter is garbled"),
@@ -208,9 +208,9 @@ def test_what_cannot_be_read_is_kept(spark: SparkSession) -> None:
     record = our_record()
     records = [
         replace(record, headers=tuple((dict(record.headers) | {name: content}).items()))
-        for name, content in told
+        for name, content in output
     ]
     rows = dead_letters(frame(spark, records)).collect()
-    for row, (problem, garbled) in zip(rows, told.values(), strict=True):
+    for row, (problem, garbled) in zip(rows, output.values(), strict=True):
         found = [(each.name, bytes(each.value)) for each in row.garbled or ()]
         assert (NONE, [problem], garbled) == (row.format, row.problems, found)

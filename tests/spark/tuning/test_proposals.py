@@ -32,22 +32,22 @@ def _group(name: str, seed: int, count: int, members: int = 1) -> list[tuple[obj
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession) -> dict[str, Row]:
+def proposed(spark: SparkSession) -> dict[str, Row]:
     """By group, in one go: a job takes seconds."""
-    told = [
+    outages = [
         *_group("enough", 1, 300),
         *_group("few", 2, 30),
         *_group("members", 3, 60, members=4),
         ("unknown", 0, 0, None, None),
     ]
-    table = spark.createDataFrame(told, COLUMNS).repartition(2)
+    table = spark.createDataFrame(outages, COLUMNS).repartition(2)
     rows = proposals(table, CURRENT_MS, PROBE_COST_MS, CONDITIONS).collect()
     return {row.group: row for row in rows}
 
 
-def test_where_there_are_enough_delays_are_proposed(judged: dict[str, Row]) -> None:
+def test_where_there_are_enough_delays_are_proposed(proposed: dict[str, Row]) -> None:
     """Those that two thirds call for, and what they save in the last third, with an interval."""
-    row = judged["enough"]
+    row = proposed["enough"]
     known = recorded(durations_ms(1, 300), CURRENT_MS)
     expected = propose(known.chosen(np.arange(300) < 200), PROBE_COST_MS, CONDITIONS)
     assert isinstance(expected, Solution)
@@ -59,30 +59,30 @@ def test_where_there_are_enough_delays_are_proposed(judged: dict[str, Row]) -> N
     assert row.proposed.covered.mean >= 0.85
 
 
-def test_where_there_are_too_few_it_is_said(judged: dict[str, Row]) -> None:
+def test_where_there_are_too_few_it_is_said(proposed: dict[str, Row]) -> None:
     """How many have ended, how many would have to, and what they are enough for."""
-    row = judged["few"]
+    row = proposed["few"]
     assert ("too few", 20, 59, 0.86) == (row.verdict, row.seen_ended, row.needed, row.cover)
     assert (None, None, None) == (row.delays_ms, row.current, row.saved)
 
 
-def test_outages_at_the_same_time_are_seen_together(judged: dict[str, Row]) -> None:
+def test_outages_at_the_same_time_are_seen_together(proposed: dict[str, Row]) -> None:
     """No outage that one member saw is held out for another one."""
-    row = judged["members"]
+    row = proposed["members"]
     assert (240, 160) == (row.outages, row.seen)
 
 
-def test_of_outages_that_nothing_is_known_of_nothing_is_said(judged: dict[str, Row]) -> None:
+def test_of_outages_that_nothing_is_known_of_nothing_is_said(proposed: dict[str, Row]) -> None:
     """A group without bounds has no row."""
-    assert {"enough", "few", "members"} == judged.keys()
+    assert {"enough", "few", "members"} == proposed.keys()
 
 
-def test_partitions_and_order_change_nothing(spark: SparkSession, judged: dict[str, Row]) -> None:
+def test_partitions_and_order_change_nothing(spark: SparkSession, proposed: dict[str, Row]) -> None:
     """The same seed gives the same intervals to the last digit, however Spark has cut the rows."""
-    told = [*_group("members", 3, 60, members=4), *_group("enough", 1, 300)]
-    random.Random(1).shuffle(told)
-    table = spark.createDataFrame(told, COLUMNS).repartition(7)
+    outages = [*_group("members", 3, 60, members=4), *_group("enough", 1, 300)]
+    random.Random(1).shuffle(outages)
+    table = spark.createDataFrame(outages, COLUMNS).repartition(7)
     rows = proposals(table, CURRENT_MS, PROBE_COST_MS, CONDITIONS).collect()
-    assert {group: judged[group] for group in ("enough", "members")} == {
+    assert {group: proposed[group] for group in ("enough", "members")} == {
         row.group: row for row in rows
     }

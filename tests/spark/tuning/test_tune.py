@@ -48,19 +48,19 @@ def _ran(*arguments: object) -> Said:
     return Said(result.exit_code, result.stdout, result.stderr)
 
 
-def _told(said: Said) -> list[dict[str, Any]]:
-    assert (0, "") == (said.code, said.err)
-    return said.objects
+def _told(result: Said) -> list[dict[str, Any]]:
+    assert (0, "") == (result.code, result.err)
+    return result.objects
 
 
 def test_what_is_proposed_is_a_strategy(lake: str, tmp_path: Path) -> None:
     """The file has the delays that the first outages call for, and `strategy check` accepts it."""
     file = tmp_path / "billing.json"
     asked = ("spark", "tune", "--lake", lake, "--group", "billing", *ASKED, *LIMITS)
-    said = _ran(*asked, "--to", file)
-    assert (0, "") == (said.code, said.err)
-    assert said.out.startswith("billing: made from 80 outages, compared on the 40 after them\n")
-    assert said.out.endswith(f"{file}: written\n")
+    result = _ran(*asked, "--to", file)
+    assert (0, "") == (result.code, result.err)
+    assert result.out.startswith("billing: made from 80 outages, compared on the 40 after them\n")
+    assert result.out.endswith(f"{file}: written\n")
     checked = _ran("strategy", "check", file)
     assert (0, True) == (checked.code, ": ok, " in checked.out)
     seen = recorded(BILLING_MS, CURRENT_MS).chosen(np.arange(120) < 80)
@@ -82,20 +82,20 @@ def test_groups_are_rows(lake: str, tmp_path: Path) -> None:
     assert sum(known) * 1000 >= max(BILLING_MS)
     assert ("few", "too few", 59) == (few["group"], few["verdict"], few["needed"])
     file = tmp_path / "one.json"
-    said = _ran("spark", "tune", "--lake", lake, *ASKED, "--to", file)
+    result = _ran("spark", "tune", "--lake", lake, *ASKED, "--to", file)
     which = "--to is for one strategy; choose its group with --group: 'billing', 'few'\n"
-    assert (2, "", which) == (said.code, said.out, said.err)
+    assert (2, "", which) == (result.code, result.out, result.err)
     assert not file.exists()
 
 
 def test_with_too_few_outages_nothing_is_written(lake: str, tmp_path: Path) -> None:
     """It says how many it takes, with an exit code of its own."""
     file = tmp_path / "few.json"
-    said = _ran("spark", "tune", "--lake", lake, "--group", "few", *ASKED, "--to", file)
-    assert (5, "") == (said.code, said.err)
+    result = _ran("spark", "tune", "--lake", lake, "--group", "few", *ASKED, "--to", file)
+    assert (5, "") == (result.code, result.err)
     needed = "it takes 59 outages with a known end to learn from, and there are 1"
     enough = "that is enough for --cover 0.05"
-    assert f"few: nothing is proposed: {needed}; {enough}\n" == said.out
+    assert f"few: nothing is proposed: {needed}; {enough}\n" == result.out
     assert not file.exists()
 
 
@@ -104,25 +104,25 @@ def test_a_strategy_is_taken_through_what_was_recorded(lake: str, tmp_path: Path
     file = tmp_path / "other.json"
     file.write_text('{"delays": [60, {"every": "5m", "times": 9}], "jitter": 0.5}')
     asked = ("strategy", "simulate", file, "--lake", lake, "--group", "billing")
-    [told] = _told(_ran(*asked, "--probe-cost", "20", "--seed", "7", "--json"))
+    [output] = _told(_ran(*asked, "--probe-cost", "20", "--seed", "7", "--json"))
     waits_ms = [75_000, *[375_000] * 9]  # with half the jitter
     known = recorded(BILLING_MS, CURRENT_MS)
     rng = np.random.default_rng(7)
     expected = compare(CURRENT_MS, waits_ms, known, 20_000, rng=rng)
     assert expected.saved is not None
-    assert told["saved_s"]["mean"] == pytest.approx(expected.saved.mean / 1000, abs=1e-3)
-    assert told["saved_s"]["low"] == pytest.approx(expected.saved.low / 1000, abs=1e-3)
-    assert told["strategy"]["attempts"]["mean"] == pytest.approx(expected.proposed.probes.mean)
-    assert (120, "other", "billing") == (told["outages"], told["name"], told["group"])
+    assert output["saved_s"]["mean"] == pytest.approx(expected.saved.mean / 1000, abs=1e-3)
+    assert output["saved_s"]["low"] == pytest.approx(expected.saved.low / 1000, abs=1e-3)
+    assert output["strategy"]["attempts"]["mean"] == pytest.approx(expected.proposed.probes.mean)
+    assert (120, "other", "billing") == (output["outages"], output["name"], output["group"])
 
 
 def test_the_present_strategy_may_be_given(lake: str, tmp_path: Path) -> None:
     """A strategy beside itself saves nothing, surely."""
     file = tmp_path / "same.json"
     file.write_text("[30, 60, 600]")
-    said = _ran("strategy", "simulate", file, "--lake", lake, "--current", file)
-    assert (0, "") == (said.code, said.err)
-    label, head, billing, few = said.out.splitlines()
+    result = _ran("strategy", "simulate", file, "--lake", lake, "--current", file)
+    assert (0, "") == (result.code, result.err)
+    label, head, billing, few = result.out.splitlines()
     assert Strategy.load(file).label == label
     assert head.split()[:2] == ["group", "outages"]
     assert billing.endswith("  0s (0s to 0s)")
@@ -132,10 +132,10 @@ def test_the_present_strategy_may_be_given(lake: str, tmp_path: Path) -> None:
 
 def test_no_such_group(lake: str) -> None:
     """Those that there are are named."""
-    said = _ran("spark", "tune", "--lake", lake, "--group", "biling", *ASKED)
-    assert (2, "") == (said.code, said.out)
+    result = _ran("spark", "tune", "--lake", lake, "--group", "biling", *ASKED)
+    assert (2, "") == (result.code, result.out)
     there = f"{lake}/outages: no outage is of group 'biling'; there are: 'billing', 'few'\n"
-    assert there == said.err
+    assert there == result.err
 
 
 def test_before_there_are_outages(spark: SparkSession, tmp_path: Path) -> None:
@@ -148,15 +148,15 @@ def test_the_page_is_true(
     lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The commands and the code of docs/tuning.md work, one after another."""
-    told = page("docs/tuning.md")
+    output = page("docs/tuning.md")
     monkeypatch.chdir(tmp_path)
-    (commands,) = blocks(told, "sh")
+    (commands,) = blocks(output, "sh")
     for line in commands.splitlines():
         _, *arguments = shlex.split(line.replace("--lake lake", f"--lake {lake}"))
-        said = _ran(*arguments)
-        assert (0, "") == (said.code, said.err)
+        result = _ran(*arguments)
+        assert (0, "") == (result.code, result.err)
     capsys.readouterr()
-    (python,) = blocks(told, "python")
+    (python,) = blocks(output, "python")
     exec(compile(python.replace('"lake"', f'"{lake}"'), "tuning.md", "exec"), {})
     billing, few, covered = capsys.readouterr().out.splitlines()
     assert billing.startswith("billing (")
