@@ -8,27 +8,16 @@ from typing import Protocol
 from linear_retry import events
 from linear_retry.consumer.monitoring.counters import Counters
 from linear_retry.consumer.operations.operator_actions import OperatorActions
-from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.delivery_filter import DeliveryFilter
-from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.partitions.offset_check import OffsetCheck
-from linear_retry.consumer.partitions.offsets import Offsets
-from linear_retry.consumer.partitions.read_ahead import ReadAhead, partition_of
+from linear_retry.consumer.partitions.read_ahead import partition_of
+from linear_retry.consumer.poller import Poller
 from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.target import ConsumerTarget
 from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount
-from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatchWatchdog
-from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers
-from linear_retry.kafka.consumer.settings import ConsumerSettings
-from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.clock import Clock
 from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
-
-_SEARCHING_S = 0.01
 
 
 class Chore(Protocol):
@@ -42,40 +31,26 @@ class Loop:
 
     def __init__(
         self,
-        *,
-        settings: ConsumerSettings,
-        clock: Clock,
-        assignment: Assignment,
-        offsets: Offsets,
-        circuits: Circuits[Message],
-        read_ahead: ReadAhead,
-        counters: Counters,
-        emit: Callable[[Event], None],
-        flow_control: FlowControl,
-        delivery_filter: DeliveryFilter,
-        offset_check: OffsetCheck,
-        batches: UnreadableBatchWatchdog,
+        poller: Poller,
         target: ConsumerTarget,
         operator_actions: OperatorActions,
+        counters: Counters,
         stop: StopFlag,
         chores: Sequence[Chore],
     ) -> None:
         """`chores` are ticked once a turn, after the poll, in their order."""
-        self._settings = settings
-        self._clock = clock
-        self._assignment = assignment
-        self._offsets = offsets
-        self._circuits = circuits
-        self._read_ahead = read_ahead
-        self._counters = counters
-        self._emit = emit
-        self._offset_check = offset_check
-        self._batches = batches
-        self._flow_control = flow_control
-        self._delivery_filter = delivery_filter
+        partitions = target.partitions
+        self._poller = poller
+        self._clock = poller.clock
         self._target = target
         self._engine = target.engine
+        self._assignment = partitions.assignment
+        self._offsets = partitions.offsets
+        self._read_ahead = partitions.read_ahead
+        self._flow_control = partitions.flow_control
+        self._circuits = operator_actions.circuits
         self._operator_actions = operator_actions
+        self._counters = counters
         self._stop = stop
         self._chores = chores
         self._slow_handlers = SlowHandlerCount()
@@ -103,7 +78,7 @@ class Loop:
         try:
             # It may have failed a while ago. No poll before the first step: the message is neither
             # ahead nor done, and only that step says whose it is.
-            self._give_up_if_overran()
+            self._poller.give_up_if_overran()
             while self._target.delivery is not None:
                 if self._target.take_step():
                     self.poll_along()
@@ -117,49 +92,26 @@ class Loop:
 
     def poll_along(self) -> None:
         """Poll while waiting for something else, so as to stay in the group."""
-        self._accept(self._read_ahead.touch)
+        self._poller.touch()
         self._target.tick()
 
     def _poll_if_late(self) -> None:
         """Probes, deliveries, and what comes after them, may take too long for the group."""
-        if self._clock.now_s() >= self._read_ahead.deadline_s:
+        if self._poller.is_late:
             self.poll_along()
-
-    def _accept(self, read: Callable[[], list[Message]]) -> None:
-        """Before and after: what we had may be another's if we were away for too long.
-
-        librdkafka tells of that some polls later only, so what is held must not be attempted yet.
-        """
-        owned = self._assignment
-        self._give_up_if_overran()
-        if self._read_ahead.is_invalid:
-            self._flow_control.reposition()
-        epoch = owned.epoch
-        arrivals = read()
-        if self._read_ahead.overslept:
-            before = [key for key in owned.partitions if (owned.epoch_of(key) or 0) <= epoch]
-            self._flow_control.mark_lost(before, "the machine slept for too long")
-        self._delivery_filter.accept(arrivals)
-
-    def _give_up_if_overran(self) -> None:
-        if self._read_ahead.overran(self._clock.now_s()):
-            self._flow_control.mark_all_lost("no poll for too long")
 
     def _timeout_s(self) -> float:
         """To the next deadline: no busy loop, no timer thread. The client bounds it to 1 s."""
         now_s = self._clock.now_s()
         if self._circuits.due(now_s):
             return 0.0
-        if self._batches.is_searching:
-            return _SEARCHING_S
         return self._circuits.next_retry_at_s() - now_s
 
     # -- attempt ---------------------------------------------------------------------------
 
     def _turn(self) -> Generator[Batch]:
         self.await_delivery()
-        self._accept(lambda: self._read_ahead.read(self._timeout_s()))
-        self._offset_check.note_ends()
+        self._poller.poll(self._timeout_s)
         for chore in self._chores:
             chore.tick()
         due = self._circuits.due(self._clock.now_s())
@@ -263,10 +215,10 @@ class Loop:
         """
         if have_no_headers(ahead):
             return ahead
-        group_id = self._settings.group_id
+        group_id = self._target.group_id
         while ahead and (foreign := foreign_group(ahead[0], group_id)) is not None:
             place = (*partition_of(ahead[0]), ahead[0].offset() or 0)
-            self._emit(events.PassedOver(*place, retry_group_id=foreign))
+            self._target.emit(events.PassedOver(*place, retry_group_id=foreign))
             self._done(ahead[:1])
             del ahead[0]
         for index, message in enumerate(ahead):
@@ -293,9 +245,10 @@ class Loop:
         if not self._read_ahead.overran(now_s):
             return False
         partition, offset = partition_of(message), message.offset() or 0
-        took_s, limit_s = now_s - self._read_ahead.polled_at_s, self._settings.max_poll_interval_s
+        polled_at_s, overruns_at_s = self._read_ahead.polled_at_s, self._read_ahead.overruns_at_s
+        took_s, limit_s = now_s - polled_at_s, overruns_at_s - polled_at_s
         self._flow_control.mark_all_lost("no poll for too long")
         count = self._slow_handlers.count(partition, offset)
-        self._emit(events.HandlerTooSlow(*partition, offset, took_s, limit_s, count))
+        self._target.emit(events.HandlerTooSlow(*partition, offset, took_s, limit_s, count))
         self._slow_handlers.raise_if_fatal(partition, offset, took_s, limit_s)
         return True

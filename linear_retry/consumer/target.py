@@ -23,6 +23,17 @@ from linear_retry.scope import Place
 
 
 @dataclass(frozen=True, slots=True)
+class Partitions:
+    """The owners of what is known of a consumer's partitions."""
+
+    assignment: Assignment
+    offsets: Offsets
+    read_ahead: ReadAhead
+    flow_control: FlowControl
+    commits: OffsetCommits
+
+
+@dataclass(frozen=True, slots=True)
 class OutstandingDelivery:
     """A dead letter on its way. `steps` asks for a poll wherever it yields; True: at once."""
 
@@ -43,28 +54,25 @@ class ConsumerTarget:
     def __init__(
         self,
         group_id: str,
-        assignment: Assignment,
-        offsets: Offsets,
-        read_ahead: ReadAhead,
-        flow_control: FlowControl,
-        commits: OffsetCommits,
+        partitions: Partitions,
         publisher: DeadLetterPublisher | None,
         operator_actions: OperatorActions,
         settings: RetrySettings,
         emit: Callable[[Event], None],
     ) -> None:
         """`publisher` may be None only where no choice needs dead letters."""
-        self._group_id = group_id
-        self._assignment = assignment
-        self._offsets = offsets
-        self._read_ahead = read_ahead
-        self._flow_control = flow_control
+        self.group_id = group_id
+        self.partitions = partitions
+        self.emit = emit
+        self._assignment = partitions.assignment
+        self._offsets = partitions.offsets
+        self._read_ahead = partitions.read_ahead
         self._publisher = publisher
         self._operator_actions = operator_actions
-        self._commits = commits
+        self._commits = partitions.commits
         self.delivery: OutstandingDelivery | None = None
-        self.pause = flow_control.pause
-        self.resume = flow_control.resume
+        self.pause = partitions.flow_control.pause
+        self.resume = partitions.flow_control.resume
         self.commit = self._commits.send
         self.engine: Engine[Message] = Engine(
             settings,
@@ -79,7 +87,7 @@ class ConsumerTarget:
         self._offsets.done({held.partition: held.offset + 1})
 
     def letter(self, held: Held[Message], reason: str) -> DeadLetter:
-        return write(held, reason, self._group_id)
+        return write(held, reason, self.group_id)
 
     def publish(self, held: Held[Message], reason: str) -> None:
         self.deliver(replace(held, letter=self.letter(held, reason)))

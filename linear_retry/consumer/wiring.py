@@ -11,7 +11,7 @@ from linear_retry.consumer.dead_letters.ack_wait import AckWait
 from linear_retry.consumer.dead_letters.plain import PlainDelivery
 from linear_retry.consumer.dead_letters.publisher import DeadLetterDelivery, DeadLetterPublisher
 from linear_retry.consumer.dead_letters.transactional import TransactionalDelivery
-from linear_retry.consumer.loop import Loop
+from linear_retry.consumer.loop import Chore, Loop
 from linear_retry.consumer.monitoring.counters import Counters
 from linear_retry.consumer.operations.control_topic import ControlTopicFollower
 from linear_retry.consumer.operations.operator_actions import OperatorActions
@@ -28,6 +28,7 @@ from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance
+from linear_retry.consumer.poller import Poller
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.session.shutdown import Shutdown
 from linear_retry.consumer.session.startup import (
@@ -36,7 +37,7 @@ from linear_retry.consumer.session.startup import (
     missing_rights,
     missing_topics,
 )
-from linear_retry.consumer.target import ConsumerTarget
+from linear_retry.consumer.target import ConsumerTarget, Partitions
 from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
 from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement, InstanceIdWait
 from linear_retry.consumer.watchdogs.stalled_partition import Reclaiming, StalledPartitionWatchdog
@@ -137,45 +138,28 @@ class Wiring:
         )
         target = ConsumerTarget(
             settings.group_id,
-            assignment,
-            offsets,
-            read_ahead,
-            flow_control,
-            commits,
+            Partitions(assignment, offsets, read_ahead, flow_control, commits),
             self.letters,
             operator_actions,
             config.retry,
             tell,
         )
-        self.loop = Loop(
-            settings=settings,
-            clock=clock,
-            assignment=assignment,
-            offsets=offsets,
-            circuits=circuits,
-            read_ahead=read_ahead,
-            counters=self.counters,
-            emit=tell,
-            flow_control=flow_control,
-            delivery_filter=delivery_filter,
-            offset_check=offset_check,
-            batches=batches,
-            chores=[
-                target,
-                Reclaiming(assignment, flow_control, brokers),
-                StalledPartitionWatchdog(
-                    assignment, offsets, read_ahead, flow_control, self._admin
-                ),
-                batches,
-                replacement,
-                brokers,
-                self._retention,
-                self.commands,
-            ],
-            target=target,
-            operator_actions=operator_actions,
-            stop=stop,
+        stalled = StalledPartitionWatchdog(
+            assignment, offsets, read_ahead, flow_control, self._admin
         )
+        chores: list[Chore] = [
+            offset_check,
+            target,
+            Reclaiming(assignment, flow_control, brokers),
+            stalled,
+            batches,
+            replacement,
+            brokers,
+            self._retention,
+            self.commands,
+        ]
+        poller = Poller(clock, assignment, read_ahead, flow_control, delivery_filter, batches)
+        self.loop = Loop(poller, target, operator_actions, self.counters, stop, chores)
 
     def start(self) -> None:
         """Look whether every topic is there, then join the group.

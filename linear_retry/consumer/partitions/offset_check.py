@@ -61,7 +61,7 @@ class OffsetCheck:
             self._read_ahead.keep([message])
         return accepted
 
-    def note_ends(self) -> None:
+    def tick(self) -> None:
         """Of each partition that has told its end: what is behind its last message is no message.
 
         Transaction markers, or what was aborted: the lag counts them otherwise. Not while a letter

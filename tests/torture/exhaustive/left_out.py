@@ -31,7 +31,7 @@ CHOSEN: Names = {
     "read_ahead.ReadAhead": (
         *("_epoch", "_max_poll_interval_s", "_session_timeout_s", "_suspended_s", "touch_s"),
     ),
-    "target.ConsumerTarget": ("_group_id",),
+    "target.ConsumerTarget": ("emit", "group_id"),
     "operator_actions.OperatorActions": ("_policy",),
     "publisher.DeadLetterPublisher": ("_oversized", "listen", "prepare", "topic"),
     "ack_wait.AckWait": ("_answer_within_s", "is_stopping"),
@@ -70,13 +70,12 @@ REFERENCES: Names = {
     "rebalance.Rebalance": ("_commits", "_errors", "_flow_control"),
     "read_ahead.ReadAhead": ("_clock", "_source"),
     "loop.Loop": (
-        *("_assignment", "_chores", "_circuits", "_clock", "_emit", "_engine"),
-        *("_flow_control", "_offsets", "_operator_actions", "_read_ahead", "_settings"),
-        "_target",
+        *("_assignment", "_chores", "_circuits", "_clock", "_engine", "_flow_control"),
+        *("_offsets", "_operator_actions", "_poller", "_read_ahead", "_target"),
     ),
     "target.ConsumerTarget": (
-        *("_assignment", "_flow_control", "_offsets", "_operator_actions", "_publisher"),
-        *("_read_ahead", "commit", "engine", "pause", "resume"),
+        *("_assignment", "_offsets", "_operator_actions", "_publisher", "_read_ahead"),
+        *("commit", "engine", "partitions", "pause", "resume"),
     ),
     "engine.Engine": ("_circuits", "_clock", "_consecutive", "_emit", "_settings", "_target"),
     "stalled_partition.StalledPartitionWatchdog": (
@@ -104,7 +103,7 @@ TOLD: Names = {
     "held.Held": (
         *("error", "error_text", "first_failure_ms", "last_failure_ms", "message", "strategy"),
     ),
-    "loop.Loop": ("_batches", "_counters", "_delivery_filter", "_offset_check"),
+    "loop.Loop": ("_counters",),
     "offsets._Position": ("tail",),
     "cluster.FakeKafka": ("log", "topics"),
     "commits.CommittedOnlyDone": ("_last",),
