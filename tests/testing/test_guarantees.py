@@ -487,7 +487,7 @@ def test_what_breaks_one_breaks_only_that(
     """The violation names its guarantee, and shows no more of the log than it needs."""
     (violation,) = broken(log, guarantees())
     assert (guarantee, text) == (violation.guarantee, violation.text)
-    assert [log[index] for index in shown] == list(violation.stretch)
+    assert [log[index] for index in shown] == list(violation.excerpt)
 
 
 def test_letters_in_a_row_are_counted() -> None:
@@ -504,7 +504,7 @@ def test_letters_in_a_row_are_counted() -> None:
     assert [] == broken(log, guarantees(limit=3))
     (violation,) = broken(log, guarantees(limit=2))
     assert "LettersWithinLimit" == violation.guarantee
-    assert (log[8], log[14]) == (violation.stretch[0], violation.stretch[-1])
+    assert (log[8], log[14]) == (violation.excerpt[0], violation.excerpt[-1])
 
 
 def test_a_success_or_an_operator_ends_the_row() -> None:
@@ -578,7 +578,7 @@ def test_of_many_violations_the_last_show_only_their_ends() -> None:
     log: list[Entry] = [assigned(0), revoked(1), *(begun(2, offset) for offset in range(150))]
     found = broken(log, [OnlyWhileOwned()])
     assert 150 == len(found)
-    assert [(log[1], *log[2:102]), (log[1], log[102])] == [one.stretch for one in found[99:101]]
+    assert [(log[1], *log[2:102]), (log[1], log[102])] == [one.excerpt for one in found[99:101]]
 
 
 def test_a_long_stretch_is_cut_in_the_middle() -> None:

@@ -52,18 +52,18 @@ class CommittedOnlyDone(Guarantee):
             case AttemptStarted() | AttemptFinished():
                 self._last[entry.place[:2]] = entry
             case EventEmitted(_, member, events.Assigned(partitions)):
-                self._begin(member, partitions)
+                self._assign(member, partitions)
             case EventEmitted(_, member, events.Revoked() | events.Lost() as event):
-                self._end(member, event.partitions)
+                self._revoke(member, event.partitions)
             case EventEmitted(_, member, events.Stopped()) | Crashed(_, member):
-                self._end(member, self._owners)
+                self._revoke(member, self._owners)
             case Committed():
                 for partition, next_offset in entry.offsets.items():
-                    self._only_done(partition, next_offset, entry)
-                    self._not_back(partition, next_offset, entry)
-                    self._not_behind_others(partition, next_offset, entry)
+                    self._check_done(partition, next_offset, entry)
+                    self._check_monotonic(partition, next_offset, entry)
+                    self._check_other_members(partition, next_offset, entry)
 
-    def _begin(self, member: str, partitions: Iterable[Partition]) -> None:
+    def _assign(self, member: str, partitions: Iterable[Partition]) -> None:
         """What was committed by then, by whomever; and what this one may have sent by then."""
         for partition in partitions:
             key = member, partition
@@ -75,40 +75,42 @@ class CommittedOnlyDone(Guarantee):
             if len(self._owners[partition]) > 1:
                 self._highest.pop(partition, None)
 
-    def _end(self, member: str, partitions: Iterable[Partition]) -> None:
+    def _revoke(self, member: str, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
             self._owners[partition].discard(member)
 
-    def _only_done(self, partition: Partition, next_offset: int, entry: Committed) -> None:
+    def _check_done(self, partition: Partition, next_offset: int, entry: Committed) -> None:
         visible, done = self._visible.get(partition, []), self._done.in_partition(partition)
         begin, end = self._checked.get(partition, 0), bisect_left(visible, next_offset)
         for offset in visible[begin:end]:
             if offset not in done:
-                text = f"{_name(partition)} is committed up to {next_offset}, {offset} is not done"
-                self._break(text, self._last.get(partition), entry, partition=partition)
+                text = f"{_text(partition)} is committed up to {next_offset}, {offset} is not done"
+                self._violate(text, self._last.get(partition), entry, partition=partition)
         self._checked[partition] = max(begin, end)
 
-    def _not_back(self, partition: Partition, next_offset: int, entry: Committed) -> None:
+    def _check_monotonic(self, partition: Partition, next_offset: int, entry: Committed) -> None:
         before = self._before.get((entry.member, partition))
         if before is not None and next_offset < before[0]:
-            text = f"{_name(partition)} was committed up to {before[0]}, then up to {next_offset}"
-            self._break(text, before[1], entry, partition=partition)
+            text = f"{_text(partition)} was committed up to {before[0]}, then up to {next_offset}"
+            self._violate(text, before[1], entry, partition=partition)
         self._before[entry.member, partition] = next_offset, entry
 
-    def _not_behind_others(self, partition: Partition, next_offset: int, entry: Committed) -> None:
+    def _check_other_members(
+        self, partition: Partition, next_offset: int, entry: Committed
+    ) -> None:
         key = entry.member, partition
         before = self._at_start.get(key)
         is_new = next_offset > self._earlier.get(key, -1)
         if before is not None and is_new and next_offset < before[0]:
             whose = f" by {before[1].member}" * bool(before[1].member)
-            text = f"{_name(partition)} was committed up to {before[0]}{whose}, then by "
+            text = f"{_text(partition)} was committed up to {before[0]}{whose}, then by "
             text += f"{entry.member}, who was given it after that, up to {next_offset}"
-            self._break(text, before[1], entry, partition=partition)
+            self._violate(text, before[1], entry, partition=partition)
         owners = self._owners[partition]
         is_shared = len(owners) > 1 or (entry.member and owners - {entry.member})
         if not is_shared and next_offset >= self._highest.get(partition, (0,))[0]:
             self._highest[partition] = next_offset, entry
 
 
-def _name(partition: Partition) -> str:
+def _text(partition: Partition) -> str:
     return f"{partition[0]}[{partition[1]}]"

@@ -20,13 +20,13 @@ from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
 @dataclass(slots=True)
-class _Life:
+class _FailedMessage:
     """A message in one ownership. `gone`: that is over, and its letter may be on its way still."""
 
     first: AttemptFinished
     failures: int = 0
     held_back: int = 0
-    gone: bool = False
+    revoked: bool = False
 
 
 class DeadLetteredOnlyWhenDue(Guarantee):
@@ -41,58 +41,62 @@ class DeadLetteredOnlyWhenDue(Guarantee):
         """`strategy_length`: how many delays; None where the last is repeated for ever."""
         super().__init__()
         self._strategy_length = strategy_length
-        self._lives: dict[str, dict[Place, _Life]] = defaultdict(dict)
-        self._have_gone: set[str] = set()
+        self._failed: dict[str, dict[Place, _FailedMessage]] = defaultdict(dict)
+        self._with_revoked: set[str] = set()
 
     def feed(self, entry: Entry) -> None:
         match entry:
-            case AttemptStarted(_, member) if member in self._have_gone:
-                self._have_gone.discard(member)
-                lives = self._lives[member]
-                self._lives[member] = {p: life for p, life in lives.items() if not life.gone}
+            case AttemptStarted(_, member) if member in self._with_revoked:
+                self._with_revoked.discard(member)
+                failed = self._failed[member]
+                self._failed[member] = {
+                    p: message for p, message in failed.items() if not message.revoked
+                }
             case AttemptFinished(_, member, place, "failed"):
-                self._lives[member].setdefault(place, _Life(entry)).failures += 1
+                self._failed[member].setdefault(place, _FailedMessage(entry)).failures += 1
             case AttemptFinished(_, member, place, "done"):
-                self._lives[member].pop(place, None)
+                self._failed[member].pop(place, None)
             case EventEmitted(_, member, events.Skipped() as event):
-                self._lives[member].pop(event.place, None)
+                self._failed[member].pop(event.place, None)
             case EventEmitted(_, member, events.LimitReached() as event):
-                life = self._lives[member].get(event.place)
-                if life is not None:
-                    life.held_back += 1
+                message = self._failed[member].get(event.place)
+                if message is not None:
+                    message.held_back += 1
             case EventEmitted(_, _, events.DeadLettered() as event):
-                self._letter(entry, event)
+                self._check(entry, event)
             case EventEmitted(_, member, events.Revoked() | events.Lost() as event):
-                self._forget(member, event.partitions)
+                self._revoke(member, event.partitions)
 
-    def _letter(self, said: EventEmitted, event: events.DeadLettered) -> None:
+    def _check(self, said: EventEmitted, event: events.DeadLettered) -> None:
         place = event.place
-        life = self._lives[said.member].pop(place, None)
-        if life is None:
-            self._undue(said, None, place, "has a dead letter, and no attempt of it has failed")
-        elif event.failures != life.failures:
-            text = f"has a dead letter of {event.failures} failures, and {life.failures} were seen"
-            self._undue(said, life.first, place, text)
-        elif event.reason == "exhausted" and not self._is_exhausted(life):
-            text = f"was exhausted after {life.failures} failures"
-            self._undue(said, life.first, place, text)
+        message = self._failed[said.member].pop(place, None)
+        if message is None:
+            self._report(said, None, place, "has a dead letter, and no attempt of it has failed")
+        elif event.failures != message.failures:
+            text = (
+                f"has a dead letter of {event.failures} failures, and {message.failures} were seen"
+            )
+            self._report(said, message.first, place, text)
+        elif event.reason == "exhausted" and not self._is_exhausted(message):
+            text = f"was exhausted after {message.failures} failures"
+            self._report(said, message.first, place, text)
 
-    def _is_exhausted(self, life: _Life) -> bool:
+    def _is_exhausted(self, message: _FailedMessage) -> bool:
         if self._strategy_length is None:
             return False
         least = self._strategy_length + 1
-        return least <= life.failures <= least + life.held_back
+        return least <= message.failures <= least + message.held_back
 
-    def _undue(self, said: EventEmitted, first: Entry | None, place: Place, what: str) -> None:
+    def _report(self, said: EventEmitted, first: Entry | None, place: Place, what: str) -> None:
         text = f"{place} {what}, in {said.member}"
-        self._break(text, first, said, member=said.member, partition=place[:2])
+        self._violate(text, first, said, member=said.member, partition=place[:2])
 
-    def _forget(self, member: str, partitions: Iterable[Partition]) -> None:
-        gone = {*partitions}
-        for place, life in self._lives[member].items():
-            if place[:2] in gone:
-                life.gone = True
-                self._have_gone.add(member)
+    def _revoke(self, member: str, partitions: Iterable[Partition]) -> None:
+        revoked = {*partitions}
+        for place, message in self._failed[member].items():
+            if place[:2] in revoked:
+                message.revoked = True
+                self._with_revoked.add(member)
 
 
 class LettersWithinLimit(Guarantee):
@@ -107,31 +111,31 @@ class LettersWithinLimit(Guarantee):
     def __init__(self, limit: int) -> None:
         super().__init__()
         self._limit = limit
-        self._rows: dict[str, list[EventEmitted]] = defaultdict(list)
+        self._consecutive: dict[str, list[EventEmitted]] = defaultdict(list)
         self._lifted: dict[str, float] = {}
-        self._dead: set[str] = set()
+        self._crashed: set[str] = set()
 
     def feed(self, entry: Entry) -> None:
         match entry:
             case AttemptStarted(_, member):
-                self._dead.discard(member)
+                self._crashed.discard(member)
             case Crashed(_, member):
-                self._rows.pop(member, None)
+                self._consecutive.pop(member, None)
                 self._lifted.pop(member, None)
-                self._dead.add(member)
+                self._crashed.add(member)
             case AttemptFinished(_, member, _, "done"):
-                self._rows.pop(member, None)
+                self._consecutive.pop(member, None)
                 self._lifted.pop(member, None)
             case EventEmitted(_, member, events.LimitLifted(letters)):
                 more = inf if letters is None else letters
-                self._lifted[member] = max(len(self._rows[member]) + more, self._limit)
+                self._lifted[member] = max(len(self._consecutive[member]) + more, self._limit)
             case EventEmitted(_, member, events.DeadLettered(reason="given-up")):
-                self._rows.pop(member, None)
+                self._consecutive.pop(member, None)
             case EventEmitted(_, member, events.DeadLettered() as event) if (
-                member not in self._dead
+                member not in self._crashed
             ):
-                row = self._rows[member]
-                row.append(entry)
-                if len(row) > self._lifted.get(member, self._limit):
-                    text = f"{event.place} has letter {len(row)} in a row, in {member}"
-                    self._break(text, row[0], entry, member=member)
+                sent = self._consecutive[member]
+                sent.append(entry)
+                if len(sent) > self._lifted.get(member, self._limit):
+                    text = f"{event.place} has letter {len(sent)} in a row, in {member}"
+                    self._violate(text, sent[0], entry, member=member)

@@ -41,7 +41,7 @@ class InOrder(Guarantee):
         before = self._next_undone(partition)
         if before is not None and before < offset:
             text = f"{entry.place} was attempted before {before} was done"
-            self._break(text, self._last.get(partition), entry, partition=partition)
+            self._violate(text, self._last.get(partition), entry, partition=partition)
         self._last[partition] = entry
 
     def _next_undone(self, partition: Partition) -> int | None:
@@ -84,16 +84,16 @@ class NothingLost(Guarantee):
             undone = [offset for offset in visible if offset not in done]
             committed = self._committed.get(partition, 0)
             if undone:
-                self._lack(
+                self._report(
                     partition,
                     f"never done: {undone[:_SHOWN_OFFSETS]} ({len(undone)} in all)",
                 )
             elif visible and committed <= visible[-1]:
-                self._lack(partition, f"done up to {visible[-1]}, committed up to {committed}")
+                self._report(partition, f"done up to {visible[-1]}, committed up to {committed}")
 
-    def _lack(self, partition: Partition, what: str) -> None:
+    def _report(self, partition: Partition, what: str) -> None:
         text = f"{partition[0]}[{partition[1]}]: {what}"
-        self._break(text, None, self._last.get(partition), partition=partition)
+        self._violate(text, None, self._last.get(partition), partition=partition)
 
 
 class BoundedDuplicates(Guarantee):
@@ -110,12 +110,12 @@ class BoundedDuplicates(Guarantee):
     def feed(self, entry: Entry) -> None:
         match entry:
             case AttemptStarted(_, member, place):
-                self._not_again(entry, place, "was attempted again, though done")
+                self._check_duplicate(entry, place, "was attempted again, though done")
             case AttemptFinished(_, member, place, "done"):
-                self._note(entry, place)
+                self._add(entry, place)
             case EventEmitted(_, member, events.DeadLettered() as event):
-                self._not_again(entry, event.place, "has a dead letter, though done")
-                self._note(entry, event.place)
+                self._check_duplicate(entry, event.place, "has a dead letter, though done")
+                self._add(entry, event.place)
             case EventEmitted(
                 _, member, events.Revoked() | events.Lost() | events.Assigned() as event
             ):
@@ -123,13 +123,15 @@ class BoundedDuplicates(Guarantee):
             case EventEmitted(_, member, events.HandlerTooSlow()):
                 self._done[member].clear()
 
-    def _not_again(self, entry: AttemptStarted | EventEmitted, place: Place, what: str) -> None:
+    def _check_duplicate(
+        self, entry: AttemptStarted | EventEmitted, place: Place, what: str
+    ) -> None:
         if place[2] in self._done[entry.member][place[:2]]:
             before = self._shown.get((entry.member, place))
             text = f"{place} {what} in this ownership by {entry.member}"
-            self._break(text, before, entry, member=entry.member, partition=place[:2])
+            self._violate(text, before, entry, member=entry.member, partition=place[:2])
 
-    def _note(self, entry: Entry, place: Place) -> None:
+    def _add(self, entry: Entry, place: Place) -> None:
         self._done[entry.member][place[:2]].add(place[2])
         self._shown[entry.member, place] = entry
         if len(self._shown) > _SHOWN_FROM_THE_FIRST:

@@ -20,24 +20,24 @@ from linear_retry.testing.event_log import (
 
 _SHOWN_ENTRIES = 30
 _CUT_OUT = 100
-"""So many stretches of one guarantee are cut out: thousands of a long log would take hours."""
+"""So many excerpts of one guarantee are made: thousands of a long log would take hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A guarantee that does not hold: `text` in one sentence, and what shows it.
 
-    `stretch` is the shortest stretch of the log that does, without what concerns neither the
+    `excerpt` is the shortest excerpt of the log that does, without what concerns neither the
     member nor the partition. Empty where it is what is missing that shows it; after a hundred
     violations of one guarantee only its two ends.
     """
 
     guarantee: str
     text: str
-    stretch: tuple[Entry, ...]
+    excerpt: tuple[Entry, ...]
 
     def __str__(self) -> str:
-        lines = [f"    {entry}" for entry in self.stretch]
+        lines = [f"    {entry}" for entry in self.excerpt]
         left_out = len(lines) - _SHOWN_ENTRIES
         if left_out > 0:
             half = _SHOWN_ENTRIES // 2
@@ -79,11 +79,11 @@ class Guarantee(ABC):
         name = type(self).__name__
         where = _places(log, self._broken)
         return [
-            Violation(name, broken.text, _stretch(log, broken, where, short=number >= _CUT_OUT))
+            Violation(name, broken.text, _excerpt(log, broken, where, short=number >= _CUT_OUT))
             for number, broken in enumerate(self._broken)
         ]
 
-    def _break(
+    def _violate(
         self,
         text: str,
         first: Entry | None,
@@ -106,7 +106,7 @@ def broken(log: Sequence[Entry], guarantees: Iterable[Guarantee]) -> list[Violat
     return found
 
 
-def _stretch(
+def _excerpt(
     log: Sequence[Entry], broken: _Broken, where: Mapping[int, int], *, short: bool
 ) -> tuple[Entry, ...]:
     first, last = broken.first or broken.last, broken.last
@@ -122,7 +122,7 @@ def _stretch(
 
 
 def _places(log: Sequence[Entry], all_broken: Iterable[_Broken]) -> dict[int, int]:
-    """Where in the log the entries are that begin and end a stretch, by their identity."""
+    """Where in the log the entries are that begin and end an excerpt, by their identity."""
     ends = {id(entry) for broken in all_broken for entry in (broken.first, broken.last)}
     return {id(entry): index for index, entry in enumerate(log) if id(entry) in ends}
 

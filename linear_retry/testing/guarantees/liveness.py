@@ -23,7 +23,7 @@ from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
 @dataclass(slots=True)
-class _Reader:
+class _Member:
     """A member: what it has, until when its circuits stop what, how long its handler has worked."""
 
     owned: set[Partition] = field(default_factory=set)
@@ -48,7 +48,7 @@ class _Reader:
 
 
 @dataclass(slots=True)
-class _Wait:
+class _PartitionWait:
     """What one partition waits for since when; the time that its owner's handler took is not in,
     nor that in which the owner could do nothing (`excused_s`).
 
@@ -78,8 +78,8 @@ class Liveness(Guarantee):
     def __init__(self, within_s: float = 10.0) -> None:
         super().__init__()
         self._within_s = within_s
-        self._readers: dict[str, _Reader] = defaultdict(_Reader)
-        self._waits: dict[Partition, _Wait] = defaultdict(_Wait)
+        self._members: dict[str, _Member] = defaultdict(_Member)
+        self._waits: dict[Partition, _PartitionWait] = defaultdict(_PartitionWait)
         self._disturbances = 0
         self._last: Entry | None = None
         # A message may be handled before whoever has written it writes that down.
@@ -90,54 +90,54 @@ class Liveness(Guarantee):
         self._done.feed(entry)
         match entry:
             case AttemptStarted(at_s, member, place):
-                self._look(entry, [place[:2]])
-                self._readers[member].begun_s = at_s
+                self._check(entry, [place[:2]])
+                self._members[member].begun_s = at_s
                 self._waits[place[:2]].reached = place[2]
             case Appended(_, _, place) if place[2] not in self._done.in_partition(place[:2]):
                 if not self._waits[place[:2]].lag:
-                    self._look(entry, [place[:2]])
+                    self._check(entry, [place[:2]])
                 self._waits[place[:2]].lag.add(place[2])
-                self._wait(entry, [place[:2]], anew=False)
+                self._restart_wait(entry, [place[:2]], anew=False)
             case Disturbed():
-                self._look(entry, self._waits)
+                self._check(entry, self._waits)
                 self._disturbances += -1 if entry.over else 1
-                self._wait(entry, self._waits)
+                self._restart_wait(entry, self._waits)
             case Idle(at_s, member, since_s):
                 self._excuse(member, since_s, at_s)
             case AttemptFinished(at_s, member):
-                self._readers[member].end(at_s)
-                self._go_on(entry)
+                self._members[member].end(at_s)
+                self._progress(entry)
             case EventEmitted():
-                self._hear(entry)
+                self._on_event(entry)
             case Crashed(_, member):
-                owned = [*self._readers[member].owned]
-                self._look(entry, owned)
-                self._leave(member, owned)
-                del self._readers[member]
-                self._wait(entry, owned)
+                owned = [*self._members[member].owned]
+                self._check(entry, owned)
+                self._revoke(member, owned)
+                del self._members[member]
+                self._restart_wait(entry, owned)
 
     def finish(self) -> None:
         if self._last is not None:
-            self._look(self._last, self._waits)
+            self._check(self._last, self._waits)
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _go_on(self, entry: AttemptFinished | EventEmitted) -> None:
+    def _progress(self, entry: AttemptFinished | EventEmitted) -> None:
         """What it says is done is progress, and so is an attempt that failed."""
         runs = runs_done_by(entry)
         moved = {partition for partition, _, _ in runs}
         if isinstance(entry, AttemptFinished):
             moved.add(entry.place[:2])
-        self._look(entry, moved)
+        self._check(entry, moved)
         for partition, begin, end in runs:
             lag = self._waits[partition].lag
             lag -= (
                 {offset for offset in lag if begin <= offset < end} if end > begin + 1 else {begin}
             )
-        self._wait(entry, moved)
+        self._restart_wait(entry, moved)
 
-    def _hear(self, said: EventEmitted) -> None:
-        reader, event = self._readers[said.member], said.event
+    def _on_event(self, said: EventEmitted) -> None:
+        reader, event = self._members[said.member], said.event
         changed: Iterable[Partition] = ()
         match event:
             case events.Assigned(partitions):
@@ -156,21 +156,21 @@ class Liveness(Guarantee):
                 changed = [p for p in reader.owned if event.scope.covers(p)]
             case events.PartitionUnreadable() | events.PartitionReadable():
                 changed = [(event.topic, event.partition)]
-        self._look(said, changed)
+        self._check(said, changed)
         self._apply(said, reader)
-        self._wait(said, changed)
-        self._go_on(said)
+        self._restart_wait(said, changed)
+        self._progress(said)
 
-    def _apply(self, said: EventEmitted, reader: _Reader) -> None:
+    def _apply(self, said: EventEmitted, reader: _Member) -> None:
         match said.event:
             case events.Assigned(partitions):
                 reader.owned |= {*partitions}
                 for partition in partitions:
                     self._waits[partition].owner = said.member
             case events.Revoked(partitions) | events.Lost(partitions):
-                self._leave(said.member, partitions)
+                self._revoke(said.member, partitions)
             case events.Stopped():
-                self._leave(said.member, reader.owned)
+                self._revoke(said.member, reader.owned)
             case (
                 events.CircuitOpened()
                 | events.ProbeFailed()
@@ -189,28 +189,28 @@ class Liveness(Guarantee):
 
     def _excuse(self, member: str, since_s: float, until_s: float) -> None:
         """It could do nothing in this time. Where its handler is at work, that is in already."""
-        reader = self._readers[member]
+        reader = self._members[member]
         for partition in reader.owned if reader.begun_s is None else ():
             wait = self._waits[partition]
             if wait.since is not None and wait.owner == member:
                 wait.excused_s += max(until_s - max(since_s, wait.since.at_s), 0.0)
 
-    def _leave(self, member: str, partitions: Iterable[Partition]) -> None:
+    def _revoke(self, member: str, partitions: Iterable[Partition]) -> None:
         """Of these that it had nobody is the owner now, unless another has been given it."""
-        owned = self._readers[member].owned
+        owned = self._members[member].owned
         for partition in owned & {*partitions}:
             owned.discard(partition)
-            self._readers[member].unreadable.pop(partition, None)
+            self._members[member].unreadable.pop(partition, None)
             if self._waits[partition].owner == member:
                 self._waits[partition].owner = None
 
-    def _look(self, entry: Entry, partitions: Iterable[Partition]) -> None:
+    def _check(self, entry: Entry, partitions: Iterable[Partition]) -> None:
         """Whether one of these has waited for too long by now."""
         for partition in partitions:
             wait = self._waits[partition]
             if wait.since is None or wait.owner is None:
                 continue
-            reader = self._readers[wait.owner]
+            reader = self._members[wait.owner]
             worked_s = reader.worked_s(entry.at_s) - wait.worked_s
             waited_s = entry.at_s - wait.since.at_s - worked_s - wait.excused_s
             if waited_s <= self._within_s:  # nearly always, and the circuits may be hundreds
@@ -229,10 +229,12 @@ class Liveness(Guarantee):
                     f"{partition[0]}[{partition[1]}] stood still for {waited_s:.3f} s in "
                     f"{wait.owner}, {what}; {min(wait.lag)} is not done"
                 )
-                self._break(text, wait.since, entry, member=wait.owner, partition=partition)
+                self._violate(text, wait.since, entry, member=wait.owner, partition=partition)
                 wait.since = None  # said once, until something moves
 
-    def _wait(self, entry: Entry, partitions: Iterable[Partition], *, anew: bool = True) -> None:
+    def _restart_wait(
+        self, entry: Entry, partitions: Iterable[Partition], *, anew: bool = True
+    ) -> None:
         """From now on these wait for the next thing, if there is one to wait for."""
         for partition in partitions:
             wait = self._waits[partition]
@@ -240,9 +242,9 @@ class Liveness(Guarantee):
                 wait.since = None
             elif anew or wait.since is None:
                 assert wait.owner is not None
-                reader = self._readers[wait.owner]
+                reader = self._members[wait.owner]
                 wait.since, wait.worked_s = entry, reader.worked_s(entry.at_s)
                 wait.excused_s = 0.0
 
-    def _is_due(self, wait: _Wait) -> bool:
+    def _is_due(self, wait: _PartitionWait) -> bool:
         return wait.owner is not None and bool(wait.lag) and not self._disturbances

@@ -22,11 +22,11 @@ _EVENT_BEHIND_S = 0.05
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCircuit:
     said: EventEmitted
     held: Place | None
     retry_at_s: float
-    buried: bool = False
+    letter_failed: bool = False
 
 
 class NothingWhileOpen(Guarantee):
@@ -39,7 +39,7 @@ class NothingWhileOpen(Guarantee):
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: dict[str, dict[Scope, _Open]] = defaultdict(dict)
+        self._open: dict[str, dict[Scope, _OpenCircuit]] = defaultdict(dict)
         self._ended: dict[str, AttemptFinished] = {}
 
     def feed(self, entry: Entry) -> None:
@@ -52,7 +52,7 @@ class NothingWhileOpen(Guarantee):
             case AttemptStarted(_, member):
                 for scope, item in self._open[member].items():
                     if scope.covers(entry.place[:2]):
-                        self._begun(entry, item)
+                        self._check(entry, item)
             case EventEmitted(
                 _,
                 _,
@@ -61,13 +61,13 @@ class NothingWhileOpen(Guarantee):
                 self._opened(entry, event)
             case EventEmitted(at_s, member, events.DeadLetterFailed() as event):
                 retry_at_s = at_s + event.delay_s
-                self._open[member][event.scope] = _Open(entry, event.place, retry_at_s, True)
+                self._open[member][event.scope] = _OpenCircuit(entry, event.place, retry_at_s, True)
             case EventEmitted(_, member, events.CircuitClosed(scope)):
                 self._open[member].pop(scope, None)
             case EventEmitted(at_s, member, events.WaitEnded(scope)) if scope in self._open[member]:
                 self._open[member][scope].retry_at_s = at_s
             case EventEmitted(_, member, events.Revoked() | events.Lost() as event):
-                self._take(member, event.partitions)
+                self._drop_held(member, event.partitions)
 
     def _opened(
         self,
@@ -80,28 +80,28 @@ class NothingWhileOpen(Guarantee):
             text = f"the circuit of {event.scope} {'opened' if opens else 'stayed open'}, though "
             text += "it was open" if opens else "it was not"
             first = before.said if before else None
-            self._break(text, first, said, member=said.member)
+            self._violate(text, first, said, member=said.member)
         ended = self._ended.get(said.member)
         # The delay counts from the attempt's end: what it takes to stop, a commit, is not in it.
         begun = ended if ended is not None and ended.place == event.place else said
         retry_at_s = begun.at_s + event.delay_s
-        self._open[said.member][event.scope] = _Open(said, event.place, retry_at_s)
+        self._open[said.member][event.scope] = _OpenCircuit(said, event.place, retry_at_s)
 
-    def _begun(self, entry: AttemptStarted, item: _Open) -> None:
+    def _check(self, entry: AttemptStarted, item: _OpenCircuit) -> None:
         place = entry.place
         if item.held is None and entry.at_s >= item.retry_at_s - _EVENT_BEHIND_S:
             item.held = entry.place  # the one probe, after a revoke
         elif item.held != entry.place:
             held = "a message that was revoked" if item.held is None else item.held
             self._while_open(entry, item, f"{place} was attempted while the circuit of {held}")
-        elif item.buried:
+        elif item.letter_failed:
             self._while_open(entry, item, f"{place} was attempted while the circuit of its letter")
 
-    def _while_open(self, entry: AttemptStarted, item: _Open, text: str) -> None:
-        self._break(f"{text} was open in {entry.member}", item.said, entry, member=entry.member)
+    def _while_open(self, entry: AttemptStarted, item: _OpenCircuit, text: str) -> None:
+        self._violate(f"{text} was open in {entry.member}", item.said, entry, member=entry.member)
 
-    def _take(self, member: str, partitions: Iterable[Partition]) -> None:
+    def _drop_held(self, member: str, partitions: Iterable[Partition]) -> None:
         gone = {*partitions}
         for item in self._open[member].values():
             if item.held and item.held[:2] in gone:
-                item.held, item.buried = None, False
+                item.held, item.letter_failed = None, False

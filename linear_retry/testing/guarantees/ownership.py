@@ -26,30 +26,30 @@ class OnlyWhileOwned(Guarantee):
     def __init__(self) -> None:
         super().__init__()
         self._owned: dict[str, set[Partition]] = defaultdict(set)
-        self._given: dict[str, set[Partition]] = defaultdict(set)
-        self._gone: dict[tuple[str, Partition], EventEmitted | Crashed] = {}
+        self._ever_owned: dict[str, set[Partition]] = defaultdict(set)
+        self._ended_by: dict[tuple[str, Partition], EventEmitted | Crashed] = {}
 
     def feed(self, entry: Entry) -> None:
         match entry:
             case AttemptStarted(_, member, place):
                 if place[:2] not in self._owned[member]:
-                    self._foreign(entry, f"{place} was attempted", place[:2])
+                    self._report(entry, f"{place} was attempted", place[:2])
             case EventEmitted(_, member, events.Assigned(partitions)):
                 self._owned[member] |= {*partitions}
-                self._given[member] |= {*partitions}
+                self._ever_owned[member] |= {*partitions}
             case EventEmitted(_, member, events.Revoked() | events.Lost() as event):
-                self._take(entry, {*event.partitions})
+                self._revoke(entry, {*event.partitions})
             case EventEmitted(_, member, events.Stopped()) | Crashed(_, member):
-                self._take(entry, {*self._owned[member]})
+                self._revoke(entry, {*self._owned[member]})
             case Committed(_, str(member), offsets) if member:
-                for partition in offsets.keys() - self._given[member]:
-                    self._foreign(entry, f"an offset of {partition} was committed", partition)
+                for partition in offsets.keys() - self._ever_owned[member]:
+                    self._report(entry, f"an offset of {partition} was committed", partition)
 
-    def _take(self, said: EventEmitted | Crashed, partitions: set[Partition]) -> None:
+    def _revoke(self, said: EventEmitted | Crashed, partitions: set[Partition]) -> None:
         self._owned[said.member] -= partitions
-        self._gone.update(dict.fromkeys(((said.member, p) for p in partitions), said))
+        self._ended_by.update(dict.fromkeys(((said.member, p) for p in partitions), said))
 
-    def _foreign(self, entry: AttemptStarted | Committed, what: str, partition: Partition) -> None:
-        first = self._gone.get((entry.member, partition))
+    def _report(self, entry: AttemptStarted | Committed, what: str, partition: Partition) -> None:
+        first = self._ended_by.get((entry.member, partition))
         text = f"{what} by {entry.member}, which does not own it"
-        self._break(text, first, entry, member=entry.member, partition=partition)
+        self._violate(text, first, entry, member=entry.member, partition=partition)

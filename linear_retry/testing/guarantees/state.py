@@ -12,4 +12,4 @@ class BoundedState(Guarantee):
     def feed(self, entry: Entry) -> None:
         if isinstance(entry, StateSize) and entry.entries > entry.limit:
             text = f"{entry.member} keeps {entry.entries} entries, at most {entry.limit} may be"
-            self._break(text, entry, entry, member=entry.member)
+            self._violate(text, entry, entry, member=entry.member)

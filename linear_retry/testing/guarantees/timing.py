@@ -42,13 +42,13 @@ class NothingEarly(Guarantee):
             case AttemptFinished(_, member, place):
                 self._ended.pop((member, place), None)
             case AttemptStarted(_, member, place) if self._not_before:
-                self._begun(entry)
+                self._check(entry)
             case EventEmitted(
                 _,
                 member,
                 events.CircuitOpened() | events.ProbeFailed() | events.LimitReached() as event,
             ):
-                self._wait(member, event.place, event.delay_s)
+                self._expect(member, event.place, event.delay_s)
             case Crashed(_, member):
                 self._forget(member, None)
             case EventEmitted(_, member, events.RetriedNow() as event):
@@ -69,23 +69,25 @@ class NothingEarly(Guarantee):
                 if gone is None or key[1][:2] in gone:
                     del known[key]
 
-    def _wait(self, member: str, place: Place, delay_s: float) -> None:
+    def _expect(self, member: str, place: Place, delay_s: float) -> None:
         ended = self._ended.get((member, place))
         if ended is not None:
             self._not_before[member, place] = ended.at_s + delay_s, ended
 
-    def _begun(self, entry: AttemptStarted) -> None:
+    def _check(self, entry: AttemptStarted) -> None:
         not_before = self._not_before.pop((entry.member, entry.place), None)
         if not_before is None:
             return
         early_s = not_before[0] - entry.at_s
         if early_s > _CLOCK_GRAIN_S:
             text = f"{entry.place} was attempted {early_s:.6f} s early by {entry.member}"
-            self._break(text, not_before[1], entry, member=entry.member, partition=entry.place[:2])
+            self._violate(
+                text, not_before[1], entry, member=entry.member, partition=entry.place[:2]
+            )
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCircuit:
     """A circuit, and what its member did since `retry_at`. `held` None: any message probes it."""
 
     said: EventEmitted | AttemptStarted
@@ -105,58 +107,58 @@ class NothingLate(Guarantee):
     def __init__(self, late_s: float = 0.02) -> None:
         super().__init__()
         self._late_s = late_s
-        self._open: dict[str, dict[Scope, _Open]] = defaultdict(dict)
+        self._open: dict[str, dict[Scope, _OpenCircuit]] = defaultdict(dict)
         self._before_s: dict[str, float] = {}
         # Until it is known whether a letter was in progress.
-        self._doing_nothing: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._idle_spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
 
     def feed(self, entry: Entry) -> None:
         member = entry.member
-        stretches = self._doing_nothing[member]
+        spans = self._idle_spans[member]
         before_s = self._before_s.get(member, entry.at_s)
         match entry:
             case AttemptStarted(at_s):
-                for stretch in (*stretches, (before_s, at_s)):
-                    self._idle(member, *stretch)
-                self._begun(entry)
+                for span in (*spans, (before_s, at_s)):
+                    self._add_idle(member, *span)
+                self._check(entry)
             case Idle(_, _, since_s):
-                stretches.append((before_s, since_s))
+                spans.append((before_s, since_s))
             case EventEmitted():
-                self._hear(entry)
+                self._on_event(entry)
             case AttemptFinished():
                 pass
             case _:
                 return  # written by who watches: the member has not moved
         if not isinstance(entry, Idle):
-            stretches.clear()
+            spans.clear()
         self._before_s[member] = entry.at_s
 
-    def _begun(self, entry: AttemptStarted) -> None:
+    def _check(self, entry: AttemptStarted) -> None:
         open_now = self._open[entry.member]
         probed = _probed(open_now, entry.place)
         if probed is None:
             for item in open_now.values():
                 item.others += entry.at_s > item.retry_at_s + _CLOCK_GRAIN_S
             return
-        item, open_now[probed] = open_now[probed], _Open(entry, entry.place, float("inf"))
+        item, open_now[probed] = open_now[probed], _OpenCircuit(entry, entry.place, float("inf"))
         if item.held is not None and item.idle_s > self._late_s:
             self._late(item, entry, f"is {item.idle_s:.3f} s late")
         if item.held is not None and item.others > _OTHERS_BEFORE:
             others = f"had to wait for {item.others} others that were begun after retry_at"
             self._late(item, entry, others)
 
-    def _late(self, item: _Open, entry: AttemptStarted, what: str) -> None:
+    def _late(self, item: _OpenCircuit, entry: AttemptStarted, what: str) -> None:
         text = f"the probe of {entry.place} by {entry.member} {what}"
-        self._break(text, item.said, entry, member=entry.member)
+        self._violate(text, item.said, entry, member=entry.member)
 
-    def _hear(self, said: EventEmitted) -> None:
+    def _on_event(self, said: EventEmitted) -> None:
         open_now, event = self._open[said.member], said.event
         match event:
             case events.CircuitOpened() | events.ProbeFailed() | events.LimitReached():
                 retry_at_s = said.at_s + event.delay_s
-                open_now[event.scope] = _Open(said, event.place, retry_at_s)
+                open_now[event.scope] = _OpenCircuit(said, event.place, retry_at_s)
             case events.DeadLetterFailed():  # its probe is the sending, whose begin nobody sees
-                open_now[event.scope] = _Open(said, event.place, float("inf"))
+                open_now[event.scope] = _OpenCircuit(said, event.place, float("inf"))
             case events.CircuitClosed():
                 open_now.pop(event.scope, None)
             case events.Revoked() | events.Lost():
@@ -164,12 +166,12 @@ class NothingLate(Guarantee):
                     if item.held is not None and item.held[:2] in event.partitions:
                         item.held, item.retry_at_s = None, float("inf")
 
-    def _idle(self, member: str, from_s: float, to_s: float) -> None:
+    def _add_idle(self, member: str, from_s: float, to_s: float) -> None:
         for item in self._open[member].values():
             item.idle_s += max(to_s - max(from_s, item.retry_at_s), 0.0)
 
 
-def _probed(open_now: dict[Scope, _Open], place: Place) -> Scope | None:
+def _probed(open_now: dict[Scope, _OpenCircuit], place: Place) -> Scope | None:
     for scope, item in open_now.items():
         if scope.covers(place[:2]) and item.held in (None, place):
             return scope

@@ -108,10 +108,10 @@ TOLD: Names = {
     "cluster.FakeKafka": ("log", "topics"),
     "commits.CommittedOnlyDone": ("_last",),
     "delivery.InOrder": ("_last",),
-    "ownership.OnlyWhileOwned": ("_gone",),
-    "dead_letters._Life": ("first",),
+    "ownership.OnlyWhileOwned": ("_ended_by",),
+    "dead_letters._FailedMessage": ("first",),
     "liveness.Liveness": ("_last",),
-    "open_circuits._Open": ("said",),
+    "open_circuits._OpenCircuit": ("said",),
 }
 """What only goes into events, letters and stories. Of the delivery filter that is how often the
 client has complained (where partitions begin is answered at once in a small world); of the broker
@@ -164,9 +164,9 @@ SEEN_AS: dict[str, dict[str, How]] = {
     "polling.Polling": {"_polled_at_s": "since"},
     "commits.CommittedOnlyDone": {"_before": "firsts"},
     "delivery.BoundedDuplicates": {"_done": "keys"},
-    "open_circuits._Open": {"retry_at_s": "until"},
+    "open_circuits._OpenCircuit": {"retry_at_s": "until"},
     # How far past its time a circuit is counts here: it is taken off what a partition has waited.
-    "liveness._Reader": {"open": "since"},
+    "liveness._Member": {"open": "since"},
 }
 """Times as distances: `until` a deadline, 0 where it is past; `since` something. Of a mapping
 only the `keys`, or the `firsts` of its values (the second is there for the story), or its pairs
