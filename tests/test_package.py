@@ -356,7 +356,7 @@ _CATCHES = {
     ("consumer.runners.run_handler", "attempt_all", "Exception"),
     ("consumer.runners.async_handler", "attempt_all", "Exception"),
     # What ended the thread is raised in the task that awaits it, and the other way round.
-    ("consumer.runners.async_hand_over", "live", "BaseException"),
+    ("consumer.runners.async_hand_over", "run_owner", "BaseException"),
     ("consumer.runners.async_hand_over", "run", "BaseException"),
     # The read-ahead is torn, and the exception goes on.
     ("consumer.loop", "turn", "BaseException"),

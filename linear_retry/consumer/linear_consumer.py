@@ -13,14 +13,14 @@ from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.config.topics import TopicNames
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.counters import Counters, Counts
-from linear_retry.consumer.monitoring.health import Health, Vitals
+from linear_retry.consumer.monitoring.health import Health, Lifecycle
 from linear_retry.consumer.monitoring.listeners import (
     Listeners,
     bind_listeners,
     breaker_listener_failed,
 )
 from linear_retry.consumer.operations.operator_methods import OperatorMethods
-from linear_retry.consumer.operations.requests import Wish
+from linear_retry.consumer.operations.requests import OperatorRequest
 from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.own_loop import Attempt
@@ -108,9 +108,9 @@ class LinearConsumer(OperatorMethods):
         self.group_id = wanted.settings.group_id
         self.member = wanted.member
         self.journals = tuple(journals)
-        self._counters, vitals = Counters(), Vitals(wanted.dependencies.clock.utc_ms)
-        told = Listeners((self._counters.hear, vitals.hear, *listeners))
-        self._session = Session(wanted, self._circuits, told.tell, vitals, self._counters)
+        self._counters, lifecycle = Counters(), Lifecycle(wanted.dependencies.clock.utc_ms)
+        told = Listeners((self._counters.on_event, lifecycle.on_event, *listeners))
+        self._session = Session(wanted, self._circuits, told.tell, lifecycle, self._counters)
         self._gives_up = wanted.dead_letters is not None
         self._limit = wanted.retry.policy.letter_limit
         self._ready: Iterator[Attempt] = iter(())
@@ -236,8 +236,8 @@ class LinearConsumer(OperatorMethods):
         """End `run` after the message in hand. For good; also for signal handlers."""
         self._session.stop.ask()
 
-    def _ask(self, wish: Wish) -> Future[bool]:
-        return self._session.wish(wish)
+    def _ask(self, wish: OperatorRequest) -> Future[bool]:
+        return self._session.submit(wish)
 
     @property
     def circuits(self) -> Mapping[Scope, CircuitView]:

@@ -188,7 +188,7 @@ class Loop:
         self, batch: Batch, note_done: Callable[[], Held[Message] | None]
     ) -> Generator[Batch]:
         """Hand it out; then note what is done of it, and have decided what has failed."""
-        self._counters.hand_out(batch.messages[0], self._clock.now_s())
+        self._counters.begin_batch(batch.messages[0], self._clock.now_s())
         try:
             yield batch
         finally:  # also where whoever attempts it leaves: what is done is done
@@ -241,7 +241,7 @@ class Loop:
     def _too_slow(self, message: Message) -> bool:
         """It is back. Whether the group has given up on us meanwhile: then nothing is stored."""
         now_s = self._clock.now_s()
-        self._counters.take_back(now_s)
+        self._counters.end_batch(now_s)
         if not self._read_ahead.overran(now_s):
             return False
         partition, offset = partition_of(message), message.offset() or 0

@@ -81,7 +81,7 @@ class Wiring:
 
         def tell(event: Event) -> None:
             emit(event)
-            self.commands.hear(event)  # last: an answer is about what is on record
+            self.commands.on_event(event)  # last: an answer is about what is on record
 
         settings, kafka = config.settings, config.dependencies
         self.clock = clock = kafka.clock

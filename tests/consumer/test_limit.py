@@ -234,7 +234,7 @@ def test_the_row_outlives_a_rebalance() -> None:
 
 
 def lift(member: Member, letters: int | None = None) -> Future[bool]:
-    return member.wiring.requests.wish(LiftLimit(letters, "a bad batch"))
+    return member.wiring.requests.submit(LiftLimit(letters, "a bad batch"))
 
 
 def test_a_lifted_limit_lets_what_it_holds_go() -> None:

@@ -65,11 +65,11 @@ class Counters:
         self._waited_s: dict[Partition, float] = {}
         self._last_wait: tuple[Partition, datetime] | None = None
 
-    def hand_out(self, first: Message, now_s: float) -> None:
+    def begin_batch(self, first: Message, now_s: float) -> None:
         """A batch that begins with `first` is the handler's now."""
         self.handed_out = now_s, first
 
-    def take_back(self, now_s: float) -> None:
+    def end_batch(self, now_s: float) -> None:
         """It is the loop's again."""
         if self.handed_out is not None:
             took_s = now_s - self.handed_out[0]
@@ -77,7 +77,7 @@ class Counters:
             self._handling_s += took_s
             self._within[bisect_left(HANDLED_WITHIN_S, took_s)] += 1
 
-    def hear(self, event: events.Event) -> None:
+    def on_event(self, event: events.Event) -> None:
         """A listener."""
         place = getattr(event, "topic", None), getattr(event, "partition", None)
         happened = Happened(type(event).__name__, *place, _reason(event))

@@ -69,7 +69,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class HealthInputs:
     """What health is told by, at one moment.
 
     `polled_s` is how long ago the last poll was, None before the first; `limit_s` is
@@ -90,7 +90,7 @@ class Signs:
     """Which partitions stand still as what comes next in them cannot be read."""
 
 
-class Vitals:
+class Lifecycle:
     """How the uses of one consumer begin and end, and whether the group has it.
 
     Written by whoever uses the consumer, read by any thread: each write is one assignment. A
@@ -127,9 +127,9 @@ class Vitals:
             # Ctrl-C, sys.exit and a task that is cancelled are the program's way to end it.
             self.end = End(_time(self._utc_ms()), brief(error), isinstance(error, Exception))
 
-    def hear(self, event: events.Event) -> None:
+    def on_event(self, event: events.Event) -> None:
         """A listener."""
-        self._hear_what_cannot_be_read(event)
+        self._note_unreadable(event)
         match event:
             case events.Assigned():
                 self.joined = True
@@ -147,7 +147,7 @@ class Vitals:
             case events.Stopped():
                 self.finish()
 
-    def _hear_what_cannot_be_read(self, event: events.Event) -> None:
+    def _note_unreadable(self, event: events.Event) -> None:
         match event:
             case events.PartitionUnreadable(topic, partition):
                 self.unreadable = {**self.unreadable, (topic, partition): event}
@@ -162,27 +162,27 @@ class Vitals:
             self.unreadable = {key: self.unreadable[key] for key in kept}
 
 
-def judge(signs: Signs) -> Health:
+def evaluate(inputs: HealthInputs) -> Health:
     """The first of these that holds, from what is worst to what is best."""
-    if signs.end is not None:
-        return _ended(signs, signs.end)
-    polled_s, ready = signs.polled_s, signs.joined and not signs.stopping
-    if polled_s is not None and polled_s > signs.limit_s:
-        return _stuck(signs, polled_s)
-    views = signs.circuits.items()
+    if inputs.end is not None:
+        return _ended(inputs, inputs.end)
+    polled_s, ready = inputs.polled_s, inputs.joined and not inputs.stopping
+    if polled_s is not None and polled_s > inputs.limit_s:
+        return _stuck(inputs, polled_s)
+    views = inputs.circuits.items()
     waiting = [(view.since, scope) for scope, view in views if view.since is not None]
     if waiting:
-        return _open(signs, min(waiting, key=lambda pair: pair[0])[1], ready=ready)
-    if not signs.joined:
+        return _open(inputs, min(waiting, key=lambda pair: pair[0])[1], ready=ready)
+    if not inputs.joined:
         reason = "not in its group: it has not begun, or it joins"
         return Health("starting", True, False, reason, polled_s=polled_s)
-    if signs.unreadable:
-        return _unreadable(signs, next(iter(signs.unreadable.values())), ready=ready)
-    reason = "it was asked to stop" if signs.stopping else "it consumes"
+    if inputs.unreadable:
+        return _unreadable(inputs, next(iter(inputs.unreadable.values())), ready=ready)
+    reason = "it was asked to stop" if inputs.stopping else "it consumes"
     return Health("consuming", True, ready, reason, polled_s=polled_s)
 
 
-def _ended(signs: Signs, end: End) -> Health:
+def _ended(inputs: HealthInputs, end: End) -> Health:
     what = "stopped" if end.error is None else f"ended by {end.error}"
     return Health(
         "dead" if end.is_error else "stopped",
@@ -191,28 +191,28 @@ def _ended(signs: Signs, end: End) -> Health:
         reason=what,
         since=end.at,
         error=end.error,
-        polled_s=signs.polled_s,
+        polled_s=inputs.polled_s,
     )
 
 
-def _stuck(signs: Signs, polled_s: float) -> Health:
-    if signs.handed_out is None:
+def _stuck(inputs: HealthInputs, polled_s: float) -> Health:
+    if inputs.handed_out is None:
         where = "and no handler has a message: librdkafka, or a loop of your own, does not go on"
     else:
-        where = f"a handler was given {place_of(signs.handed_out)} on, and has not come back"
-    limit = f"max.poll.interval.ms allows {signs.limit_s:.3g} s"
+        where = f"a handler was given {place_of(inputs.handed_out)} on, and has not come back"
+    limit = f"max.poll.interval.ms allows {inputs.limit_s:.3g} s"
     return Health(
         "stuck",
         alive=False,
         ready=False,
         reason=f"no poll for {polled_s:.0f} s, {limit}: {where}",
-        since=_time(signs.utc_ms) - timedelta(seconds=polled_s),
+        since=_time(inputs.utc_ms) - timedelta(seconds=polled_s),
         polled_s=polled_s,
     )
 
 
-def _open(signs: Signs, scope: Scope, *, ready: bool) -> Health:
-    view = signs.circuits[scope]
+def _open(inputs: HealthInputs, scope: Scope, *, ready: bool) -> Health:
+    view = inputs.circuits[scope]
     held = (
         "the first message to come is its probe"
         if view.offset is None
@@ -220,7 +220,7 @@ def _open(signs: Signs, scope: Scope, *, ready: bool) -> Health:
     )
     held += _WHY.get(view.waits_for, "")
     when = f"until {view.retry_at:%Y-%m-%dT%H:%M:%S}Z" if view.state == "open" else "half-open"
-    away = "" if signs.joined else "; not in its group"
+    away = "" if inputs.joined else "; not in its group"
     return Health(
         "open",
         alive=True,
@@ -228,14 +228,14 @@ def _open(signs: Signs, scope: Scope, *, ready: bool) -> Health:
         reason=f"a circuit is open, {when}: {held}{away}",
         since=view.since,
         until=view.retry_at,
-        error=view.error or signs.errors.get(scope),
-        polled_s=signs.polled_s,
+        error=view.error or inputs.errors.get(scope),
+        polled_s=inputs.polled_s,
     )
 
 
-def _unreadable(signs: Signs, event: events.PartitionUnreadable, *, ready: bool) -> Health:
+def _unreadable(inputs: HealthInputs, event: events.PartitionUnreadable, *, ready: bool) -> Health:
     where = Place(event.topic, event.partition, event.offset)
-    others = len(signs.unreadable) - 1
+    others = len(inputs.unreadable) - 1
     more = f", and {others} other partitions" if others else ""
     return Health(
         "consuming",
@@ -244,7 +244,7 @@ def _unreadable(signs: Signs, event: events.PartitionUnreadable, *, ready: bool)
         reason=f"it consumes, but {where} cannot be read{more}: skip_unreadable steps over it",
         until=event.retry_at,
         error=event.error,
-        polled_s=signs.polled_s,
+        polled_s=inputs.polled_s,
     )
 
 

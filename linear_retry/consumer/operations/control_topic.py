@@ -25,10 +25,10 @@ from linear_retry.retry.clock import Clock
 
 _WAIT_S = 0.25
 _RENEW_AFTER_S = 30.0
-_SAY_EVERY_S = 60.0
+_REPORT_EVERY_S = 60.0
 _FLUSH_S = 1.0
 # What was sent before that is not for anybody any more.
-_LOOK_BACK_MS = COMMAND_TTL_MS + 5_000
+_READ_BACK_MS = COMMAND_TTL_MS + 5_000
 _KNOWN = 10_000
 
 
@@ -88,8 +88,8 @@ class ControlTopicFollower:
         self._unposted: dict[str, Command] = {}
         self._known: dict[str, None] = {}
         self._garbled = 0
-        self._say_at_s = {"garbled": -math.inf, "silent": -math.inf}
-        self._hears = False
+        self._report_at_s = {"garbled": -math.inf, "silent": -math.inf}
+        self._is_following = False
         self._ending = threading.Event()
         self._ended = threading.Event()
 
@@ -101,7 +101,7 @@ class ControlTopicFollower:
     def close(self, timeout_s: float) -> None:
         """What is answered by now is sent, if that takes no longer."""
         self._ending.set()
-        if self._hears:  # else the thread may wait for brokers, and nobody would hear it
+        if self._is_following:  # else the thread may wait for brokers, and nobody would hear it
             self._ended.wait(timeout_s)
 
     # -- for the thread --------------------------------------------------------------------------
@@ -110,30 +110,30 @@ class ControlTopicFollower:
         """Until the end."""
         while not self._ending.is_set():
             try:
-                self._live()
+                self._follow_once()
             except (LinearRetryError, KafkaException) as error:
-                self._hears = False
-                if self._may_say("silent"):
+                self._is_following = False
+                if self._may_log("silent"):
                     log_control_silent(self._topic, str(error))
                 self._ending.wait(self._again_after_s)
         self._ended.set()
 
-    def _live(self) -> None:
+    def _follow_once(self) -> None:
         """One reading of the topic, until the end, or trouble that lasts.
 
         Commands of the last minute are for us still. Which of them are answered must be known
         before any is carried out: so all is read that is there.
         """
-        topic = self._since(self._clock.utc_ms() - _LOOK_BACK_MS)
+        topic = self._since(self._clock.utc_ms() - _READ_BACK_MS)
         self._unposted.clear()
         for records in topic.backlog():
-            self._hear(records)
+            self._handle(records)
         self._post()
         with topic.follow() as stream:
-            self._hears = True
+            self._is_following = True
             well_at_s = self._clock.now_s()
             while not self._ending.is_set():
-                self._hear(stream.read(_WAIT_S))
+                self._handle(stream.read(_WAIT_S))
                 self._post()
                 self._send()
                 if stream.trouble is None:
@@ -145,7 +145,7 @@ class ControlTopicFollower:
             self._writer.flush(_FLUSH_S)
             self._ended.set()
 
-    def _hear(self, records: Iterable[Record]) -> None:
+    def _handle(self, records: Iterable[Record]) -> None:
         for record in records:
             match read_control(record.value):
                 case Command() as command:
@@ -156,7 +156,7 @@ class ControlTopicFollower:
                         self._is_new(answer.command_id)
                 case Garbled(reason):
                     self._garbled += 1
-                    if self._may_say("garbled"):
+                    if self._may_log("garbled"):
                         log_control_garbled(str(record.place), reason, self._garbled)
 
     def _ends(self, answer: Answer) -> bool:
@@ -171,10 +171,10 @@ class ControlTopicFollower:
             if self._is_new(command.command_id):
                 self._commands.post(command)
                 if command.place is None:
-                    self._say_heard(command)
+                    self._acknowledge(command)
         self._unposted.clear()
 
-    def _say_heard(self, command: Command) -> None:
+    def _acknowledge(self, command: Command) -> None:
         """Now, and not when the handler is back: the sender learns for whom to wait."""
         now_ms = self._clock.utc_ms()
         heard = Answer(command.command_id, self._commands.member, "heard", now_ms, is_final=False)
@@ -197,9 +197,9 @@ class ControlTopicFollower:
         for answer in self._commands.answers():
             self._write(answer)
 
-    def _may_say(self, what: str) -> bool:
+    def _may_log(self, what: str) -> bool:
         now_s = self._clock.now_s()
-        if now_s < self._say_at_s[what]:
+        if now_s < self._report_at_s[what]:
             return False
-        self._say_at_s[what] = now_s + _SAY_EVERY_S
+        self._report_at_s[what] = now_s + _REPORT_EVERY_S
         return True

@@ -11,11 +11,11 @@ from linear_retry.consumer.dead_letters.publisher import write
 from linear_retry.consumer.operations.requests import (
     GiveUp,
     LiftLimit,
+    OperatorRequest,
     Request,
     Requests,
     Retry,
     SkipUnreadable,
-    Wish,
 )
 from linear_retry.events import Event
 from linear_retry.kafka import Message
@@ -128,14 +128,14 @@ class OperatorActions:
             self.consecutive.lift(request.wish.letters)
             self._emit(events.LimitLifted(request.wish.letters, request.wish.why))
         for scope in scopes:
-            self.requests.wish(Retry(scope))
+            self.requests.submit(Retry(scope))
         self.requests.answer(request, truth)
 
     def _held(self) -> Iterable[tuple[Scope, Held[Message]]]:
         circuits = self.circuits
         return ((scope, each.held) for scope, each in circuits if each.held is not None)
 
-    def _find(self, wish: Wish) -> tuple[Scope, Circuit[Message]] | None:
+    def _find(self, wish: OperatorRequest) -> tuple[Scope, Circuit[Message]] | None:
         match wish:
             case Retry(Scope() as scope):
                 circuit = self.circuits.get(scope)

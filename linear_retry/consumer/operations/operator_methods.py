@@ -6,9 +6,9 @@ from concurrent.futures import Future
 
 from linear_retry.consumer.operations.requests import (
     GiveUp,
+    OperatorRequest,
     Retry,
     SkipUnreadable,
-    Wish,
     checked_lift,
     checked_place,
 )
@@ -21,7 +21,7 @@ class OperatorMethods:
     _gives_up: bool
     _limit: int | None
 
-    def _ask(self, wish: Wish) -> Future[bool]:
+    def _ask(self, wish: OperatorRequest) -> Future[bool]:
         raise NotImplementedError
 
     def retry_now(

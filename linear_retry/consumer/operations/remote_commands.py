@@ -11,7 +11,7 @@ from typing import Any
 
 from linear_retry import events
 from linear_retry.consumer.operations.operator_actions import OperatorActions
-from linear_retry.consumer.operations.requests import GiveUp, LiftLimit, Retry, Wish
+from linear_retry.consumer.operations.requests import GiveUp, LiftLimit, OperatorRequest, Retry
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.events import Event
 from linear_retry.kafka import Message
@@ -28,7 +28,7 @@ _Failed = events.ProbeFailed | events.LimitReached | events.DeadLetterFailed
 
 
 @dataclass(slots=True)
-class _Work:
+class _Pending:
     """A command that is being carried out; `left` are the circuits whose outcome is not known."""
 
     command: Command
@@ -40,7 +40,7 @@ class RemoteCommands:
     """Posted by the thread that follows the control topic; looked at and answered by the owner's.
 
     Each is on record (`CommandAnswered`), for listeners too, before its answer is there to be sent.
-    A retry is answered when its attempt begins, and with what came of it, which `hear` is told.
+    A retry is answered when its attempt begins, and with what came of it, which `on_event` is told.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class RemoteCommands:
         # topic may write any number: neither memory nor a turn may grow with them.
         self._arrived: deque[Command] = deque(maxlen=_WAITING)
         self._answers: deque[Answer] = deque()
-        self._works: dict[str, _Work] = {}
-        self._watched: dict[Scope, list[tuple[_Work, Place]]] = {}
+        self._works: dict[str, _Pending] = {}
+        self._watched: dict[Scope, list[tuple[_Pending, Place]]] = {}
 
     # -- for the thread that follows the topic ---------------------------------------------------
 
@@ -90,7 +90,7 @@ class RemoteCommands:
         for _ in range(min(len(self._arrived), _EACH_TURN)):
             self._begin(self._arrived.popleft())
 
-    def hear(self, event: events.Event) -> None:
+    def on_event(self, event: events.Event) -> None:
         """What became of an attempt."""
         match event:
             case _ if not self._watched:
@@ -102,20 +102,20 @@ class RemoteCommands:
             case events.DeadLetterFailed():
                 self._failed("not-sent", event)
             case events.CircuitClosed(scope, outcome):
-                self._come_out(scope, outcome)
+                self._resolve(scope, outcome)
             case events.Revoked(partitions) | events.Lost(partitions):
                 for scope, watched in tuple(self._watched.items()):
                     place = watched[0][1]
                     if (place.topic, place.partition) in partitions:
-                        self._come_out(scope, "dropped")
+                        self._resolve(scope, "dropped")
             case events.Stopped():
                 for scope in tuple(self._watched):
-                    self._come_out(scope, "dropped")
+                    self._resolve(scope, "dropped")
 
     # -- inside ----------------------------------------------------------------------------------
 
     def _begin(self, command: Command) -> None:
-        work, place = _Work(command), command.place
+        work, place = _Pending(command), command.place
         if place is not None and (place.topic, place.partition) not in self._assignment:
             return  # whoever has it says so
         if command.has_expired(self._utc_ms()):
@@ -132,14 +132,16 @@ class RemoteCommands:
             wish = LiftLimit(command.letters or None, command.why or "")
             self._ask(work, wish, "lifted", "dropped")
 
-    def _ask(self, work: _Work, wish: Wish, done: AnswerName, denied: AnswerName) -> None:
+    def _ask(
+        self, work: _Pending, wish: OperatorRequest, done: AnswerName, refused: AnswerName
+    ) -> None:
         self._works[work.command.command_id] = work
         # Requests are answered by the owner's thread, at its end too: so is the event told.
-        self._requests.wish(wish).add_done_callback(
-            lambda asked: self._answer(work, done if asked.result() else denied)
+        self._requests.submit(wish).add_done_callback(
+            lambda asked: self._answer(work, done if asked.result() else refused)
         )
 
-    def _retry(self, work: _Work) -> None:
+    def _retry(self, work: _Pending) -> None:
         circuits, place = self._circuits, work.command.place
         found = list(circuits) if place is None else [circuits.holding(*_of(place))]
         here = dict(each for each in found if each is not None)
@@ -154,9 +156,9 @@ class RemoteCommands:
                 self._end(work, scope, "last-attempt", **_told(held))
             else:
                 wish = Retry(scope if place is None else _of(place))
-                self._requests.wish(wish).add_done_callback(partial(self._begun, work, scope))
+                self._requests.submit(wish).add_done_callback(partial(self._begun, work, scope))
 
-    def _begun(self, work: _Work, scope: Scope, asked: Future[bool]) -> None:
+    def _begun(self, work: _Pending, scope: Scope, asked: Future[bool]) -> None:
         circuit = self._circuits.get(scope)
         if not asked.result() or circuit is None:
             self._end(work, scope, "dropped" if work.command.place is None else "not-held")
@@ -171,15 +173,15 @@ class RemoteCommands:
         failures = None if isinstance(event, events.DeadLetterFailed) else event.failures
         at_ms = round(event.retry_at.timestamp() * 1000)
         error = one_line(event.error)[:_LONGEST_ERROR] or None
-        self._come_out(event.scope, answer, failures=failures, retry_at_ms=at_ms, error=error)
+        self._resolve(event.scope, answer, failures=failures, retry_at_ms=at_ms, error=error)
 
-    def _come_out(self, scope: Scope, answer: AnswerName, **told: Any) -> None:
+    def _resolve(self, scope: Scope, answer: AnswerName, **told: Any) -> None:
         for work, place in self._watched.pop(scope, ()):
             self._end(work, scope, answer, place=place, **told)
 
     def _end(
         self,
-        work: _Work,
+        work: _Pending,
         scope: Scope,
         answer: AnswerName,
         *,
@@ -191,7 +193,7 @@ class RemoteCommands:
 
     def _answer(
         self,
-        work: _Work,
+        work: _Pending,
         answer: AnswerName,
         place: Place | None = None,
         *,

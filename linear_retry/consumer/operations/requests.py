@@ -45,14 +45,14 @@ class SkipUnreadable:
     target: Place
 
 
-Wish: TypeAlias = Retry | GiveUp | LiftLimit | SkipUnreadable
+OperatorRequest: TypeAlias = Retry | GiveUp | LiftLimit | SkipUnreadable
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """One wish of an operator's; `answer` is what they wait for."""
 
-    wish: Wish
+    wish: OperatorRequest
     answer: Future[bool] = field(default_factory=Future)
 
     @property
@@ -85,17 +85,17 @@ class Requests:
     # -- for any thread ----------------------------------------------------------------------
 
     def ask(self, kind: RequestKind, partition: Partition, offset: int) -> Future[bool]:
-        """`wish`, of one message."""
+        """`submit`, of one message."""
         place = partition, offset
-        return self.wish(Retry(place) if kind == "retry" else GiveUp(place))
+        return self.submit(Retry(place) if kind == "retry" else GiveUp(place))
 
-    def wish(self, wish: Wish) -> Future[bool]:
+    def submit(self, wish: OperatorRequest) -> Future[bool]:
         """To be dealt with in the next turn; False at once where there will be none."""
         request = Request(wish)
         self._arrived.append(request)
         # After the append: whichever of the two comes later, here or `close`, finds the request.
         if self._closed:
-            self._deny_all()
+            self._refuse_all()
         return request.answer
 
     # -- for the owner -----------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Requests:
             self._waiting.remove(request)
         return claimed
 
-    def claimed(self, *wishes: Wish) -> list[Request]:
+    def claimed(self, *wishes: OperatorRequest) -> list[Request]:
         """Those that wait only for what they wish for, which is one of these."""
         return [each for each in self._waiting if each.is_claimed and each.wish in wishes]
 
@@ -130,11 +130,11 @@ class Requests:
         waiting, self._waiting = self._waiting, []
         for request in waiting:
             request.set_answer(False)
-        self._deny_all()
+        self._refuse_all()
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _deny_all(self) -> None:
+    def _refuse_all(self) -> None:
         for request in self._taken():
             request.set_answer(False)
 
@@ -162,7 +162,7 @@ def checked_lift(letters: object, why: object) -> LiftLimit:
     return LiftLimit(letters, why)
 
 
-def denied() -> Future[bool]:
+def refused() -> Future[bool]:
     """For a message that nothing can be holding."""
     answer: Future[bool] = Future()
     answer.set_result(False)

@@ -17,7 +17,7 @@ from linear_retry.retry.clock import NowS
 
 HandOver: TypeAlias = Callable[[Batch], None]
 
-_LOOK_EVERY_S = 1.0
+_CHECK_EVERY_S = 1.0
 
 
 class _LeftError(BaseException):
@@ -44,7 +44,7 @@ class AsyncHandOver:
         self._arrived: deque[Batch | None] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._attempted: SimpleQueue[bool] = SimpleQueue()
-        self._insisted = 0
+        self._forced = 0
 
     async def run(self, own: Callable[[HandOver], None]) -> None:
         """Call `own` in a thread, and await what it hands over. Ends when it has ended.
@@ -52,13 +52,13 @@ class AsyncHandOver:
         Raises what `own` raises; and, after `own` has ended, what a handler raises that is no
         `Exception`, or the cancellation of this task.
         """
-        across = _Across(self, self._attempted)
+        across = _OwnerSide(self, self._attempted)
         thread = threading.Thread(
-            target=across.live, args=(own,), name="linear_retry run_async", daemon=True
+            target=across.run_owner, args=(own,), name="linear_retry run_async", daemon=True
         )
         thread.start()
         try:
-            self._stop.on_force_stop = across.insist
+            self._stop.on_force_stop = across.force_stop
             await self._attempt_what_comes()
         except GeneratorExit:  # thrown away with its loop: nothing can be awaited any more
             self._leave()
@@ -81,7 +81,7 @@ class AsyncHandOver:
 
     # -- called by the loop ------------------------------------------------------------------
 
-    def arrive(self, batch: Batch | None) -> None:
+    def receive(self, batch: Batch | None) -> None:
         """From the thread; None: it has ended."""
         self._arrived.append(batch)
         if self._waiter is not None and not self._waiter.done():
@@ -90,7 +90,7 @@ class AsyncHandOver:
     def cancel(self) -> None:
         """A second stop: the handler in hand is not waited for."""
         if self._attempting.in_hand and self._task is not None:
-            self._insisted += 1
+            self._forced += 1
             self._task.cancel()
 
     @property
@@ -142,19 +142,19 @@ class AsyncHandOver:
 
     def _is_ours(self, error: BaseException) -> bool:
         """Whether this is the end that a second stop wanted, and nobody else cancelled the task."""
-        if not isinstance(error, asyncio.CancelledError) or not self._insisted:
+        if not isinstance(error, asyncio.CancelledError) or not self._forced:
             return False
         self._forget_what_is_ours()
         return not self._attempting.cancelled
 
     def _forget_what_is_ours(self) -> None:
         """So that a timeout or a TaskGroup around us does not take it for its own."""
-        while self._insisted and self._task is not None:
-            self._insisted -= 1
+        while self._forced and self._task is not None:
+            self._forced -= 1
             self._task.uncancel()
 
 
-class _Across:
+class _OwnerSide:
     """The thread's side. It holds nothing that would keep a task alive that was thrown away."""
 
     def __init__(self, awaiting: AsyncHandOver, attempted: SimpleQueue[bool]) -> None:
@@ -162,7 +162,7 @@ class _Across:
         self._attempted = attempted
         self._error: BaseException | None = None
 
-    def live(self, own: Callable[[HandOver], None]) -> None:
+    def run_owner(self, own: Callable[[HandOver], None]) -> None:
         try:
             own(self._hand_over)
         except _LeftError:
@@ -170,9 +170,9 @@ class _Across:
         except BaseException as error:  # noqa: BLE001  (raised by the task, whatever it is)
             self._error = error
         finally:
-            self._tell(None)
+            self._send(None)
 
-    def insist(self) -> None:
+    def force_stop(self) -> None:
         """For any thread, and signal handlers."""
         awaiting = self._awaiting()
         if awaiting is not None:
@@ -190,19 +190,19 @@ class _Across:
             raise error
 
     def _hand_over(self, batch: Batch) -> None:
-        if not self._tell(batch) or not self._is_attempted():
+        if not self._send(batch) or not self._is_attempted():
             raise _LeftError
 
     def _is_attempted(self) -> bool:
         while True:
             try:
-                return self._attempted.get(timeout=_LOOK_EVERY_S)
+                return self._attempted.get(timeout=_CHECK_EVERY_S)
             except Empty:
                 awaiting = self._awaiting()
                 if awaiting is None or awaiting.is_over:
                     return False
                 del awaiting  # not to be held while waiting
 
-    def _tell(self, batch: Batch | None) -> bool:
+    def _send(self, batch: Batch | None) -> bool:
         awaiting = self._awaiting()
-        return awaiting is not None and awaiting.call_soon(awaiting.arrive, batch)
+        return awaiting is not None and awaiting.call_soon(awaiting.receive, batch)

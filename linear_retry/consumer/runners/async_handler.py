@@ -18,7 +18,7 @@ from linear_retry.retry.clock import NowS
 AsyncHandler: TypeAlias = Callable[[Message], Awaitable[object]]
 
 # Handlers that never really wait would keep everything else on their loop waiting.
-_BREATHE_EVERY_S = 0.01
+_YIELD_EVERY_S = 0.01
 
 
 class _NothingToAwaitError(BaseException):
@@ -88,7 +88,7 @@ class AsyncAttempting:
             self.in_hand = False
 
     async def _attempt_each(self, batch: Batch, coming: Iterator[Message]) -> None:
-        breathe_at_s = self._now_s() + _BREATHE_EVERY_S
+        yield_at_s = self._now_s() + _YIELD_EVERY_S
         for message in coming:
             self.in_hand = True
             # Not at the end only: on a loop that is closed there may be none, and the thread goes.
@@ -97,9 +97,9 @@ class AsyncAttempting:
             if result is not None and type(result) not in self._results.harmless:
                 self._results.check(result)
             self.in_hand = False
-            if self._now_s() >= breathe_at_s:
+            if self._now_s() >= yield_at_s:
                 await asyncio.sleep(0)
-                breathe_at_s = self._now_s() + _BREATHE_EVERY_S
+                yield_at_s = self._now_s() + _YIELD_EVERY_S
             # A stop shows in `poll_by_s`.
             if self._now_s() >= self._stop.poll_by_s or self.cancelled:
                 return

@@ -28,7 +28,7 @@ def stopping_async_on_signals(stop: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    telling = _present() or _Telling()
+    telling = _present() or _SignalHandlers()
     telling.add(stop)
     try:
         yield
@@ -36,7 +36,7 @@ def stopping_async_on_signals(stop: Callable[[], None]) -> Iterator[None]:
         telling.remove(stop)
 
 
-class _Telling:
+class _SignalHandlers:
     """The handler of the signals. Its state: who is to be told, and how often still."""
 
     def __init__(self) -> None:
@@ -74,11 +74,11 @@ class _Telling:
                 signal.signal(number, handler)
 
 
-def _present() -> _Telling | None:
+def _present() -> _SignalHandlers | None:
     """The one that other consumers have installed."""
     for number in _SIGNALS:
         handler = signal.getsignal(number)
-        if isinstance(handler, _Telling):
+        if isinstance(handler, _SignalHandlers):
             return handler
     return None
 

@@ -135,7 +135,7 @@ class Attempts:
         None: a stop was asked for, or an interrupt waits to be raised. Raises `UsageError` where
         the last was not entered, or not left; and what the loop raises.
         """
-        self.check_left()
+        self.check_finished()
         self._note()
         while not self._stop.interrupted and (self._turn is not None or not self._stop.asked):
             self._advance()
@@ -144,13 +144,13 @@ class Attempts:
                 return next(self.ready)
         return None
 
-    def take_back(self) -> None:
+    def withdraw(self) -> None:
         """The one just offered reached nobody."""
         if self._last is not None and self._last.state == "offered":
             self._last = None
             self.ready.close()
 
-    def check_left(self) -> None:
+    def check_finished(self) -> None:
         """Raises `UsageError` where an attempt is out: it must never count as a success."""
         last = self._last
         if last is not None and last.state == "offered":
@@ -161,7 +161,7 @@ class Attempts:
         if last is not None and last.state in _IN_HAND:
             raise UsageError(f"{last!r} was not left before the next was asked for")
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Apply what the last attempt came to. One that is out still is not done.
 
         Raises what applying it raises, as `ExhaustedError`.

@@ -38,9 +38,9 @@ class StopFlag:
 
     def ask(self) -> None:
         """For any thread."""
-        insisting, self.asked = self.asked, True
+        again, self.asked = self.asked, True
         self.poll_by_s = -math.inf
-        if insisting and self.on_force_stop is not None:
+        if again and self.on_force_stop is not None:
             self.on_force_stop()
 
     def allow_until(self, poll_by_s: float) -> None:

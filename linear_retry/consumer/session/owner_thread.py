@@ -16,7 +16,7 @@ class OwnerThread:
     """The owner thread of one consumer, from its first use to its end.
 
     `running`: the owner is inside. `joined`: the group was asked to take us in. `commits`: what is
-    done is ours to commit at the end. `closes_after`: `close` was called while the owner was
+    done is ours to commit at the end. `closes_at_end`: `close` was called while the owner was
     inside, who does it on its way out.
     """
 
@@ -24,12 +24,12 @@ class OwnerThread:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._owner: threading.Thread | None = None
-        self._final: LinearRetryError | None = None
+        self._fatal: LinearRetryError | None = None
         self._lender: int | None = None
         self.running = False
         self.joined = False
         self.commits = True
-        self.closes_after = False
+        self.closes_at_end = False
         self.closing = False
         self.closed = threading.Event()
 
@@ -74,34 +74,34 @@ class OwnerThread:
             self._take()
         try:
             self.running = True  # in here, or an interrupt before it would leave it so for ever
-            with self.minding_what_is_final():
+            with self.keeping_fatal_errors():
                 yield
         finally:
             self.running = False
 
     @contextmanager
-    def minding_what_is_final(self) -> Iterator[None]:
+    def keeping_fatal_errors(self) -> Iterator[None]:
         """What no further use can mend is kept."""
         try:
             yield
         except FencedError as error:
             # Whoever took our place has the partitions: even what is done is theirs to commit.
             self.commits = False
-            self._final = error
+            self._fatal = error
             raise
         except ConfigurationError as error:
             # The group has given us what we must not read: no further run may read it either.
             if self.joined:
-                self._final = error
+                self._fatal = error
             raise
 
-    def cut_short(self) -> None:
+    def abort(self) -> None:
         """For a signal handler: what is in the midst of its work will be left there.
 
         A circuit may be half opened, a partition paused for ever: nothing goes on from there, but
         what is done is noted as done, and can be committed.
         """
-        self._final = UsageError(
+        self._fatal = UsageError(
             "this LinearConsumer was cut short in the midst of its work, by a second interrupt; "
             "close it, and make a new one: what is not done comes again"
         )
@@ -130,12 +130,12 @@ class OwnerThread:
     def claim_close(self) -> Literal["ours", "another's", "later", "done"]:
         """Who has to close it: "ours" is said once."""
         if self._lender == threading.get_ident():
-            self.closes_after = True
+            self.closes_at_end = True
             return "later"
         if self.elsewhere:
             return "another's"
         if self.running:  # the loop is in the midst of it, and librdkafka may be too
-            self.closes_after = True
+            self.closes_at_end = True
             return "later"
         with self._lock:
             begun, self.closing = self.closing, True
@@ -145,8 +145,8 @@ class OwnerThread:
 
     def _take(self) -> None:
         self.check_open()
-        if self._final is not None:
-            raise self._final
+        if self._fatal is not None:
+            raise self._fatal
         self._check_here()
         if self.running:
             raise UsageError(

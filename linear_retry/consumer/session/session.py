@@ -10,8 +10,8 @@ from dataclasses import replace
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.monitoring.counters import Counters
-from linear_retry.consumer.monitoring.health import Health, Signs, Vitals, judge
-from linear_retry.consumer.operations.requests import Wish, denied
+from linear_retry.consumer.monitoring.health import Health, HealthInputs, Lifecycle, evaluate
+from linear_retry.consumer.operations.requests import OperatorRequest, refused
 from linear_retry.consumer.runners.async_hand_over import AsyncHandOver, HandOver
 from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
@@ -40,14 +40,14 @@ class Session:
         plan: ConsumerConfig,
         circuits: Circuits[Message],
         emit: Callable[[Event], None],
-        vitals: Vitals,
+        lifecycle: Lifecycle,
         counters: Counters,
     ) -> None:
-        """`vitals` and `counters` hear what `emit` says."""
+        """`lifecycle` and `counters` hear what `emit` says."""
         self._plan = plan
         self._circuits = circuits
         self._emit = emit
-        self._vitals = vitals
+        self._lifecycle = lifecycle
         self._counters = counters
         self._now_s = plan.dependencies.clock.now_s
         self._owner_thread = OwnerThread()
@@ -58,39 +58,39 @@ class Session:
 
     # -- for any thread ----------------------------------------------------------------------
 
-    def wish(self, wish: Wish) -> Future[bool]:
+    def submit(self, request: OperatorRequest) -> Future[bool]:
         """An operator's. False at once where no turn will look at it."""
         self._owner_thread.check_process()
         if self.wiring is None or not self._owner_thread.joined or self.stop.asked:
-            return denied()
-        return self.wiring.requests.wish(wish)
+            return refused()
+        return self.wiring.requests.submit(request)
 
     def health(self) -> Health:
         """As it is now."""
         clock, handed_out = self._plan.dependencies.clock, self._counters.handed_out
-        polled_s, joined = None, self._vitals.joined
+        polled_s, joined = None, self._lifecycle.joined
         if self.wiring is not None and self._owner_thread.joined:
             polled_s = max(clock.now_s() - self.wiring.read_ahead.polled_at_s, 0.0)
             joined = joined or self.wiring.client.member.has_joined_unheard
-        health = judge(
-            Signs(
+        health = evaluate(
+            HealthInputs(
                 utc_ms=clock.utc_ms(),
                 limit_s=self._plan.settings.max_poll_interval_s,
                 polled_s=polled_s,
                 handed_out=None if handed_out is None else handed_out[1],
                 joined=joined,
                 stopping=self.stop.asked,
-                end=self._vitals.end,
+                end=self._lifecycle.end,
                 circuits=self._circuits.views,
-                errors=self._vitals.errors,
-                unreadable=self._vitals.unreadable,
+                errors=self._lifecycle.errors,
+                unreadable=self._lifecycle.unreadable,
             )
         )
         return replace(health, member=self._plan.member, process=self._plan.process)
 
     def lag(self, timeout_s: float) -> dict[Partition, int]:
         """Nothing before the start, and after the end."""
-        if self.wiring is None or not self._owner_thread.joined or self._vitals.end is not None:
+        if self.wiring is None or not self._owner_thread.joined or self._lifecycle.end is not None:
             return {}
         return self.wiring.lag.ask(timeout_s)
 
@@ -116,17 +116,21 @@ class Session:
     def run(self, handler: Handler) -> None:
         """Until a stop, which the first signal is too."""
         with self._use(), stopping_on_signals(self.stop.ask):
-            self._put_down()
+            self._finish_attempts()
             loop = self._started()
             if not self.stop.asked:
                 run(loop, handler, self.stop, self._now_s)
-        self._vitals.finish()
+        self._lifecycle.finish()
 
     async def run_async(self, handler: AsyncHandler) -> None:
         """In a thread of ours, which closes at its end; `handler` in the present task."""
         awaiting = AsyncHandOver(handler, self.stop, self._now_s)
-        with self._owner_thread.delegated(), stopping_async_on_signals(self.stop.ask), self._vitals:
-            await awaiting.run(self._own)
+        with (
+            self._owner_thread.delegated(),
+            stopping_async_on_signals(self.stop.ask),
+            self._lifecycle,
+        ):
+            await awaiting.run(self._run_owner)
 
     def begin(self) -> None:
         """A loop of one's own is begun."""
@@ -143,17 +147,17 @@ class Session:
         try:
             # KeyboardInterrupt in the midst of a turn could leave a partition paused for ever.
             with (
-                deferring_interrupts(self.stop.interrupt, self._owner_thread.cut_short),
+                deferring_interrupts(self.stop.interrupt, self._owner_thread.abort),
                 self._use(),
             ):
                 attempt = attempts.next()
         except BaseException:
             if attempt is not None:
-                attempts.take_back()
+                attempts.withdraw()
             raise
         if attempt is None or self._owner_thread.closing:
             if self.stop.asked:
-                self._vitals.finish()
+                self._lifecycle.finish()
             raise StopIteration
         self.ready = attempts.ready
         return attempt
@@ -164,15 +168,15 @@ class Session:
     def _use(self) -> Iterator[None]:
         try:
             with self._owner_thread.use():
-                self._vitals.begin()
+                self._lifecycle.begin()
                 try:
-                    with self._vitals, as_library_errors():
+                    with self._lifecycle, as_library_errors():
                         yield
                 finally:
                     if self.stop.asked and self.wiring is not None:
                         self.wiring.requests.close()
         finally:
-            if self._owner_thread.closes_after:
+            if self._owner_thread.closes_at_end:
                 self.close()
 
     def _started(self) -> Loop:
@@ -189,17 +193,17 @@ class Session:
             self._attempts = Attempts(self._started().turn, self.stop, self._now_s)
             return self._attempts
 
-    def _put_down(self) -> None:
+    def _finish_attempts(self) -> None:
         """What the user's own loop left behind: applied, before another way of running goes on."""
         self.stop.interrupted = False
         if self._attempts is not None:
-            self._attempts.check_left()
-            self._attempts.settle()
+            self._attempts.check_finished()
+            self._attempts.finish()
 
-    def _own(self, hand_over: HandOver) -> None:
+    def _run_owner(self, hand_over: HandOver) -> None:
         """In the thread of `run_async`."""
         with self._use():
-            self._put_down()
+            self._finish_attempts()
             try:
                 loop = self._started()
                 while not self.stop.asked:
@@ -207,13 +211,13 @@ class Session:
                         for work in turn:
                             hand_over(work)
             finally:  # but for a start that raised: another use makes that good
-                self._owner_thread.closes_after |= self._owner_thread.joined
+                self._owner_thread.closes_at_end |= self._owner_thread.joined
 
     def _close(self) -> None:
         try:
-            with self._owner_thread.minding_what_is_final(), self._vitals, as_library_errors():
+            with self._owner_thread.keeping_fatal_errors(), self._lifecycle, as_library_errors():
                 if self._attempts is not None and not self._owner_thread.forked:
-                    self._attempts.settle()
+                    self._attempts.finish()
                 if self.wiring is not None and not self._owner_thread.forked:
                     self.wiring.loop.await_delivery()
         finally:
@@ -221,5 +225,5 @@ class Session:
                 timeout_s = self._plan.close_timeout_s
                 with as_library_errors():
                     self.wiring.close(commit=self._owner_thread.commits, timeout_s=timeout_s)
-            self._vitals.finish()
+            self._lifecycle.finish()
             self._owner_thread.closed.set()

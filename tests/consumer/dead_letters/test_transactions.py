@@ -468,8 +468,8 @@ def test_closing_never_leaves_a_transaction_open() -> None:
 def test_no_transactions_no_start() -> None:
     """Whoever may not begin a transaction hears so before the first message."""
     fake = _topics()
-    denied = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "denied", True)
-    fake.faults.fail_transaction("init", denied)
+    refused = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "denied", True)
+    fake.faults.fail_transaction("init", refused)
     with (
         consumer_on(fake, dead_letters=DeadLetters(LETTERS, transactional=True)) as consumer,
         pytest.raises(BrokerError, match="cannot begin: TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),

@@ -27,7 +27,7 @@ def _opened(second: int = 5) -> Event:
 def _heard(*heard: Event) -> Counts:
     counters = Counters()
     for event in heard:
-        counters.hear(event)
+        counters.on_event(event)
     return counters.counts()
 
 
@@ -65,8 +65,8 @@ def test_a_batch_falls_between_two_times() -> None:
     """In the first that it was within; and the seconds of all are added up."""
     counters = Counters()
     for took_s in (0.0, 0.001, 0.002, 400.0):
-        counters.hand_out(_FIRST, 0.0)
-        counters.take_back(took_s)
+        counters.begin_batch(_FIRST, 0.0)
+        counters.end_batch(took_s)
     counts = counters.counts()
     within = dict(zip(HANDLED_WITHIN_S, counts.handled_within, strict=True))
     assert (2, 1, 1) == (within[0.001], within[0.01], within[float("inf")])
@@ -77,11 +77,11 @@ def test_what_is_with_the_handler_is_known() -> None:
     """From when it was handed out until it is back."""
     counters = Counters()
     seen = [counters.handed_out]
-    counters.hand_out(_FIRST, 100.0)
+    counters.begin_batch(_FIRST, 100.0)
     seen.append(counters.handed_out)
-    counters.take_back(101.0)
+    counters.end_batch(101.0)
     seen.append(counters.handed_out)
-    counters.take_back(102.0)
+    counters.end_batch(102.0)
     assert [None, (100.0, _FIRST), None] == seen
     assert 1 == sum(counters.counts().handled_within)
 
@@ -89,9 +89,9 @@ def test_what_is_with_the_handler_is_known() -> None:
 def test_a_snapshot_stays_as_it_is() -> None:
     """Whoever has it may look at it in peace."""
     counters = Counters()
-    counters.hear(_opened())
+    counters.on_event(_opened())
     before = counters.counts()
-    counters.hear(_opened(6))
+    counters.on_event(_opened(6))
     assert {Happened("CircuitOpened", "orders", 1): 1} == before.events
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from linear_retry import Health, LinearConsumer, PermanentError, Scope, UsageError
-from linear_retry.consumer.monitoring.health import End, Signs, judge
+from linear_retry.consumer.monitoring.health import End, HealthInputs, evaluate
 from linear_retry.events import WaitReason
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import CircuitView
@@ -19,7 +19,7 @@ from tests.fake.cluster import FakeKafka
 
 _NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _SINCE, _UNTIL = _NOW - timedelta(minutes=3), _NOW + timedelta(minutes=5)
-_WELL = Signs(
+_WELL = HealthInputs(
     utc_ms=round(_NOW.timestamp() * 1000),
     limit_s=300.0,
     polled_s=0.5,
@@ -37,12 +37,12 @@ _OPEN = CircuitView("open", _UNTIL, 2, "orders", 1, 42, "OSError('down')", _SINC
 
 def test_it_consumes() -> None:
     """In its group, polling, nothing open."""
-    assert Health("consuming", True, True, "it consumes", polled_s=0.5) == judge(_WELL)
+    assert Health("consuming", True, True, "it consumes", polled_s=0.5) == evaluate(_WELL)
 
 
 def test_open_is_well() -> None:
     """Alive and ready, and says since when, until when and why."""
-    health = judge(replace(_WELL, circuits={Scope(): _OPEN}))
+    health = evaluate(replace(_WELL, circuits={Scope(): _OPEN}))
     assert ("open", True, True) == (health.state, health.alive, health.ready)
     assert (_SINCE, _UNTIL, "OSError('down')") == (health.since, health.until, health.error)
     assert "orders[1]@42 is held, failures: 2" in health.reason
@@ -58,7 +58,7 @@ def test_open_is_well() -> None:
 )
 def test_what_else_it_waits_for_is_said(waits_for: WaitReason, part: str) -> None:
     """Where the limit held a message, the reason spoke of a failure like any, and no more."""
-    health = judge(replace(_WELL, circuits={Scope(): replace(_OPEN, waits_for=waits_for)}))
+    health = evaluate(replace(_WELL, circuits={Scope(): replace(_OPEN, waits_for=waits_for)}))
     assert health.reason.endswith(f"failures: 2{part}")
 
 
@@ -71,13 +71,13 @@ def test_of_several_circuits_the_oldest_counts() -> None:
         Scope("a", 1): _OPEN,
         Scope("a", 2): later,
     }
-    health = judge(replace(_WELL, circuits=views))
+    health = evaluate(replace(_WELL, circuits=views))
     assert (_SINCE, "OSError('down')") == (health.since, health.error)
 
 
 def test_open_outside_the_group_is_not_ready() -> None:
     """The circuit stays where partitions went: it waits, and takes part in nothing."""
-    health = judge(replace(_WELL, joined=False, circuits={Scope(): _OPEN}))
+    health = evaluate(replace(_WELL, joined=False, circuits={Scope(): _OPEN}))
     assert ("open", True, False) == (health.state, health.alive, health.ready)
     assert health.reason.endswith("; not in its group")
 
@@ -85,7 +85,7 @@ def test_open_outside_the_group_is_not_ready() -> None:
 def test_a_probe_that_awaits_its_message_is_open() -> None:
     """After a revoke nothing is held; what it waits for is still to be told."""
     view = CircuitView("half-open", _NOW, since=_SINCE)
-    health = judge(replace(_WELL, circuits={Scope(): view}, errors={Scope(): "OSError('down')"}))
+    health = evaluate(replace(_WELL, circuits={Scope(): view}, errors={Scope(): "OSError('down')"}))
     assert ("open", "OSError('down')") == (health.state, health.error)
     assert "the first message to come is its probe" in health.reason
 
@@ -93,18 +93,18 @@ def test_a_probe_that_awaits_its_message_is_open() -> None:
 def test_it_is_stuck_in_a_handler() -> None:
     """Also where a circuit is open: no poll for longer than the group allows is no wait of ours."""
     message = Message(topic="orders", partition=3, offset=42)
-    signs = replace(_WELL, polled_s=301.0, handed_out=message, circuits={Scope(): _OPEN})
-    health = judge(signs)
+    inputs = replace(_WELL, polled_s=301.0, handed_out=message, circuits={Scope(): _OPEN})
+    health = evaluate(inputs)
     assert ("stuck", False, False) == (health.state, health.alive, health.ready)
     assert _NOW - timedelta(seconds=301) == health.since
     assert "no poll for 301 s, max.poll.interval.ms allows 300 s" in health.reason
     assert "a handler was given orders[3]@42 on" in health.reason
-    assert "stuck" != judge(replace(signs, polled_s=300.0)).state
+    assert "stuck" != evaluate(replace(inputs, polled_s=300.0)).state
 
 
 def test_it_is_stuck_outside_of_handlers() -> None:
     """A loop of one's own that is not gone on with, or librdkafka: told apart from a handler."""
-    health = judge(replace(_WELL, polled_s=301.0))
+    health = evaluate(replace(_WELL, polled_s=301.0))
     assert "stuck" == health.state
     assert "no handler has a message" in health.reason
 
@@ -113,8 +113,8 @@ def test_it_is_stuck_outside_of_handlers() -> None:
 def test_an_end_is_the_last_word(is_error: bool, state: str) -> None:
     """Whatever it held, and however long ago it polled."""
     end = End(_SINCE, "OSError('gone')", is_error=is_error)
-    signs = replace(_WELL, end=end, polled_s=9_999.0, circuits={Scope(): _OPEN})
-    health = judge(signs)
+    inputs = replace(_WELL, end=end, polled_s=9_999.0, circuits={Scope(): _OPEN})
+    health = evaluate(inputs)
     assert (state, False, False) == (health.state, health.alive, health.ready)
     assert (_SINCE, "OSError('gone')") == (health.since, health.error)
     assert "ended by OSError('gone')" == health.reason
@@ -122,13 +122,13 @@ def test_an_end_is_the_last_word(is_error: bool, state: str) -> None:
 
 def test_it_starts() -> None:
     """Alive, for it may take its time; and not ready."""
-    health = judge(replace(_WELL, joined=False, polled_s=None))
+    health = evaluate(replace(_WELL, joined=False, polled_s=None))
     assert ("starting", True, False) == (health.state, health.alive, health.ready)
 
 
 def test_what_is_asked_to_stop_is_not_ready() -> None:
     """It finishes the message in hand: alive until then."""
-    health = judge(replace(_WELL, stopping=True))
+    health = evaluate(replace(_WELL, stopping=True))
     assert ("consuming", True, False) == (health.state, health.alive, health.ready)
 
 

@@ -194,7 +194,7 @@ def test_a_narrow_scope_is_retried_by_itself() -> None:
 
 def everything(member: Member) -> Future[bool]:
     """What `consumer.retry_now()` asks for."""
-    return member.wiring.requests.wish(Retry(None))
+    return member.wiring.requests.submit(Retry(None))
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])

@@ -65,7 +65,7 @@ def test_who_closes() -> None:
     tenure = OwnerThread()
     with tenure.use():
         assert "later" == tenure.claim_close()
-    assert tenure.closes_after
+    assert tenure.closes_at_end
     assert ["ours", "done", "done"] == [tenure.claim_close() for _ in range(3)]
 
 
@@ -84,5 +84,5 @@ def test_what_was_cut_short_can_be_closed() -> None:
     consumer in use for ever: `close` did nothing, and the member stayed in its group."""
     tenure = OwnerThread()
     with tenure.use():
-        tenure.cut_short()
+        tenure.abort()
         assert "ours" == tenure.claim_close()

@@ -39,7 +39,7 @@ def stopped(group: FakeGroup) -> Member:
 
 
 def ask(member: Member, offset: int, partition: Partition = P0) -> Future[bool]:
-    return member.wiring.requests.wish(SkipUnreadable((partition, offset)))
+    return member.wiring.requests.submit(SkipUnreadable((partition, offset)))
 
 
 def handled(group: FakeGroup, partition: Partition) -> list[int]:

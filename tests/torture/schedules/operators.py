@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from linear_retry import events
-from linear_retry.consumer.operations.requests import RequestKind, Wish
+from linear_retry.consumer.operations.requests import OperatorRequest, RequestKind
 from linear_retry.scope import Partition
 from tests.torture.schedules.players import Player
 
@@ -28,7 +28,7 @@ class Operators:
 
     def __init__(self) -> None:
         self._asked: list[_Asked] = []
-        self._of_all: list[tuple[Player, Wish, Future[bool]]] = []
+        self._of_all: list[tuple[Player, OperatorRequest, Future[bool]]] = []
 
     def ask_for_held(self, player: Player, kind: RequestKind, *, beside: bool) -> None:
         """All that it holds, or the messages after those."""
@@ -41,9 +41,9 @@ class Operators:
         answer = player.wiring.requests.ask(kind, key, offset)
         self._asked.append(_Asked(player, kind, (*key, offset), answer))
 
-    def ask_of_all(self, player: Player, wish: Wish) -> None:
+    def ask_of_all(self, player: Player, wish: OperatorRequest) -> None:
         """What is about no message: every open circuit, or the limit."""
-        self._of_all.append((player, wish, player.wiring.requests.wish(wish)))
+        self._of_all.append((player, wish, player.wiring.requests.submit(wish)))
 
     def cancel(self) -> None:
         if self._asked:

@@ -66,7 +66,7 @@ class OwnLoopPlayer(Player):
     def leave(self) -> None:
         self.stop.ask()
         try:
-            self.attempts.settle()
+            self.attempts.finish()
             self.wiring.loop.await_delivery()
         finally:
             super().leave()

@@ -52,7 +52,7 @@ def test_a_turn_that_ends_the_program(error: Exception, monkeypatch: pytest.Monk
 
 def test_a_close_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a program hears as it leaves counts like what it hears in its loop."""
-    monkeypatch.setattr(Attempts, "settle", _raises(FencedError("?")))
+    monkeypatch.setattr(Attempts, "finish", _raises(FencedError("?")))
     with pytest.raises(BrokenError, match="UnexplainedFencedError"):
         _play(_step("leave", member=0, owners=(0,)), loop="own")
 
@@ -61,7 +61,7 @@ def test_another_member_was_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
     """That explains nothing for the one that was not."""
     fence = _step("fence", member=1)
     _play(fence, _TURNS, members=2, partitions=2)
-    monkeypatch.setattr(Attempts, "settle", _raises(FencedError("?")))
+    monkeypatch.setattr(Attempts, "finish", _raises(FencedError("?")))
     leave = _step("leave", member=0, owners=(0,))
     with pytest.raises(BrokenError, match="UnexplainedFencedError: member-1"):
         _play(fence, leave, members=2, partitions=2, loop="own")
