@@ -302,10 +302,10 @@ def test_every_module_begins_with_one_line(name: str) -> None:
 _ASKING = {"consumer", "retry"}
 
 
-def _documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef]:
+def _first_lines(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            yield node
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from (ast.get_docstring(node) or "").splitlines()[:1]
 
 
 def test_no_docstring_asks() -> None:
@@ -314,14 +314,26 @@ def test_no_docstring_asks() -> None:
         f"{name}: {first}"
         for name, tree in _modules().items()
         if _room(name) not in _ASKING
-        for node in _documented(tree)
-        for first in (ast.get_docstring(node) or "").splitlines()[:1]
+        for first in _first_lines(tree)
         if first.endswith("?")
     ]
     assert [] == asking
 
 
-_CROWDED = {"consumer": 13}
+@pytest.mark.parametrize("folder", ["tests", "benchmarks", "examples"])
+def test_no_docstring_beside_the_package_asks(folder: str) -> None:
+    """Nor does one of the tests, the benchmarks or the examples."""
+    asking = [
+        f"{path.relative_to(_ROOT.parent)}: {first}"
+        for path in sorted((_ROOT.parent / folder).rglob("*.py"))
+        if path.relative_to(_ROOT.parent).parts[1] not in _ASKING
+        for first in _first_lines(ast.parse(path.read_text("utf-8")))
+        if first.endswith("?")
+    ]
+    assert [] == asking
+
+
+_CROWDED = {"consumer": 14}
 
 
 def test_a_folder_holds_at_most_a_dozen_names() -> None:
