@@ -53,7 +53,7 @@ class Scene:
         made = to_dead_letter(record, FailureInfo("billing", reason, 3, 1, 2, "s@1"))
         return replace(made, generation=generation)
 
-    def bury(self, letters: Iterable[DeadLetter], partition: int | None = None) -> None:
+    def add_letters(self, letters: Iterable[DeadLetter], partition: int | None = None) -> None:
         """Write them; each to its own partition, or all to this one."""
         self.kafka.produce(
             self.letters,

@@ -15,7 +15,7 @@ from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.kafka.topics.description import Topics
 from tests.dlq.scene import NewScene, Scene
-from tests.torture.replays.points import telling
+from tests.torture.replays.points import reporting
 
 pytestmark = pytest.mark.broker
 
@@ -33,7 +33,7 @@ def _live_keys(given: Scene) -> set[bytes | None]:
 def test_the_longest_prefix_without_an_open_letter(scene: NewScene) -> None:
     """Of each partition by itself; then what is recorded of the deleted letters goes too."""
     given = scene(3)
-    given.bury([given.letter(p, n) for p in range(3) for n in range(4)])
+    given.add_letters([given.letter(p, n) for p in range(3) for n in range(4)])
     with given.topic as topic:
         topic.resolve(Filter(origins=((given.source, 0),)), by="me")
         for offset in (0, 1, 3):
@@ -62,8 +62,8 @@ def test_the_longest_prefix_without_an_open_letter(scene: NewScene) -> None:
 def test_what_is_recorded_of_a_letter_that_lies_there_twice_stays(scene: NewScene) -> None:
     """Or its second copy would be open, and sent once more."""
     given = scene(2)
-    given.bury([given.letter(0, 1)], 0)
-    given.bury([given.letter(0, 2), given.letter(0, 1)], 1)
+    given.add_letters([given.letter(0, 1)], 0)
+    given.add_letters([given.letter(0, 2), given.letter(0, 1)], 1)
     given.replay(Filter(ids=(f"billing/{given.source}/0/1/1795000000001",)))
     with given.topic as topic:
         done = topic.purge()
@@ -75,7 +75,7 @@ def test_what_is_recorded_of_a_letter_that_lies_there_twice_stays(scene: NewScen
 def test_all_of_it(scene: NewScene) -> None:
     """Open letters too, what is no dead letter too, and all that is recorded."""
     given = scene(2)
-    given.bury([given.letter(p, n) for p in range(2) for n in range(3)])
+    given.add_letters([given.letter(p, n) for p in range(2) for n in range(3)])
     given.write(("a", b"1"))
     given.replay(Filter(limit=2))
     with given.topic as topic:
@@ -90,7 +90,7 @@ def test_records_that_are_no_dead_letters_hold_it_up(scene: NewScene) -> None:
     """Until somebody resolves them."""
     given = scene()
     given.write(("a", b"1"))
-    given.bury([given.letter(0, 1)])
+    given.add_letters([given.letter(0, 1)])
     given.replay()
     with given.topic as topic:
         assert 0 == topic.purge().letters
@@ -101,7 +101,7 @@ def test_records_that_are_no_dead_letters_hold_it_up(scene: NewScene) -> None:
 def test_what_is_recorded_of_letters_that_retention_removed_goes(scene: NewScene) -> None:
     """It would stay for ever."""
     given = scene()
-    given.bury([given.letter(0, n) for n in range(3)])
+    given.add_letters([given.letter(0, n) for n in range(3)])
     given.replay(Filter(limit=2))
     given.kafka.delete_records(given.letters, 0, 2)
     with given.topic as topic:
@@ -118,7 +118,7 @@ def test_a_topic_that_is_compacted_alone_cannot_be_purged(
     given = scene()
     compacted = replace(given, letters=f"{given.source}.compacted")
     given.kafka.create_topic(compacted.letters, 1, {"cleanup.policy": "compact"})
-    compacted.bury([compacted.letter(0, 1)])
+    compacted.add_letters([compacted.letter(0, 1)])
     compacted.replay()
     with compacted.topic as topic, pytest.raises(BrokerError, match=r"cleanup.policy=delete"):
         topic.purge()
@@ -144,18 +144,18 @@ def _dying_admin(monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
 _MOMENTS: list[Callable[[Scene, pytest.MonkeyPatch], Callable[..., Any] | None]] = [
     lambda given, patch: _dying_admin(patch, after=False),
     lambda given, patch: _dying_admin(patch, after=True),
-    lambda given, patch: telling(_dies_at("before begin_transaction 1")),
-    lambda given, patch: telling(_dies_at("before commit_transaction 2")),
-    lambda given, patch: telling(_dies_at("after commit_transaction 2")),
+    lambda given, patch: reporting(_dies_at("before begin_transaction 1")),
+    lambda given, patch: reporting(_dies_at("before commit_transaction 2")),
+    lambda given, patch: reporting(_dies_at("after commit_transaction 2")),
 ]
 
 
 def _dies_at(point: str) -> Callable[[str], None]:
-    def come(moment: str) -> None:
+    def at_point(moment: str) -> None:
         if moment == point:
             raise _DeathError
 
-    return come
+    return at_point
 
 
 @pytest.mark.parametrize("moment", range(len(_MOMENTS)))
@@ -166,7 +166,7 @@ def test_ended_at_any_point_the_next_goes_on(
     given = scene(2)
     letters = [given.letter(p, n) for p in range(2) for n in range(4)]
     random.Random(moment).shuffle(letters)
-    given.bury(letters)
+    given.add_letters(letters)
     given.replay(Filter(origins=((given.source, 0),)))
     with monkeypatch.context() as patch:
         producer = _MOMENTS[moment](given, patch)

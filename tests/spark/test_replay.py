@@ -47,7 +47,7 @@ def _of_two_kinds(given: Scene) -> None:
     places = [(1, 5), (0, 2), (1, 3), (0, 7), (0, 2), (1, 4)]
     for number, (partition, offset) in enumerate(places):
         reason = "permanent" if offset == 4 else "exhausted"
-        given.bury([given.letter(partition, offset, reason=reason)], number % 2)
+        given.add_letters([given.letter(partition, offset, reason=reason)], number % 2)
 
 
 def test_what_is_chosen_is_sent_as_by_dlq(
@@ -85,7 +85,7 @@ def test_what_the_topic_has_no_longer_is_counted_and_not_sent(
 ) -> None:
     """What is recorded of such a letter may be gone with it: perhaps it was sent already."""
     given = scene()
-    given.bury([given.letter(0, number) for number in range(4)])
+    given.add_letters([given.letter(0, number) for number in range(4)])
     given.write(("odd", b"1"))
     lake = _ingested(spark, tmp_path, given)
     given.replay(Filter(limit=2))
@@ -113,7 +113,7 @@ def two(spark: SparkSession, scene: NewScene, tmp_path: Path) -> tuple[Lake, Sce
     """A lake of two topics, and one of these."""
     given, other = scene(), scene()
     for each in (given, other):
-        each.bury([each.letter(0, 1)])
+        each.add_letters([each.letter(0, 1)])
     return _ingested(spark, tmp_path, given, other), given
 
 
@@ -157,7 +157,7 @@ def test_a_lake_of_another_topic_sends_nothing(two: tuple[Lake, Scene]) -> None:
     with pytest.raises(UnknownTopicError):
         replay(lake.spark, given.config, lake, where, by="test")
     given.kafka.create_topic(given.letters)
-    given.bury([given.letter(0, 1)])
+    given.add_letters([given.letter(0, 1)])
     with pytest.raises(LakeError, match=f"rows of another topic '{given.letters}'"):
         replay(lake.spark, given.config, lake, where, by="test")
     assert {} == given.arrived()

@@ -17,17 +17,17 @@ from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.journal.entry import DEFAULT_TOPIC, encode
 from linear_retry.journal.reader import JournalTail
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from tests.cli.said import Said
+from tests.cli.result import Result
 from tests.cli.terminal import terminal
 from tests.journal.journal_story import GROUP, Life, opened, outage, write
 
 runner = CliRunner()
 
 
-def _run(kafka: EmbeddedKafka, *arguments: str) -> Said:
+def _run(kafka: EmbeddedKafka, *arguments: str) -> Result:
     result = runner.invoke(app, ["circuits", "list", *arguments, "--bootstrap", kafka.bootstrap])
     assert result.exception is None or isinstance(result.exception, SystemExit)
-    return Said(result.exit_code, result.stdout, result.stderr)
+    return Result(result.exit_code, result.stdout, result.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +98,8 @@ def test_without_a_group_all_are_listed(kafka: EmbeddedKafka) -> None:
 def test_nothing_open_is_said_in_a_line(kafka: EmbeddedKafka) -> None:
     """On stderr: a program that reads the rows finds none."""
     sentence = f"no circuit is open in parcels, as far as {DEFAULT_TOPIC} tells\n"
-    assert Said(0, "", sentence) == _run(kafka, "--group", "parcels")
-    assert Said(0, "", sentence) == _run(kafka, "--group", "parcels", "--json")
+    assert Result(0, "", sentence) == _run(kafka, "--group", "parcels")
+    assert Result(0, "", sentence) == _run(kafka, "--group", "parcels", "--json")
     nobody = _run(kafka, "--journal", "empty")
     assert (0, "no group has said anything in empty in this time\n") == (nobody.code, nobody.err)
 

@@ -57,10 +57,10 @@ def test_the_page_names_each_metric() -> None:
 def test_the_backlog_of_several_topics(scene: NewScene) -> None:  # noqa: F811
     """By the page's command; where one of them cannot be read nothing is printed."""
     first, second = scene(), scene()
-    first.bury([first.letter(0, n) for n in range(3)])
+    first.add_letters([first.letter(0, n) for n in range(3)])
     with first.topic as topic:
         topic.resolve(by="test")
-    second.bury([second.letter(0, 1)])
+    second.add_letters([second.letter(0, 1)])
     lines = "".join(blocks(page("docs/operations.md"), "sh")).splitlines()
     (line,) = [line for line in lines if " dlq stats " in line]
     names = {"orders.dlq": first.letters, "payments.dlq": second.letters}

@@ -21,7 +21,7 @@ from linear_retry.dlq import DeadLetterTopic, Exported, Resolution, State, read_
 from linear_retry.dlq.resolution.resolutions import encoded
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.exception_text import ErrorText
-from tests.cli.said import Said
+from tests.cli.result import Result
 from tests.dlq.sample_letters import our_record
 from tests.real_kafka import RealKafka
 
@@ -84,12 +84,12 @@ def topic(kafka: RealKafka) -> _Topic:
     return _Topic(kafka.bootstrap, name)
 
 
-def _run(topic: _Topic, command: str, *arguments: str) -> Said:
+def _run(topic: _Topic, command: str, *arguments: str) -> Result:
     result = runner.invoke(
         app, ["dlq", command, topic.name, *arguments, "--bootstrap", topic.bootstrap]
     )
     assert result.exception is None or isinstance(result.exception, SystemExit)
-    return Said(result.exit_code, result.stdout, result.stderr)
+    return Result(result.exit_code, result.stdout, result.stderr)
 
 
 def _ids(topic: _Topic, *arguments: str) -> list[str]:

@@ -43,7 +43,7 @@ def test_a_replay_is_a_plan_unless_it_is_meant(scene: NewScene) -> None:  # noqa
     """Where from, where to, how many, which, from when; with --yes it is done; then it is over."""
     given = scene(2)
     given.commits("billing")
-    given.bury([given.letter(1, n) for n in (5, 3)] + [given.letter(0, 2)])
+    given.add_letters([given.letter(1, n) for n in (5, 3)] + [given.letter(0, 2)])
     code, out, err = _run(given, "replay")
     head, *rows, last = out.splitlines()
     assert "from\tto\tfor\tletters\toffsets\toldest\tnewest" == head
@@ -68,7 +68,7 @@ def test_a_replay_is_a_plan_unless_it_is_meant(scene: NewScene) -> None:  # noqa
 def test_a_replay_in_json(scene: NewScene) -> None:  # noqa: F811
     """One object for each origin partition, then what came of it; an empty one has only that."""
     given = scene()
-    given.bury([given.letter(0, 1), given.letter(0, 2)])
+    given.add_letters([given.letter(0, 1), given.letter(0, 2)])
     _, out, _ = _run(given, "replay", "--json", "--yes", "--rate", "1000/s")
     lane, end = _objects(out)
     assert ["billing"] == lane["groups"] == end["absent_groups"]
@@ -89,7 +89,7 @@ def test_what_cannot_be_sent_is_told(scene: NewScene) -> None:  # noqa: F811
     code, out, err = _run(given, "replay", "--yes")
     assert (0, "") == (code, out)
     assert "1 letter left open: no dead letter: it is sent only where a topic" in err
-    given.bury([given.letter(0, 1)])
+    given.add_letters([given.letter(0, 1)])
     odd = given.letter(0, 2)
     given.write(*odd.headers(), ("retry-oversized", b"reference"), value=b"{}")
     code, out, err = _run(given, "replay", "--yes")
@@ -102,7 +102,7 @@ def test_what_stands_in_the_way_is_told_at_once(scene: NewScene) -> None:  # noq
     """Exit code 3, one sentence for each, and nothing is sent."""
     given = scene()
     elsewhere = [replace(given, source=f"{name}-{given.source}") for name in ("a", "b")]
-    given.bury([given.letter(0, 1), *(each.letter(0, 1) for each in elsewhere)])
+    given.add_letters([given.letter(0, 1), *(each.letter(0, 1) for each in elsewhere)])
     code, out, err = _run(given, "replay", "--yes")
     assert (3, "") == (code, out)
     assert [each.source for each in elsewhere] == [line.split(":")[0] for line in err.splitlines()]
@@ -117,7 +117,7 @@ def test_what_stands_in_the_way_is_told_at_once(scene: NewScene) -> None:  # noq
 def test_a_group_that_nobody_is_in_is_told(scene: NewScene) -> None:  # noqa: F811
     """A replay for a group that was renamed said "6 letters sent", and no group handled them."""
     given = scene()
-    given.bury([given.letter(0, n) for n in range(2)])
+    given.add_letters([given.letter(0, n) for n in range(2)])
     given.write(
         ("kafka_dlt-original-topic", given.source.encode()),
         ("kafka_dlt-original-consumer-group", b"shipping"),
@@ -149,7 +149,7 @@ def test_newer_messages_hold_up_a_replay_that_asks(scene: NewScene) -> None:  # 
     """They are told by key; with --yes nothing is sent then, and without the option it is."""
     given = scene()
     given.kafka.produce(given.source, [(0, key, b"v", ()) for key in (b"ann", b"bob", b"ann")])
-    given.bury([given.letter(0, n, key=key) for n, key in enumerate((b"ann", b"bob"))])
+    given.add_letters([given.letter(0, n, key=key) for n, key in enumerate((b"ann", b"bob"))])
     code, out, _ = _run(given, "replay", "--check-newer")
     assert (1, True) == (code, f"ann\t{given.source}[0]\t0\t1\t2" in out.splitlines())
     code, _, err = _run(given, "replay", "--check-newer", "--yes")
@@ -165,7 +165,7 @@ def test_newer_messages_hold_up_a_replay_that_asks(scene: NewScene) -> None:  # 
 def test_resolve_reopen_and_purge(scene: NewScene) -> None:  # noqa: F811
     """Each says what it would do, does it with --yes, and has nothing to do then."""
     given = scene(2)
-    given.bury([given.letter(p, n) for p in range(2) for n in range(3)])
+    given.add_letters([given.letter(p, n) for p in range(2) for n in range(3)])
     name = given.letters
     chosen = ("--origin", f"{given.source}:1")
     assert (0, f"3 letters would be resolved in {name}; --yes does it\n", "") == _run(
@@ -206,7 +206,7 @@ def test_resolve_reopen_and_purge(scene: NewScene) -> None:  # noqa: F811
 def test_an_unknown_id_is_a_no(scene: NewScene, command: str, more: tuple[str, ...]) -> None:  # noqa: F811
     """It was "nothing to do" and exit code 0: a misspelt id looked like one dealt with."""
     given = scene()
-    given.bury([given.letter(0, 1)])
+    given.add_letters([given.letter(0, 1)])
     known = f"billing/{given.source}/0/1/{FIRST_MS + 1}"
     said = f"no letter orders/x, {known}#2 in {given.letters}; list has their ids\n"
     unknown = ("--id", "orders/x", "--id", known, "--id", f"{known}#2")
@@ -217,7 +217,7 @@ def test_an_unknown_id_is_a_no(scene: NewScene, command: str, more: tuple[str, .
 def test_nothing_to_reopen_says_why(scene: NewScene) -> None:  # noqa: F811
     """It said that no letter matches, though some do: none was dealt with."""
     given = scene()
-    given.bury([given.letter(0, n) for n in range(3)])
+    given.add_letters([given.letter(0, n) for n in range(3)])
     name = given.letters
     for options, found in (((), "3 letters"), (("--key", "key"), "3 matching letters")):
         said = f"nothing to do: of {found} in {name} none is replayed or resolved\n"
@@ -288,7 +288,7 @@ def test_a_signal_ends_it(
 ) -> None:
     """Its exit code, how many are sent, nothing half-done; the next one goes on."""
     given = scene()
-    given.bury([given.letter(0, n) for n in range(200)])
+    given.add_letters([given.letter(0, n) for n in range(200)])
     with _slow_replay(given) as process:
         process.send_signal(number)
         out, err = process.communicate(timeout=_LIMIT_S)
@@ -347,7 +347,7 @@ main()
 def test_sigterm_leaves_no_transaction_open(scene: NewScene) -> None:  # noqa: F811
     """It ended a replay without an abort: readers with read_committed stood still for 32 s."""
     given = scene()
-    given.bury([given.letter(0, n) for n in range(20)])
+    given.add_letters([given.letter(0, n) for n in range(20)])
     with _replay_in_a_transaction(given) as process:
         process.terminate()
         _, err = process.communicate(timeout=_LIMIT_S)
@@ -362,7 +362,7 @@ def test_sigterm_leaves_no_transaction_open(scene: NewScene) -> None:  # noqa: F
 def test_after_sigkill_the_next_run_ends_the_transaction(scene: NewScene) -> None:  # noqa: F811
     """Nobody has aborted it; a run with nothing to send ends it as well, long before the broker."""
     given = scene()
-    given.bury([given.letter(0, n) for n in range(20)])
+    given.add_letters([given.letter(0, n) for n in range(20)])
     with _replay_in_a_transaction(given) as process:
         process.kill()
         process.communicate(timeout=_LIMIT_S)
@@ -376,7 +376,7 @@ def test_after_sigkill_the_next_run_ends_the_transaction(scene: NewScene) -> Non
 def test_the_older_of_two_replays_ends_with_its_own_exit_code(scene: NewScene) -> None:  # noqa: F811
     """One sentence that says why, and how many it has sent; the newer sends the rest."""
     given = scene()
-    given.bury([given.letter(0, n) for n in range(200)])
+    given.add_letters([given.letter(0, n) for n in range(200)])
     with _slow_replay(given) as process:
         code, _, _ = _run(given, "replay", "--yes")
         out, err = process.communicate(timeout=_LIMIT_S)

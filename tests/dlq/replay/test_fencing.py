@@ -17,7 +17,7 @@ from linear_retry.dlq.resolution.resolving import reopen, resolve
 from linear_retry.errors import FencedError
 from tests.dlq.scene import NewScene, Scene
 from tests.torture.replays.life import replay_all
-from tests.torture.replays.points import telling
+from tests.torture.replays.points import reporting
 
 pytestmark = pytest.mark.broker
 
@@ -40,14 +40,14 @@ def _standing_still(
     """The first one stands still at `point` inside the `with`; what is given lets it go on."""
     there, go = threading.Event(), threading.Event()
 
-    def come(moment: str) -> None:
+    def at_point(moment: str) -> None:
         if moment == point and not there.is_set():
             there.set()
             assert go.wait(_LIMIT_S)
 
-    cluster = replace(given.cluster, producer=telling(come))
+    cluster = replace(given.cluster, producer=reporting(at_point))
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(act, cluster, come)
+        first = pool.submit(act, cluster, at_point)
         assert there.wait(_LIMIT_S), f"{point} is not reached"
 
         def release() -> Future[int]:
@@ -61,7 +61,7 @@ def _standing_still(
 
 
 def _letters(given: Scene) -> None:
-    given.bury([given.letter(p, n) for n in range(16) for p in range(2)])
+    given.add_letters([given.letter(p, n) for n in range(16) for p in range(2)])
 
 
 def _all_in_order(given: Scene) -> None:
@@ -74,7 +74,9 @@ def test_the_newer_of_two_replays_fences_the_older(scene: NewScene, point: str) 
     """Wherever the older is: it sends no more, and says so; all arrive once, in order."""
     given = scene(2)
     _letters(given)
-    with _standing_still(given, lambda c, come: replay_all(c, given.letters, come), point) as go:
+    with _standing_still(
+        given, lambda c, at_point: replay_all(c, given.letters, at_point), point
+    ) as go:
         replay_all(given.cluster, given.letters)
         _all_in_order(given)
         with pytest.raises(FencedError, match="a newer replay, resolve, reopen or purge"):
@@ -88,7 +90,9 @@ def test_an_older_plan_sends_nothing_that_was_sent_since(scene: NewScene, point:
     """What is recorded is read after all others are fenced, whenever the plan was made."""
     given = scene(2)
     _letters(given)
-    with _standing_still(given, lambda c, come: replay_all(c, given.letters, come), point) as go:
+    with _standing_still(
+        given, lambda c, at_point: replay_all(c, given.letters, at_point), point
+    ) as go:
         assert 32 == replay_all(given.cluster, given.letters)
         assert 0 == go().result(_LIMIT_S)
     _all_in_order(given)
@@ -105,7 +109,9 @@ def test_whoever_records_ends_an_older_replay(scene: NewScene, other: str) -> No
         "purge": lambda: purge(given.cluster, given.letters, None, everything=True),
     }
     point = "before commit_transaction 2"
-    with _standing_still(given, lambda c, come: replay_all(c, given.letters, come), point) as go:
+    with _standing_still(
+        given, lambda c, at_point: replay_all(c, given.letters, at_point), point
+    ) as go:
         acts[other]()
         arrived = given.arrived()
         with pytest.raises(FencedError):

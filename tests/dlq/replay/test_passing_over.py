@@ -125,7 +125,7 @@ def test_for_every_group_and_each_may_reject_it(scene: NewScene) -> None:
 def test_a_group_is_absent_without_members_and_offsets(scene: NewScene) -> None:
     """Members that have committed nothing yet are enough, and so are offsets without members."""
     given = scene()
-    given.bury([given.letter(0, 1)])
+    given.add_letters([given.letter(0, 1)])
 
     def absent(group: str) -> tuple[str, ...]:
         with given.topic as dlq, dlq.plan_replay(for_group=group) as plan:

@@ -58,7 +58,7 @@ def test_each_arrives_once_in_order_for_any_filter(
         for place in places
     ]
     for letter in letters:
-        given.bury([letter], dice.randrange(2))
+        given.add_letters([letter], dice.randrange(2))
     everything = {(partition, (offset, generation)) for partition, offset, generation in places}
     matching = {
         (partition, life)
@@ -87,7 +87,7 @@ def test_a_replayed_message_is_the_message(scene: NewScene) -> None:
     """Key, value and own headers byte for byte, a tombstone too; the time is that of sending."""
     given = scene()
     begun_ms = time.time_ns() // 1_000_000
-    given.bury([given.letter(0, 1), given.letter(0, 2, key=None, value=None, headers=())])
+    given.add_letters([given.letter(0, 1), given.letter(0, 2, key=None, value=None, headers=())])
     given.replay()
     first, second = map(read, given.kafka.read(given.source))
     assert (b"key", b"value", ("tenant", b"acme")) == (first.key, first.value, first.headers[0])
@@ -99,7 +99,7 @@ def test_a_replayed_message_is_the_message(scene: NewScene) -> None:
 def test_what_is_recorded(scene: NewScene) -> None:
     """By whom, when, why, by which replay; the topic for it is compacted, and of the same shape."""
     given = scene(3)
-    given.bury([given.letter(2, 7)])
+    given.add_letters([given.letter(2, 7)])
     given.replay()
     ((key, value),) = given.recorded()
     said = json.loads(value or b"")
@@ -124,7 +124,9 @@ def test_what_is_recorded(scene: NewScene) -> None:
 def test_a_plan_changes_nothing(scene: NewScene) -> None:
     """Not even the topic for resolutions is made; and its numbers are right."""
     given = scene(2)
-    given.bury([given.letter(0, n) for n in (4, 2)] + [given.letter(1, 9), given.letter(1, 9)])
+    given.add_letters(
+        [given.letter(0, n) for n in (4, 2)] + [given.letter(1, 9), given.letter(1, 9)]
+    )
     with given.topic as topic, topic.plan_replay() as plan:
         lanes = {lane.source.partition: lane for lane in plan.partitions}
     assert (2, 2, 4) == (lanes[0].letters, lanes[0].first, lanes[0].last)
@@ -138,9 +140,9 @@ def test_a_plan_changes_nothing(scene: NewScene) -> None:
 def test_the_second_replay_has_nothing_to_do(scene: NewScene) -> None:
     """And what arrives later is sent by the next."""
     given = scene()
-    given.bury([given.letter(0, 1)])
+    given.add_letters([given.letter(0, 1)])
     assert [1, 0] == [given.replay(), given.replay()]
-    given.bury([given.letter(0, 1), given.letter(0, 2)])
+    given.add_letters([given.letter(0, 1), given.letter(0, 2)])
     assert 1 == given.replay()
     assert {0: [(1, 1), (2, 1)]} == given.arrived()
 
@@ -152,7 +154,7 @@ def test_a_plan_that_others_have_overtaken_sends_nothing_twice(scene: NewScene) 
     not sent, whatever the records say.
     """
     given = scene(2)
-    given.bury([given.letter(0, 1), given.letter(0, 2), given.letter(1, 3)])
+    given.add_letters([given.letter(0, 1), given.letter(0, 2), given.letter(1, 3)])
     with given.topic as topic, topic.plan_replay() as plan:
         given.replay(Filter(origins=((given.source, 0),)))
         with given.topic as other:
@@ -165,7 +167,7 @@ def test_a_plan_that_others_have_overtaken_sends_nothing_twice(scene: NewScene) 
 def test_what_was_dealt_with_since_the_plan_is_not_sent(scene: NewScene) -> None:
     """Another replay, or somebody's word, may have come between; what is still open is sent."""
     given = scene()
-    given.bury([given.letter(0, n) for n in range(4)])
+    given.add_letters([given.letter(0, n) for n in range(4)])
     with given.topic as topic, topic.plan_replay() as plan:
         assert 1 == given.replay(Filter(limit=1))
         with given.topic as other:
@@ -177,7 +179,7 @@ def test_what_was_dealt_with_since_the_plan_is_not_sent(scene: NewScene) -> None
 def test_what_was_read_for_the_plan_is_not_read_again(scene: NewScene) -> None:
     """A replay read the whole record of what is dealt with twice: to plan, and again to send."""
     given = scene(2)
-    given.bury([given.letter(p, n) for p in range(2) for n in range(20)])
+    given.add_letters([given.letter(p, n) for p in range(2) for n in range(20)])
     given.replay(Filter(origins=((given.source, 0),)))
     read_from: list[dict[int, int]] = []
 
@@ -203,7 +205,7 @@ def test_what_was_read_for_the_plan_is_not_read_again(scene: NewScene) -> None:
 def test_a_record_of_resolutions_that_was_made_anew_is_read_anew(scene: NewScene) -> None:
     """What is there no longer counts no more, and what lies at its place does."""
     given = scene()
-    given.bury([given.letter(0, n) for n in range(5)])
+    given.add_letters([given.letter(0, n) for n in range(5)])
     given.replay()
     name = resolutions_topic(given.letters)
     with Resolutions() as resolutions:
@@ -223,11 +225,11 @@ def test_a_record_of_resolutions_that_was_made_anew_is_read_anew(scene: NewScene
 def test_what_died_again_is_replayed_again(scene: NewScene) -> None:
     """Generation 2 is another letter of the same message: open, and then replayed."""
     given = scene()
-    given.bury([given.letter(0, 5)])
+    given.add_letters([given.letter(0, 5)])
     given.replay()
     (message,) = map(read, given.kafka.read(given.source))
     died = to_dead_letter(message, FailureInfo("billing", "exhausted", 3, 1, 2, "s@1"))
-    given.bury([died])
+    given.add_letters([died])
     assert ["replayed", "open"] == given.states()
     assert 1 == given.replay()
     assert {0: [(5, 1), (5, 2)]} == given.arrived()
@@ -240,7 +242,7 @@ def test_what_died_again_is_replayed_again(scene: NewScene) -> None:
 def test_to_a_topic_of_the_groups_own(scene: NewScene, topic: TopicFactory) -> None:
     """All into it, each origin partition into one of its: in order there too."""
     given, retry = scene(4), topic(3)
-    given.bury([given.letter(p, n) for n in (3, 1, 2) for p in range(4)])
+    given.add_letters([given.letter(p, n) for n in (3, 1, 2) for p in range(4)])
     assert 12 == given.replay(to=retry)
     arrived = given.arrived(retry)
     assert [(1, 1), (2, 1), (3, 1)] == arrived[1] == arrived[2]
@@ -289,7 +291,7 @@ def test_a_reference_is_replaced_by_the_message(scene: NewScene) -> None:
     given.kafka.produce(given.source, [(0, b"k", b"large", (("a", b"1"),)) for _ in range(2)])
     for record in map(read, given.kafka.read(given.source)):
         letter = to_dead_letter(record, FailureInfo("billing", "exhausted", 3, 1, 2, "s@1"))
-        given.bury([reference(letter, record)])
+        given.add_letters([reference(letter, record)])
     given.kafka.delete_records(given.source, 0, 1)
     with given.topic as topic, topic.plan_replay() as plan:
         assert ["a reference to a message that is no longer there"] == list(plan.not_replayable)
@@ -309,7 +311,7 @@ def test_a_topic_that_is_not_in_this_cluster(scene: NewScene) -> None:
     """Said before anything is sent, with all else that stands in the way."""
     given = scene(3)
     elsewhere = replace(given, source=f"elsewhere-{given.source}")
-    given.bury([elsewhere.letter(0, 1), given.letter(0, 1)])
+    given.add_letters([elsewhere.letter(0, 1), given.letter(0, 1)])
     said = _refused(given)
     assert f"{elsewhere.source}: there is no such topic in this cluster" in said
     assert "within one cluster" in said
@@ -322,14 +324,14 @@ def test_a_topic_with_fewer_partitions(scene: NewScene, topic: TopicFactory) -> 
     """A topic that was made anew, smaller."""
     given = scene(3)
     smaller = replace(given, source=topic(2))
-    given.bury([smaller.letter(2, 1), smaller.letter(1, 1)])
+    given.add_letters([smaller.letter(2, 1), smaller.letter(1, 1)])
     assert "it has 2 partitions, and 1 dead letters come from partitions up to 2" in _refused(given)
 
 
 def test_a_message_that_is_too_large_for_its_topic(scene: NewScene) -> None:
     """It is the batch with the headers of the replay that counts; to the byte."""
     given = scene(config={"max.message.bytes": "2000"})
-    given.bury([given.letter(0, 1, value=b"v" * 1900), given.letter(0, 2)])
+    given.add_letters([given.letter(0, 1, value=b"v" * 1900), given.letter(0, 2)])
     assert "its max.message.bytes is 2000, and 1 dead letters need more" in _refused(given)
     assert {} == given.arrived()
 
@@ -337,15 +339,15 @@ def test_a_message_that_is_too_large_for_its_topic(scene: NewScene) -> None:
 def test_what_is_just_not_too_large_is_sent(scene: NewScene) -> None:
     """The largest that the broker takes is not refused, and the next is."""
     given = scene(config={"max.message.bytes": "2000"})
-    given.bury([given.letter(0, 1, value=b"v" * 1400)])
+    given.add_letters([given.letter(0, 1, value=b"v" * 1400)])
     with given.topic as topic, topic.plan_replay() as plan:
         (content,) = (entry.content for entry in plan.order)
     from linear_retry.dlq.replay.outgoing import unpacked
 
     room = 2000 - unpacked(content).size_bytes()
-    given.bury([given.letter(0, 2, value=b"v" * (1400 + room))])
+    given.add_letters([given.letter(0, 2, value=b"v" * (1400 + room))])
     assert 2 == given.replay()
-    given.bury([given.letter(0, 3, value=b"v" * (1401 + room))])
+    given.add_letters([given.letter(0, 3, value=b"v" * (1401 + room))])
     with given.topic as topic, pytest.raises(RefusedError, match="up to 2001"):
         topic.plan_replay()
 
@@ -353,23 +355,23 @@ def test_what_is_just_not_too_large_is_sent(scene: NewScene) -> None:
 def test_many_small_messages_for_a_topic_with_a_small_limit(scene: NewScene) -> None:
     """The broker refuses a batch that is larger, so none is made."""
     given = scene(config={"max.message.bytes": "2000"})
-    given.bury([given.letter(0, n) for n in range(200)])
+    given.add_letters([given.letter(0, n) for n in range(200)])
     assert 200 == given.replay()
 
 
 def test_the_time_is_kept_where_that_is_asked_for(scene: NewScene) -> None:
     """Refused where retention would remove it at once, or the broker stamps by itself."""
     kept = scene(config={"retention.ms": "-1"})
-    kept.bury([kept.letter(0, 1)])
+    kept.add_letters([kept.letter(0, 1)])
     kept.replay(keep_timestamp=True)
     (message,) = map(read, kept.kafka.read(kept.source))
     assert FIRST_MS + 1 == message.timestamp_ms
     short = scene(config={"retention.ms": "3600000"})
     old = short.letter(0, 1)
-    short.bury([replace(old, original_timestamp_ms=1)])
+    short.add_letters([replace(old, original_timestamp_ms=1)])
     assert "its retention.ms is 3600000" in _refused(short, keep_timestamp=True)
     stamped = scene(config={"message.timestamp.type": "LogAppendTime"})
-    stamped.bury([stamped.letter(0, 1)])
+    stamped.add_letters([stamped.letter(0, 1)])
     assert "LogAppendTime" in _refused(stamped, keep_timestamp=True)
 
 
@@ -378,7 +380,7 @@ def test_a_limit_takes_the_oldest_of_all_partitions(scene: NewScene) -> None:
     given = scene(3)
     for offset in range(3):
         for partition in (2, 0, 1):
-            given.bury([given.letter(partition, offset)])
+            given.add_letters([given.letter(partition, offset)])
     assert [4, 2, 3] == [given.replay(Filter(limit=limit)) for limit in (4, 2, 9)]
     lives = [(offset, 1) for offset in range(3)]
     assert dict.fromkeys(range(3), lives) == given.arrived()
@@ -388,7 +390,7 @@ def test_a_limit_breaks_no_order(scene: NewScene) -> None:
     """The letter of offset 1 was written last: what it is behind of is not sent before it."""
     given = scene(2)
     for partition, offset in ((0, 5), (0, 6), (1, 9), (0, 1)):
-        given.bury([given.letter(partition, offset)])
+        given.add_letters([given.letter(partition, offset)])
     assert 1 == given.replay(Filter(limit=1))
     assert {1: [(9, 1)]} == given.arrived()
     assert [1, 2] == [given.replay(Filter(limit=limit)) for limit in (1, 2)]
@@ -398,10 +400,10 @@ def test_a_limit_breaks_no_order(scene: NewScene) -> None:
 def test_never_into_its_own_topic(scene: NewScene) -> None:
     """Letters sent to where letters lie would be letters of letters."""
     given = scene()
-    given.bury([given.letter(0, 1)])
+    given.add_letters([given.letter(0, 1)])
     assert "into their own topic" in _refused(given, to=given.letters)
     odd = replace(given, source=given.letters)
-    given.bury([odd.letter(0, 2)])
+    given.add_letters([odd.letter(0, 2)])
     assert "into their own topic" in _refused(given)
 
 
@@ -409,7 +411,7 @@ def test_a_topic_for_resolutions_that_forgets_is_refused(scene: NewScene) -> Non
     """What is removed from it for its age would be sent again."""
     given = scene()
     given.kafka.create_topic(resolutions_topic(given.letters), 1, {"cleanup.policy": "delete"})
-    given.bury([given.letter(0, 1)])
+    given.add_letters([given.letter(0, 1)])
     assert "cleanup.policy must be compact" in _refused(given)
     with given.topic as topic, pytest.raises(BrokerError, match="must be compact"):
         topic.resolve(by="test")
@@ -431,7 +433,7 @@ def test_newer_messages(scene: NewScene) -> None:
     given = scene()
     keys = [b"a", b"b", b"a", b"c", b"a", b"b"]
     given.kafka.produce(given.source, [(0, key, b"v", ()) for key in keys])
-    given.bury([given.letter(0, n, key=keys[n]) for n in (0, 3, 5)])
+    given.add_letters([given.letter(0, n, key=keys[n]) for n in (0, 3, 5)])
     with given.topic as topic, topic.plan_replay() as plan:
         (found,) = topic.newer_messages(plan)
     assert (b"a", 0, 2, 4) == (found.key, found.letter, found.messages, found.newest)
@@ -442,13 +444,13 @@ def test_a_letters_own_replay_is_not_newer(scene: NewScene) -> None:
     """What was sent back counts with the offset that it had first."""
     given = scene()
     given.kafka.produce(given.source, [(0, b"a", b"v", ()), (0, b"a", b"w", ())])
-    given.bury([given.letter(0, n, key=b"a") for n in (0, 1)])
+    given.add_letters([given.letter(0, n, key=b"a") for n in (0, 1)])
     given.replay()
-    given.bury([given.letter(0, 0, 2, key=b"a")])
+    given.add_letters([given.letter(0, 0, 2, key=b"a")])
     with given.topic as topic, topic.plan_replay() as plan:
         (found,) = topic.newer_messages(plan)
     assert (2, 3) == (found.messages, found.newest)
-    given.bury([given.letter(0, 1, 2, key=b"a")])
+    given.add_letters([given.letter(0, 1, 2, key=b"a")])
     with given.topic as topic, topic.plan_replay() as plan:
         assert [] == list(topic.newer_messages(plan))
 
@@ -456,7 +458,9 @@ def test_a_letters_own_replay_is_not_newer(scene: NewScene) -> None:
 def test_resolve_and_reopen(scene: NewScene) -> None:
     """Dealt with without sending, taken back, and each only once."""
     given = scene()
-    given.bury([given.letter(0, n, reason="permanent" if n % 2 else "exhausted") for n in range(4)])
+    given.add_letters(
+        [given.letter(0, n, reason="permanent" if n % 2 else "exhausted") for n in range(4)]
+    )
     with given.topic as topic:
         meant = Filter(reasons=("permanent",))
         assert [2, 0] == [topic.resolve(meant, by="me", why="x") for _ in range(2)]

@@ -17,7 +17,7 @@ from linear_retry.spark import Lake, LakeError, groups
 from linear_retry.tuning.held_out import compare
 from linear_retry.tuning.proposal import propose
 from linear_retry.tuning.solver import Conditions, Solution
-from tests.cli.said import Said
+from tests.cli.result import Result
 from tests.docs.markdown import ROOT, blocks, page
 from tests.spark.episodes.recorded_outages import instance, write_journal
 from tests.tuning.recorded import durations_ms, recorded
@@ -43,12 +43,12 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(root)
 
 
-def _ran(*arguments: object) -> Said:
+def _ran(*arguments: object) -> Result:
     result = CliRunner().invoke(app, [str(each) for each in arguments])
-    return Said(result.exit_code, result.stdout, result.stderr)
+    return Result(result.exit_code, result.stdout, result.stderr)
 
 
-def _told(result: Said) -> list[dict[str, Any]]:
+def _told(result: Result) -> list[dict[str, Any]]:
     assert (0, "") == (result.code, result.err)
     return result.objects
 

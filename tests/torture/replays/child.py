@@ -12,7 +12,7 @@ from pathlib import Path
 
 from linear_retry.dlq.cluster import Cluster
 from tests.torture.replays.life import replay_all
-from tests.torture.replays.points import telling
+from tests.torture.replays.points import reporting
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def main(role: Role) -> None:
         Path(role.struck).touch()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def come(point: str) -> None:
+    def at_point(point: str) -> None:
         if point != role.point:
             return
         if point.startswith("amid"):
@@ -45,8 +45,8 @@ def main(role: Role) -> None:
         else:
             strike()
 
-    cluster = Cluster({"bootstrap.servers": role.bootstrap}, producer=telling(come))
-    replay_all(cluster, role.topic, come)
+    cluster = Cluster({"bootstrap.servers": role.bootstrap}, producer=reporting(at_point))
+    replay_all(cluster, role.topic, at_point)
 
 
 if __name__ == "__main__":

@@ -19,16 +19,16 @@ BATCH = 7
 def replay_all(
     cluster: Cluster,
     topic: str,
-    come: Callable[[str], None] = lambda _: None,
+    at_point: Callable[[str], None] = lambda _: None,
     letter_filter: Filter = EVERYTHING,
 ) -> int:
     """In transactions of few messages; how many were sent."""
     with Resolutions() as resolutions:
         reading.read_resolutions(cluster.reader, topic, resolutions)
         with plan_replay(cluster, Plan(topic), resolutions, letter_filter, None) as plan:
-            come("planned")
+            at_point("planned")
             resolution = Resolution(State.REPLAYED, "test", replay_id=plan.replay_id)
             rate_limit = RateLimit(None, largest_batch=BATCH)
             sent = replay(cluster, plan, resolutions, resolution, rate_limit, None)
-            come("replayed")
+            at_point("replayed")
     return sent

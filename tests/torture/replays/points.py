@@ -34,39 +34,39 @@ POINTS: tuple[str, ...] = (
 """The number of each is its place. New ones go to the end of all: seeds stay what they are."""
 
 
-def telling(come: Callable[[str], None]) -> Callable[..., Producer]:
+def reporting(at_point: Callable[[str], None]) -> Callable[..., Producer]:
     """Makes producers that tell of each point, before they go on.
 
     `amid` a commit is told before librdkafka is asked for it: who is told strikes a little later.
     """
 
-    class TellingProducer(RealProducer):
+    class ReportingProducer(RealProducer):
         def __init__(self, config: dict[str, Any]) -> None:
             super().__init__(config)
             self._begun = self._produced = self._asked = 0
 
         def init_transactions(self, *arguments: Any) -> None:
-            come("before init_transactions")
+            at_point("before init_transactions")
             super().init_transactions(*arguments)
-            come("after init_transactions")
+            at_point("after init_transactions")
 
         def begin_transaction(self) -> None:
             self._begun += 1
-            come(f"before begin_transaction {self._begun}")
+            at_point(f"before begin_transaction {self._begun}")
             super().begin_transaction()
-            come(f"after begin_transaction {self._begun}")
+            at_point(f"after begin_transaction {self._begun}")
 
         def produce(self, *arguments: Any, **options: Any) -> None:
             super().produce(*arguments, **options)
             self._produced += 1
-            come(f"after produce {self._produced}")
+            at_point(f"after produce {self._produced}")
 
         def commit_transaction(self, *arguments: Any) -> None:
             if self._asked < self._begun:  # it may be asked again for the answer
                 self._asked = self._begun
-                come(f"before commit_transaction {self._begun}")
-                come(f"amid commit_transaction {self._begun}")
+                at_point(f"before commit_transaction {self._begun}")
+                at_point(f"amid commit_transaction {self._begun}")
             super().commit_transaction(*arguments)
-            come(f"after commit_transaction {self._begun}")
+            at_point(f"after commit_transaction {self._begun}")
 
-    return TellingProducer
+    return ReportingProducer

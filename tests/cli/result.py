@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Result:
     """As it comes through a pipe: lines of tabs, or an object on each."""
 
     code: int
