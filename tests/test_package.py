@@ -374,7 +374,7 @@ _CATCHES = {
     ("consumer.loop", "turn", "BaseException"),
     # The delivery is left behind, and the exception goes on.
     ("consumer.loop", "await_delivery", "BaseException"),
-    ("consumer.target", "take_step", "BaseException"),
+    ("consumer.partitions.target", "take_step", "BaseException"),
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
     ("consumer.micro_batches.runner", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.

@@ -9,10 +9,10 @@ from linear_retry import events
 from linear_retry.consumer.monitoring.counters import Counters
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.read_ahead import partition_of
-from linear_retry.consumer.poller import Poller
+from linear_retry.consumer.partitions.target import ConsumerTarget
 from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.target import ConsumerTarget
+from linear_retry.consumer.session.poller import Poller
 from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers

@@ -28,8 +28,9 @@ from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance
-from linear_retry.consumer.poller import Poller
+from linear_retry.consumer.partitions.target import ConsumerTarget, Partitions
 from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.session.poller import Poller
 from linear_retry.consumer.session.shutdown import Shutdown
 from linear_retry.consumer.session.startup import (
     Brokers,
@@ -37,7 +38,6 @@ from linear_retry.consumer.session.startup import (
     missing_rights,
     missing_topics,
 )
-from linear_retry.consumer.target import ConsumerTarget, Partitions
 from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
 from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement, InstanceIdWait
 from linear_retry.consumer.watchdogs.stalled_partition import Reclaiming, StalledPartitionWatchdog

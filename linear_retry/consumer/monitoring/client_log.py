@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from linear_retry.consumer.partitions.error_throttle import ErrorThrottle
+from linear_retry.consumer.monitoring.error_throttle import ErrorThrottle
 from linear_retry.log import log_librdkafka, write_guarded
 
 _NUMBER = re.compile(r"\d+")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from linear_retry.consumer.partitions.error_throttle import ErrorThrottle
+from linear_retry.consumer.monitoring.error_throttle import ErrorThrottle
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.errors import BrokerError
 from linear_retry.events import ClientError, CommitFailed, Event

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from linear_retry.consumer.partitions.error_throttle import FORGOTTEN_AFTER_S, ErrorThrottle
+from linear_retry.consumer.monitoring.error_throttle import FORGOTTEN_AFTER_S, ErrorThrottle
 
 
 def test_the_first_and_each_tenfold() -> None:
