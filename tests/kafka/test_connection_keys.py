@@ -73,6 +73,6 @@ def test_every_client_of_an_operator_logs_in_as_the_configuration_says() -> None
         raise _NoClientError
 
     with pytest.raises(_NoClientError):
-        description.Topics(config, admin=make).facts(["orders"])
+        description.Topics(config, admin=make).describe(["orders"])
     made += [batch_config(config, "id", None), control_config(config, 1.0)]
     assert [True, True, True] == [logs_in(keys) for keys in made]

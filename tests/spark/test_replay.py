@@ -30,7 +30,7 @@ def _ingested(spark: SparkSession, path: Path, *scenes: Scene) -> Lake:
     records = [read(message) for each in scenes for message in each.kafka.read(each.letters)]
     lake.add(dead_letters(frame(spark, records)), DEAD_LETTERS, scenes[0].letters, 0)
     for given in scenes:
-        facts: Any = given.cluster.topics.facts([given.letters])[given.letters]
+        facts: Any = given.cluster.topics.describe([given.letters])[given.letters]
         lake.write_topic_id(DEAD_LETTERS, given.letters, str(facts.id))
     return lake
 

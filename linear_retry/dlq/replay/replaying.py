@@ -148,7 +148,7 @@ def _message(entry: Entry, partition: PartitionPlan, keep_timestamp: bool) -> Ou
 
 
 def _partitions_of(cluster: Cluster, target: str) -> int:
-    fact = cluster.topics.facts([target])[target]
+    fact = cluster.topics.describe([target])[target]
     if fact is None:
         raise RefusedError(
             [f"{target}: there is no such topic in this cluster; create it, or correct its name"]
@@ -157,7 +157,7 @@ def _partitions_of(cluster: Cluster, target: str) -> int:
 
 
 def _check(cluster: Cluster, plan: Plan) -> Facts:
-    facts = cluster.topics.facts([plan.topic, resolutions_topic(plan.topic), *plan.targets])
+    facts = cluster.topics.describe([plan.topic, resolutions_topic(plan.topic), *plan.targets])
     compressed = any(
         key.startswith("compression.") and value != "none" for key, value in cluster.config.items()
     )

@@ -41,7 +41,9 @@ class Recorder:
         """`facts` of all topics that are written to, the dead-letter topic and its resolutions."""
         self._topic, self._resolutions = topic, resolutions_topic(topic)
         self._cluster = cluster
-        self._facts = cluster.topics.facts([topic, self._resolutions]) if facts is None else facts
+        self._facts = (
+            cluster.topics.describe([topic, self._resolutions]) if facts is None else facts
+        )
         limits = [fact.max_message_bytes for fact in self._facts.values() if fact is not None]
         smallest = min((limit for limit in limits if limit is not None), default=None)
         self._transactions = BatchTransactions(

@@ -85,8 +85,6 @@ class Client:
         self.member = GroupMembership(made, is_kip_848=is_kip_848)
         return made
 
-    # -- reading ---------------------------------------------------------------------------
-
     def poll(self, timeout_s: float) -> Message | None:
         """At most one message or error; callbacks run inside. Waits from 1 ms up to 1 s."""
         # Rounded up to whole milliseconds: librdkafka truncates, and 0.0005 would spin.
@@ -107,8 +105,6 @@ class Client:
         messages: list[Message] = self._consumer.consume(count, 0)
         self.callbacks.raise_kept()
         return messages
-
-    # -- positions -------------------------------------------------------------------------
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         self._consumer.pause([TopicPartition(*key) for key in partitions])
@@ -155,8 +151,6 @@ class Client:
             return None
         return answer.offset if answer.error is None and answer.offset >= 0 else None
 
-    # -- commits ---------------------------------------------------------------------------
-
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit asynchronously; a poll calls the listener's `committed` or `commit_failed`."""
         self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=True)
@@ -185,8 +179,6 @@ class Client:
         if answer.error is not None:
             raise KafkaException(answer.error)
         return answer.offset if answer.offset >= 0 else None
-
-    # -- the group -------------------------------------------------------------------------
 
     def subscribe(self, topics: list[str]) -> None:
         self._topics = topics
@@ -241,8 +233,6 @@ class Client:
     def close(self) -> None:
         """Leave the group. May hang for minutes where the member was fenced: give it a thread."""
         self._consumer.close()
-
-    # -- callbacks -------------------------------------------------------------------------
 
     def _on_assign(self, _: object, partitions: list[TopicPartition]) -> None:
         # Assign first: a pause before it is silently ignored (60,000 messages let through).

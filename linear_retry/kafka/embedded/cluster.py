@@ -76,8 +76,6 @@ class EmbeddedKafka:
         addresses: bytes = self._cluster.ask("cluster_bootstraps")
         return addresses.decode()
 
-    # -- topics and groups -------------------------------------------------------------------
-
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Make a topic; raises `BrokerError` where there is one of this name."""
         self._cluster.do(f"create topic {name!r}", "topic_create", name.encode(), partitions, 1)
@@ -116,8 +114,6 @@ class EmbeddedKafka:
         finally:
             committed.close()
         raise BrokerError(f"embedded broker: cannot ask what {group_id} has committed")
-
-    # -- faults that last --------------------------------------------------------------------
 
     @contextmanager
     def down(self, broker: int | None = None) -> Iterator[None]:
@@ -167,8 +163,6 @@ class EmbeddedKafka:
             yield
         finally:
             self._cluster.ask("topic_set_error", topic.encode(), _NO_ERROR)
-
-    # -- faults that happen ------------------------------------------------------------------
 
     def fail(
         self, kind: RequestKind, *errors: int, broker: int | None = None, after_ms: int = 0
@@ -229,8 +223,6 @@ class EmbeddedKafka:
         )
         self._first[topic, partition] = before
 
-    # -- what was asked ----------------------------------------------------------------------
-
     @contextmanager
     def counting(self) -> Iterator[Callable[[], Counter[tuple[int, str]]]]:
         """What it gives returns how often each broker was asked for each kind within it."""
@@ -242,8 +234,6 @@ class EmbeddedKafka:
             total.append(self._requests())
             self._cluster.ask("stop_request_tracking")
             self._cluster.ask("clear_requests")
-
-    # ----------------------------------------------------------------------------------------
 
     def __enter__(self) -> EmbeddedKafka:
         if self._running is not None:

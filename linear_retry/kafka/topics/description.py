@@ -17,12 +17,16 @@ from confluent_kafka import (
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry.errors import BrokerError, ConfigurationError
-from linear_retry.kafka.consumer.settings import connection
+from linear_retry.kafka.consumer.settings import connection, servers_of
 from linear_retry.kafka.quiet import QUIET, text_of
-from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S, MISSING
+from linear_retry.kafka.topics.standalone_consumer import (
+    ANSWER_TIMEOUT_S,
+    MISSING,
+    NO_PERMISSION,
+    refusal,
+)
 from linear_retry.scope import Partition
 
-_REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 _EXISTS = KafkaError.TOPIC_ALREADY_EXISTS
 _COMPACTED = {
     "cleanup.policy": "compact",
@@ -68,37 +72,33 @@ class Topics:
         timeout_s: float = ANSWER_TIMEOUT_S,
         admin: Callable[..., Any] = AdminClient,
     ) -> None:
-        self._where = str(config.get("bootstrap.servers") or config.get("metadata.broker.list"))
+        self._where = servers_of(config)
         self._config = QUIET | connection(config)
         self._timeout_s = timeout_s
         self._make = admin
         self._admin: Any = None
 
-    def facts(self, names: Iterable[str]) -> dict[str, TopicDescription | None]:
+    def describe(self, names: Iterable[str]) -> dict[str, TopicDescription | None]:
         """Of each topic; None where there is no such topic. Creates none."""
         asked = list(dict.fromkeys(names))
         if not asked:
             return {}
+        limit_s = self._timeout_s
         described = self._handle().describe_topics(
             TopicCollection(asked),
             include_authorized_operations=True,
-            request_timeout=self._timeout_s,
+            request_timeout=limit_s,
         )
-        found = {name: self._described(name, described[name]) for name in asked}
-        resources = {
-            name: ConfigResource(ConfigResource.Type.TOPIC, name) for name in found if found[name]
-        }
-        configs = (
-            self._handle().describe_configs(
-                list(resources.values()), request_timeout=self._timeout_s
-            )
-            if resources
-            else {}
-        )
+        there = {name: one for name in asked if (one := self._described(name, described[name]))}
+        resources = {name: ConfigResource(ConfigResource.Type.TOPIC, name) for name in there}
+        configs: Mapping[ConfigResource, Any] = {}
+        if resources:
+            wanted = list(resources.values())
+            configs = self._handle().describe_configs(wanted, request_timeout=limit_s)
         return {
-            name: None
-            if found[name] is None
-            else _facts(found[name], self._config_of(name, configs[resources[name]]))
+            name: _description(there[name], self._config_of(name, configs[resources[name]]))
+            if name in there
+            else None
             for name in asked
         }
 
@@ -154,25 +154,13 @@ class Topics:
         except KafkaException as error:
             if error.args[0].code() in MISSING:
                 return None
-            if error.args[0].code() == KafkaError.TOPIC_EXCEPTION:
-                raise BrokerError(
-                    f"{self._where}: {name!r} cannot be a topic's name: letters, digits, '.', '_' "
-                    "and '-', at most 249"
-                ) from error
-            if error.args[0].code() in _REFUSED:
-                raise BrokerError(
-                    f"{self._where}: no permission for topic {name!r} ({text_of(error)}); ask for "
-                    "DESCRIBE on it"
-                ) from error
-            raise BrokerError(
-                f"{self._where}: nothing is told of topic {name!r}: {text_of(error)}"
-            ) from error
+            raise refusal(self._where, f"topic {name!r}", error.args[0], "DESCRIBE") from error
 
     def _config_of(self, name: str, answer: Future[Any]) -> Mapping[str, Any]:
         try:
             found: Mapping[str, Any] = self._answer(answer)
         except KafkaException as error:
-            if error.args[0].code() in _REFUSED:
+            if error.args[0].code() in NO_PERMISSION:
                 return {}
             raise BrokerError(
                 f"{self._where}: the settings of topic {name!r} are not told: {text_of(error)}"
@@ -200,7 +188,7 @@ class Topics:
         return self._admin
 
 
-def _facts(described: Any, config: Mapping[str, Any]) -> TopicDescription:
+def _description(described: Any, config: Mapping[str, Any]) -> TopicDescription:
     policy = _of(config, "cleanup.policy")
     is_deleted = None if policy is None else "delete" in policy
     retention = _of(config, "retention.ms")

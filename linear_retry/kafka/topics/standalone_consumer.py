@@ -25,7 +25,7 @@ _SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside 
 _WAIT_S = 0.1
 
 MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
-_NO_PERMISSION = (
+NO_PERMISSION = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
@@ -101,19 +101,7 @@ class StandaloneConsumer:
 
     def refused(self, what: str, error: KafkaError) -> BrokerError:
         """What to raise for an error that waiting does not mend."""
-        if error.code() in MISSING:
-            return UnknownTopicError(f"{self.where}: there is no {what}; check its name")
-        if error.code() in _NO_PERMISSION:
-            return BrokerError(
-                f"{self.where}: no permission for {what} ({error.str()}); ask for READ and "
-                "DESCRIBE on it"
-            )
-        if error.code() == KafkaError.TOPIC_EXCEPTION:
-            return BrokerError(
-                f"{self.where}: {what} cannot be a topic's name: letters, digits, '.', '_' and "
-                "'-', at most 249"
-            )
-        return BrokerError(f"{self.where}: {what} cannot be read: {error.str()}")
+        return refusal(self.where, what, error)
 
     def timed_out(self, what: str, error: KafkaError | None) -> BrokerError:
         """What to raise where no answer has come in time."""
@@ -167,5 +155,23 @@ class StandaloneConsumer:
             self._user_error_cb(error)
 
 
+def refusal(
+    where: str, what: str, error: KafkaError, rights: str = "READ and DESCRIBE"
+) -> BrokerError:
+    """What to raise where a broker refuses `what`; `rights` are what asking for it takes."""
+    if error.code() in MISSING:
+        return UnknownTopicError(f"{where}: there is no {what}; check its name")
+    if error.code() in NO_PERMISSION:
+        return BrokerError(
+            f"{where}: no permission for {what} ({error.str()}); ask for {rights} on it"
+        )
+    if error.code() == KafkaError.TOPIC_EXCEPTION:
+        return BrokerError(
+            f"{where}: {what} cannot be a topic's name: letters, digits, '.', '_' and '-', at most "
+            "249"
+        )
+    return BrokerError(f"{where}: {what} cannot be read: {error.str()}")
+
+
 def is_lasting(error: KafkaError) -> bool:
-    return error.code() in (*MISSING, *_NO_PERMISSION, KafkaError.TOPIC_EXCEPTION) or error.fatal()
+    return error.code() in (*MISSING, *NO_PERMISSION, KafkaError.TOPIC_EXCEPTION) or error.fatal()

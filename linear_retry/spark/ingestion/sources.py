@@ -40,7 +40,7 @@ def find_sources(
     cluster = Cluster(librdkafka_keys(config))
     # First, for its errors say most: which topic is missing, and which address does not answer.
     bounds = {topic: cluster.reader.bounds(topic) for topic in topics}
-    facts = cluster.topics.facts(topics)
+    facts = cluster.topics.describe(topics)
     return tuple(
         Source(table, topic, _id(facts[topic], topic), bounds[topic]) for table, topic in tables
     )

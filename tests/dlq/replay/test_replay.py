@@ -107,7 +107,7 @@ def test_what_is_recorded(scene: NewScene) -> None:
     assert ("replayed", "test", "again") == (said["state"], said["by"], said["why"])
     (message,) = map(read, given.kafka.read(given.source))
     assert dict(message.headers)["retry-replay-id"] == said["replay_id"].encode()
-    facts = given.cluster.topics.facts([resolutions_topic(given.letters)])
+    facts = given.cluster.topics.describe([resolutions_topic(given.letters)])
     (fact,) = facts.values()
     assert fact is not None
     assert (3, 1, True, False) == (
@@ -133,7 +133,7 @@ def test_a_plan_changes_nothing(scene: NewScene) -> None:
     assert (1, 9, 9) == (lanes[1].letters, lanes[1].first, lanes[1].last)
     assert (FIRST_MS + 2, FIRST_MS + 4) == (lanes[0].oldest_ms, lanes[0].newest_ms)
     assert {} == given.arrived()
-    (fact,) = given.cluster.topics.facts([resolutions_topic(given.letters)]).values()
+    (fact,) = given.cluster.topics.describe([resolutions_topic(given.letters)]).values()
     assert fact is None
 
 
@@ -424,7 +424,7 @@ def test_a_topic_that_is_not_there(scene: NewScene, method: str) -> None:
     arguments = {"by": "test"} if method == "resolve" else {}
     with given.topic as topic, pytest.raises(UnknownTopicError, match="no-such-topic"):
         getattr(topic, method)(**arguments)
-    facts = given.cluster.topics.facts(["no-such-topic", "no-such-topic.resolved"])
+    facts = given.cluster.topics.describe(["no-such-topic", "no-such-topic.resolved"])
     assert {"no-such-topic": None, "no-such-topic.resolved": None} == facts
 
 
