@@ -86,9 +86,9 @@ class Schedule:
 
 
 def schedule(
-    policy: Policy, attempt_ms: int = 0, dice: Callable[[], float] | None = None
+    policy: Policy, attempt_ms: int = 0, rng: Callable[[], float] | None = None
 ) -> Schedule:
-    """When attempts start that take `attempt_ms` to fail; `dice` draws the jitter of each wait.
+    """When attempts start that take `attempt_ms` to fail; `rng` draws the jitter of each wait.
 
     Raises `ConfigurationError` where `on_exhausted="repeat"` has no last wait to repeat, or one in
     which no time passes.
@@ -98,7 +98,7 @@ def schedule(
     starts_ms, waits_ms = [0], list[int]()
     while True:
         failures = len(starts_ms)
-        decision = decide(_DOWN, failures, policy, dice)
+        decision = decide(_DOWN, failures, policy, rng)
         if not isinstance(decision, Wait):
             gives_up: GivesUp = "stopped" if isinstance(decision, Stop) else "dead-lettered"
             return Schedule(tuple(starts_ms), tuple(waits_ms), attempt_ms, gives_up)

@@ -7,9 +7,7 @@ at its end or later succeeds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import TypeAlias
 
 from linear_retry.retry.decision import Policy
@@ -41,10 +39,10 @@ Ending: TypeAlias = Recovered | GivenUp
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Between which bounds the idle time lies, however the dice of the jitter fall.
+    """Between which bounds the idle time lies, whatever the jitter.
 
-    The longest is not where all dice fall highest, but where they bring an attempt to just before
-    the end of the outage. `may_give_up`: they may also fall so low that the strategy runs out.
+    The longest is not where each wait is longest, but where they bring an attempt to just before
+    the end of the outage. `may_give_up`: the waits may also be so short that the strategy runs out.
     """
 
     idle_min_ms: int
@@ -61,7 +59,7 @@ class Simulation:
     """Every attempt that fails, in order."""
     ending: Ending
     spread: Spread | None
-    """With jitter; None: it gives up however the dice fall."""
+    """With jitter; None: it gives up whatever the jitter."""
 
 
 class Simulator:
@@ -86,30 +84,6 @@ class Simulator:
         failed = ending.attempt - 1 if isinstance(ending, Recovered) else ending.attempt
         spread = _spread(outage_ms, self._shortest, self._longest)
         return Simulation(outage_ms, self._shortest.failures(failed), ending, spread)
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What several outages come to. The idle times are of those that are waited out."""
-
-    outages: int
-    given_up: int
-    attempts: int
-    idle_median_ms: int | None
-    idle_worst_ms: int | None
-
-
-def summary(simulations: Sequence[Simulation]) -> Summary:
-    """All together; None where nothing is waited out."""
-    endings = [simulation.ending for simulation in simulations]
-    idle_ms = [ending.idle_ms for ending in endings if isinstance(ending, Recovered)]
-    return Summary(
-        outages=len(endings),
-        given_up=len(endings) - len(idle_ms),
-        attempts=sum(ending.attempt for ending in endings),
-        idle_median_ms=round(median(idle_ms)) if idle_ms else None,
-        idle_worst_ms=max(idle_ms, default=None),
-    )
 
 
 def _ending(outage_ms: int, attempts: Schedule) -> Ending:

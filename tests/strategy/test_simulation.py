@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import repeat
-from statistics import median_low
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -23,8 +22,6 @@ from linear_retry.strategy.simulation import (
     Simulation,
     Simulator,
     Spread,
-    Summary,
-    summary,
 )
 from tests.consumer.group import LETTERS, TOPIC, Dependency, FakeGroup, OutageError, consumer_on
 from tests.fake.clock import VirtualClock
@@ -187,26 +184,6 @@ def test_bounds_where_the_last_delay_is_repeated(outage_ms: int) -> None:
 
 
 # -- several -------------------------------------------------------------------------------------
-
-
-@given(st.lists(outages_ms, min_size=1, max_size=8))
-def test_several_are_counted(several_ms: list[int]) -> None:
-    """How many give up, all attempts, the middle and the longest idle time of the others."""
-    simulator = Simulator(of_ms([1000, 5000, 30_000]))
-    simulations = [simulator.through(outage_ms) for outage_ms in several_ms]
-    idle_ms = sorted(s.ending.idle_ms for s in simulations if isinstance(s.ending, Recovered))
-    total = summary(simulations)
-    assert len(several_ms) == total.outages == total.given_up + len(idle_ms)
-    assert sum(simulation.ending.attempt for simulation in simulations) == total.attempts
-    assert (idle_ms[-1] if idle_ms else None) == total.idle_worst_ms
-    if len(idle_ms) % 2:
-        assert median_low(idle_ms) == total.idle_median_ms
-
-
-def test_several_of_which_none_is_waited_out() -> None:
-    """There is no idle time then."""
-    simulator = Simulator(of_ms([]))
-    assert Summary(2, 2, 2, None, None) == summary([simulator.through(1), simulator.through(2)])
 
 
 # -- the consumer itself -------------------------------------------------------------------------

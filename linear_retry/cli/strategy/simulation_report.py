@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import median
 from typing import Any, assert_never
 
 from linear_retry.cli.strategy.commands import range_text
 from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.schedule import Failures
-from linear_retry.strategy.simulation import GivenUp, Recovered, Simulation, Spread, summary
+from linear_retry.strategy.simulation import GivenUp, Recovered, Simulation, Spread
 
 _LISTED = 3
 """So many attempts with the same wait stand one by one; more of them are one row."""
@@ -68,15 +69,16 @@ def limit(waits_out_ms: int | None) -> str:
 
 
 def verdict_of_all(simulations: Sequence[Simulation]) -> str:
-    """What several outages come to."""
-    total = summary(simulations)
-    gave_up = [s.ending.outcome for s in simulations if isinstance(s.ending, GivenUp)]
-    parts = [f"{total.given_up} {gave_up[0]}" if gave_up else "all waited out"]
-    if total.idle_median_ms is not None and total.idle_worst_ms is not None:
-        median, worst = duration_text(total.idle_median_ms), duration_text(total.idle_worst_ms)
-        parts.append(f"idle afterwards {median} (median), {worst} (worst)")
-    parts.append(f"{total.attempts} attempts in all")
-    return f"{total.outages} outages: {'; '.join(parts)}"
+    """What several outages come to. The idle times are of those that are waited out."""
+    endings = [simulation.ending for simulation in simulations]
+    idle_ms = [ending.idle_ms for ending in endings if isinstance(ending, Recovered)]
+    gave_up = [ending.outcome for ending in endings if isinstance(ending, GivenUp)]
+    parts = [f"{len(gave_up)} {gave_up[0]}" if gave_up else "all waited out"]
+    if idle_ms:
+        middle, worst = duration_text(round(median(idle_ms))), duration_text(max(idle_ms))
+        parts.append(f"idle afterwards {middle} (median), {worst} (worst)")
+    parts.append(f"{sum(ending.attempt for ending in endings)} attempts in all")
+    return f"{len(endings)} outages: {'; '.join(parts)}"
 
 
 def as_json(simulation: Simulation, waits_out_ms: int | None) -> dict[str, Any]:
