@@ -79,10 +79,10 @@ class Strategy:
         """The waits in seconds, without jitter."""
         return (delay_ms / 1000 for delay_ms in self.delays_ms)
 
-    def delay_s(self, failures: int, dice: Callable[[], float] | None = None) -> float | None:
+    def delay_s(self, failures: int, rng: Callable[[], float] | None = None) -> float | None:
         """The wait in seconds after failure number `failures` (1-based); None: give up.
 
-        `dice` draws the jitter, a number in [0, 1), such as `random.random`; it is asked only
+        `rng` draws the jitter, a number in [0, 1), such as `random.random`; it is asked only
         where there is jitter. Without it, the wait is the strategy's own. Raises `UsageError` for
         `failures` below 1: an index of -1 would silently be the last wait.
         """
@@ -91,9 +91,9 @@ class Strategy:
         if failures > len(self.delays_ms):
             return None
         delay_s = self.delays_ms[failures - 1] / 1000
-        if dice is None or self.jitter == 0:
+        if rng is None or self.jitter == 0:
             return delay_s
-        return delay_s * (1 + self.jitter * dice())
+        return delay_s * (1 + self.jitter * rng())
 
     @property
     def total_s(self) -> float:
