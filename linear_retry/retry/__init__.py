@@ -1,1 +1,1 @@
-"""What a failure leads to: the decision, and the circuits that hold messages until their time."""
+"""What a failure leads to: the decision, the circuits, and the engine that puts it into effect."""

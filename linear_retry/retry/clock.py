@@ -1,4 +1,4 @@
-"""What time is it, for waiting and for people?"""
+"""The clocks that waits go by, and that people read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a row of dead letters end where the user has set its limit?"""
+"""A row of dead letters ends where the user has set its limit."""
 
 from __future__ import annotations
 

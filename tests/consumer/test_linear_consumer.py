@@ -1,4 +1,4 @@
-"""What does the consumer promise to the program that holds it?"""
+"""What the consumer promises to the program that holds it."""
 
 from __future__ import annotations
 

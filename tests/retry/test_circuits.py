@@ -1,4 +1,4 @@
-"""Does a circuit open, half-open and close as it should, and what does everyone else see of it?"""
+"""Circuits open, half-open and close, and anyone may see how they are."""
 
 from __future__ import annotations
 

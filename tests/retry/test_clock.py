@@ -1,4 +1,4 @@
-"""Does the machine's clock say what waits and headers need?"""
+"""The machine's clock says what waits and headers need."""
 
 from __future__ import annotations
 

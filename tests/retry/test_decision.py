@@ -1,4 +1,4 @@
-"""Is what becomes of a failed message exactly what the user chose?"""
+"""What becomes of a failed message is exactly what the user chose."""
 
 from __future__ import annotations
 

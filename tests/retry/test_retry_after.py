@@ -1,4 +1,4 @@
-"""Is whatever a server says taken for a wait, and never for an error?"""
+"""Whatever a server says is taken for a wait, and never for an error."""
 
 from __future__ import annotations
 

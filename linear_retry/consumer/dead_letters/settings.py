@@ -1,4 +1,4 @@
-"""Where do messages go that the consumer gives up?"""
+"""The user's settings for dead letters."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ class TransactionalDelivery:
     # -- before a transaction --------------------------------------------------------------
 
     def _make_ready(self, held: Held[Message]) -> Steps[Answer | None]:
-        """No transaction is open any more; and if one had this letter, what became of it?"""
+        """End whatever transaction is open; what became of this letter, if one had it."""
         if self._producer.in_transaction:  # an exception has left it behind
             self._producer.abort(_ABORT_WITHIN_S)
         answer = yield from self._initialise(held)

@@ -1,1 +1,1 @@
-"""A micro-batch is attempted as a message is; whose it is, and how it waits, is lent to it."""
+"""Micro-batches of a stream, attempted again and given up as messages are."""

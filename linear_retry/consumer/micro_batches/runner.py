@@ -1,4 +1,4 @@
-"""A micro-batch, attempted until it is done or given up: what a consumer does with a message."""
+"""Attempts a micro-batch until it is done or given up, as a consumer does a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a letter there exactly when its offset is, whatever the transaction goes through?"""
+"""A letter is there exactly when its offset is, whatever the transaction goes through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a micro-batch waited with, given up and stopped as a message is?"""
+"""A micro-batch is waited with, given up and stopped as a message is."""
 
 from __future__ import annotations
 
@@ -107,15 +107,6 @@ def test_exhausted_each_row_becomes_a_letter() -> None:
         *(letter.retry_id, letter.reason, letter.failures, letter.group_id),
         letter.original_headers,
     )
-
-
-def test_a_permanent_error_is_not_waited_for() -> None:
-    """Its rows are letters at once; no circuit opens."""
-    world = World([1])
-    stream = world.stream(_failing(PoisonError()), [row(0)])
-    world.runner.handle(stream)
-    assert ["Assigned", "DeadLettered"] == world.kinds()
-    assert [] == stream.waits_s
 
 
 def test_a_letter_that_is_not_acknowledged_holds_the_batch() -> None:
@@ -231,14 +222,6 @@ def test_stop_as_the_choice_raises_with_the_cause() -> None:
     assert ["dropped"] == [each.outcome for each in closed]
 
 
-def test_repeat_goes_on_with_the_last_delay() -> None:
-    """For ever, or until it succeeds."""
-    world = World([1, 2], on_exhausted="repeat", on_permanent="skip", with_letters=False)
-    stream = world.stream(_failing(*[OutageError()] * 4))
-    world.runner.handle(stream)
-    assert [1, 2, 2, 2] == stream.waits_s
-
-
 def test_skip_is_one_event_for_the_batch() -> None:
     """Loss by choice: its rows are not even read."""
     world = World([1], on_exhausted="stop", on_permanent="skip", with_letters=False)
@@ -278,15 +261,3 @@ def test_the_end_is_said_once_and_only_where_anything_was_said() -> None:
     world.runner.close()
     world.runner.close()
     assert ["Assigned", "Stopped"] == world.kinds()
-
-
-def test_a_predicate_that_raises_decides_nothing() -> None:
-    """The stream fails, with what it raised; neither a wait nor a letter comes of it."""
-
-    def ask(error: BaseException) -> bool:
-        raise KeyError("code")
-
-    world = World([1], is_transient=ask)
-    with pytest.raises(UsageError, match="transient= raised KeyError"):
-        world.runner.handle(world.stream(_failing(PoisonError()), [row(0)]))
-    assert ["Assigned", "Revoked"] == world.kinds()

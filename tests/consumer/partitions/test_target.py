@@ -11,7 +11,7 @@ from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
 from linear_retry.consumer.partitions.commits import COMMIT_EVERY_S
 from linear_retry.consumer.partitions.target import ConsumerTarget, Partitions
 from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.retry.decision import IsTransient, Policy, RetrySettings
+from linear_retry.retry.decision import Policy, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
 from linear_retry.retry.held import Held
 from linear_retry.scope import Scope
@@ -19,6 +19,11 @@ from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import Joined
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
+
+
+_SETTINGS = RetrySettings(
+    Policy(Strategy([1])), lambda error: isinstance(error, OutageError), "consumer"
+)
 
 
 class _Publisher(DeadLetterPublisher):
@@ -39,7 +44,7 @@ class _Publisher(DeadLetterPublisher):
         return self._answer
 
 
-class _Scene:
+class Scene:
     """Two owned partitions, handled up to 5."""
 
     def __init__(self) -> None:
@@ -50,10 +55,8 @@ class _Scene:
         self,
         answer: Answer | None = None,
         meanwhile: Callable[[], object] = list,
-        is_transient: IsTransient = lambda error: isinstance(error, OutageError),
+        settings: RetrySettings = _SETTINGS,
     ) -> ConsumerTarget:
-        policy = Policy(Strategy([1]), "dead-letter", "dead-letter")
-        settings = RetrySettings(policy, is_transient, "consumer")
         publisher = _Publisher(meanwhile, answer or Acknowledged())
         joined = self.joined
         return ConsumerTarget(
@@ -66,7 +69,7 @@ class _Scene:
                 joined.commits,
             ),
             publisher,
-            joined.operator_actions(policy),
+            joined.operator_actions(settings.policy),
             settings,
             joined.emit,
         )
@@ -91,7 +94,7 @@ class _Scene:
 def test_a_letter_for_an_ownership_that_is_over() -> None:
     """Acknowledged when its partition has gone, and come back: that is said, and nothing is stored
     in the new ownership, which begins where the group says."""
-    scene = _Scene()
+    scene = Scene()
     scene.fails(scene.target(Acknowledged(), scene.goes_and_comes_back), PoisonError())
     assert [events.DeadLettered] == list(map(type, scene.joined.happened))
     assert scene.joined.offsets.next_offset(_P0) is None
@@ -99,7 +102,7 @@ def test_a_letter_for_an_ownership_that_is_over() -> None:
 
 def test_a_sending_that_fails_for_an_ownership_that_is_over() -> None:
     """No circuit holds a message that is another's: it would be attempted from memory."""
-    scene = _Scene()
+    scene = Scene()
     scene.fails(scene.target(NotSent("down"), scene.goes_and_comes_back), PoisonError())
     assert [] == scene.joined.happened
     assert not scene.joined.circuits
@@ -108,7 +111,7 @@ def test_a_sending_that_fails_for_an_ownership_that_is_over() -> None:
 def test_a_letter_that_is_not_awaited_any_more() -> None:
     """The consumer stops, and is perhaps gone on with: the message is in nobody's hands, so
     everything is fetched again from what is done."""
-    scene = _Scene()
+    scene = Scene()
     scene.fails(scene.target(Abandoned()), PoisonError())
     assert scene.joined.read_ahead.is_invalid
     assert 5 == scene.joined.offsets.next_offset(_P0)
@@ -119,7 +122,7 @@ def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
     """At once, though the last commit was a moment ago: the wait may be long, and whoever looks at
     the group's lag meanwhile sees the message that is waited for. After pause and seek, which must
     not stand behind a commit that may fail."""
-    scene = _Scene()
+    scene = Scene()
     target = scene.target()
     target.tick()
     scene.joined.acknowledge()
@@ -132,7 +135,7 @@ def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
 
 def test_once_a_second_what_is_done_is_committed_and_the_producer_heard() -> None:
     """Not with each turn, of which a busy loop has thousands."""
-    scene = _Scene()
+    scene = Scene()
     target = scene.target()
     for offset in range(6, 16):
         target.tick()

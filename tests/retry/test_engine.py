@@ -1,0 +1,112 @@
+"""What a failure leads to is the same for a message and for a micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from linear_retry import Event, ExhaustedError, PermanentError, Strategy, events
+from linear_retry.retry.decision import OnExhausted, OnPermanent, Policy, RetrySettings
+from linear_retry.retry.held import Held
+from tests.consumer.group import OutageError, PoisonError
+from tests.consumer.micro_batches.virtual import World, row
+from tests.consumer.partitions.test_target import Scene
+
+_DOWN, _BAD = OutageError("down"), PoisonError("bad")
+
+
+def _of_message(policy: Policy, errors: Sequence[Exception]) -> list[Event]:
+    """The events of a message whose attempts raise these, and then succeed."""
+    scene = Scene()
+    settings = RetrySettings(policy, lambda error: isinstance(error, OutageError), "consumer")
+    target = scene.target(settings=settings)
+    message = Message(topic="orders", partition=0, offset=5, value=b"v")
+    held = Held(message, ("orders", 0), 5, scene.joined.assignment.epoch_of(("orders", 0)) or 0)
+    for error in errors:
+        opening = target.engine.failed(held, error)
+        while target.delivery is not None:
+            target.take_step()
+        if opening is None:
+            break
+        held = opening.held
+    else:
+        target.engine.finish(held, "recovered")
+    return scene.joined.happened
+
+
+def _of_micro_batch(policy: Policy, errors: Sequence[Exception]) -> list[Event]:
+    """The events of a micro-batch of one row whose attempts raise these, and then succeed."""
+    assert isinstance(policy.strategy, Strategy)
+    choices: Any = {"on_exhausted": policy.on_exhausted, "on_permanent": policy.on_permanent}
+    world, left = World(list(policy.strategy), **choices), list(errors)
+
+    def handler(_: int) -> None:
+        if left:
+            raise left.pop(0)
+
+    try:
+        world.runner.handle(world.stream(handler, [row(0)]))
+    finally:
+        assert [] == left
+    return world.events[1:]  # without that of the stream's beginning
+
+
+EventsOf = Callable[[Policy, Sequence[Exception]], list[Event]]
+
+_TARGETS = pytest.mark.parametrize("events_of", [_of_message, _of_micro_batch])
+
+
+@_TARGETS
+@pytest.mark.parametrize(
+    ("on_exhausted", "on_permanent", "errors", "expected"),
+    [
+        ("dead-letter", "dead-letter", [], []),
+        ("dead-letter", "dead-letter", [_DOWN], ["CircuitOpened", "CircuitClosed"]),
+        (
+            *("dead-letter", "dead-letter", [_DOWN] * 3),
+            ["CircuitOpened", "ProbeFailed", "DeadLettered", "CircuitClosed"],
+        ),
+        ("dead-letter", "dead-letter", [_BAD], ["DeadLettered"]),
+        (
+            *("dead-letter", "dead-letter", [_DOWN, _BAD]),
+            ["CircuitOpened", "DeadLettered", "CircuitClosed"],
+        ),
+        (
+            *("repeat", "skip", [_DOWN] * 4),
+            ["CircuitOpened", *["ProbeFailed"] * 3, "CircuitClosed"],
+        ),
+        ("repeat", "skip", [_BAD], ["Skipped"]),
+    ],
+)
+def test_the_events_of_what_was_decided(
+    events_of: EventsOf,
+    on_exhausted: OnExhausted,
+    on_permanent: OnPermanent,
+    errors: list[Exception],
+    expected: list[str],
+) -> None:
+    """A circuit is said to open once, each failed probe by itself, and the end of it last."""
+    policy = Policy(Strategy([1, 2]), on_exhausted, on_permanent)
+    assert expected == [type(event).__name__ for event in events_of(policy, errors)]
+
+
+@_TARGETS
+def test_the_delays_are_those_of_the_strategy(events_of: EventsOf) -> None:
+    """Element by element; the last one again where the user chose to repeat it."""
+    happened = events_of(Policy(Strategy([1, 2]), "repeat", "skip"), [_DOWN] * 4)
+    waits = [e for e in happened if isinstance(e, events.CircuitOpened | events.ProbeFailed)]
+    assert [(1, 1.0), (2, 2.0), (3, 2.0), (4, 2.0)] == [(e.failures, e.delay_s) for e in waits]
+
+
+@_TARGETS
+@pytest.mark.parametrize(("error", "kind"), [(_DOWN, ExhaustedError), (_BAD, PermanentError)])
+def test_stop_raises_with_the_cause(
+    events_of: EventsOf, error: Exception, kind: type[Exception]
+) -> None:
+    """What the handler raised last is the cause, and nothing is done with the message."""
+    with pytest.raises(kind) as caught:
+        events_of(Policy(Strategy([]), "stop", "stop"), [error])
+    assert error is caught.value.__cause__
