@@ -40,7 +40,7 @@ class Child(Generic[T]):
         return answer
 
 
-def apart(measure: Callable[..., T], *arguments: object) -> T:
+def in_child(measure: Callable[..., T], *arguments: object) -> T:
     """`measure(*arguments)` in a fresh process, awaited."""
     return Child(measure, *arguments).result()
 

@@ -6,7 +6,7 @@ import time
 
 from confluent_kafka import Message
 
-from benchmarks.child import apart
+from benchmarks.child import in_child
 from benchmarks.contestants import ALIKE, Config, linear_consumer
 from benchmarks.figures import Figure, Result, Target, percentile
 from benchmarks.scale import Scale
@@ -24,7 +24,10 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     count = scale.closings_each
     topic = filled_topic(kafka, count + 1)
     rounds = [
-        [apart(gaps_ms, config_of_new_group(kafka), topic, count, wait_s) for wait_s in _DELAYS_S]
+        [
+            in_child(gaps_ms, config_of_new_group(kafka), topic, count, wait_s)
+            for wait_s in _DELAYS_S
+        ]
         for _ in range(scale.rounds)
     ]
     figures = []

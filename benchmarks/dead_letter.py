@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from confluent_kafka import Message
 
-from benchmarks.child import apart
+from benchmarks.child import in_child
 from benchmarks.contestants import Config, linear_consumer
 from benchmarks.figures import Figure, Result, Target, percentile
 from benchmarks.scale import Scale
@@ -35,18 +35,18 @@ def _round(kafka: RealKafka, scale: Scale, *, transactional: bool) -> list[float
     count = scale.letters_each
     topic, letters = filled_topic(kafka, count + 1), filled_topic(kafka, 0)
     config = config_of_new_group(kafka)
-    return apart(letters_ms, config, topic, letters, count, transactional)
+    return in_child(letters_ms, config, topic, letters, count, transactional)
 
 
 def _figures(name: str, rounds: list[list[float]], target: Target | None = None) -> list[Figure]:
-    median = tuple(percentile(took, 50) for took in rounds)
-    slowest = tuple(percentile(took, 99) for took in rounds)
+    median = tuple(percentile(elapsed, 50) for elapsed in rounds)
+    slowest = tuple(percentile(elapsed, 99) for elapsed in rounds)
     return [Figure(f"{name}, p50", "ms", median, target), Figure(f"{name}, p99", "ms", slowest)]
 
 
 def _rate(rounds: list[list[float]]) -> tuple[float, ...]:
     # The first one has the producer's start in it: its connection and its idempotent id.
-    return tuple(1000 * (len(took) - 1) / sum(took[1:]) for took in rounds)
+    return tuple(1000 * (len(elapsed) - 1) / sum(elapsed[1:]) for elapsed in rounds)
 
 
 def letters_ms(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
-from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from benchmarks.child import apart
+from benchmarks.child import in_child
 from benchmarks.contestants import Config
 from benchmarks.dlq_replay import replay
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.letters import topic_of_letters
+from benchmarks.machine import peak_memory_mib
 from benchmarks.scale import Scale
 from benchmarks.topics import PARTITIONS, config_of_new_group
 from tests.real_kafka import RealKafka
@@ -35,28 +34,36 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     config = config_of_new_group(kafka, **_LIKE_OURS)
 
     def listed(of: str, *options: str) -> tuple[float, float]:
-        return apart(list_s, ["dlq", "list", of, "--bootstrap", kafka.bootstrap, *options])
+        return in_child(list_s, ["dlq", "list", of, "--bootstrap", kafka.bootstrap, *options])
 
-    apart(bare_s, config, topic, letters)  # not counted: the broker's files are in memory then
+    in_child(bare_s, config, topic, letters)  # not counted: the broker's files are in memory then
     rounds = [
-        (apart(bare_s, config, topic, letters), listed(topic), listed(topic, "--json"))
+        (in_child(bare_s, config, topic, letters), listed(topic), listed(topic, "--json"))
         for _ in range(min(scale.rounds, _ROUNDS_AT_MOST))
     ]
     bare = tuple(bare_s for bare_s, _, _ in rounds)
     lines, objects = tuple(each for _, each, _ in rounds), tuple(each for _, _, each in rounds)
     small = tuple(listed(tenth)[1] for _ in rounds)
-    apart(replay, kafka.bootstrap, topic)
+    in_child(replay, kafka.bootstrap, topic)
     replayed = tuple(listed(topic) for _ in rounds)
     return Result(
         (
             _rate("bare consume, key, value and headers touched", letters, bare),
-            _rate("dlq list, lines", letters, tuple(took_s for took_s, _ in lines)),
-            _rate("dlq list, --json", letters, tuple(took_s for took_s, _ in objects)),
-            _ratio("dlq list, lines / bare consume", bare, tuple(took_s for took_s, _ in lines)),
-            _ratio("dlq list, --json / bare consume", bare, tuple(took_s for took_s, _ in objects)),
+            _rate("dlq list, lines", letters, tuple(elapsed_s for elapsed_s, _ in lines)),
+            _rate("dlq list, --json", letters, tuple(elapsed_s for elapsed_s, _ in objects)),
+            _ratio(
+                "dlq list, lines / bare consume", bare, tuple(elapsed_s for elapsed_s, _ in lines)
+            ),
+            _ratio(
+                "dlq list, --json / bare consume",
+                bare,
+                tuple(elapsed_s for elapsed_s, _ in objects),
+            ),
             Figure(f"resident at the most, {letters // 10:,} letters", "MiB", small),
             Figure(f"the same, {letters:,} letters", "MiB", tuple(size for _, size in lines)),
-            _rate("dlq list, lines, all replayed", letters, tuple(took for took, _ in replayed)),
+            _rate(
+                "dlq list, lines, all replayed", letters, tuple(elapsed for elapsed, _ in replayed)
+            ),
             Figure(
                 "resident at the most, all replayed", "MiB", tuple(size for _, size in replayed)
             ),
@@ -65,8 +72,8 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     )
 
 
-def _rate(name: str, letters: int, took: tuple[float, ...]) -> Figure:
-    return Figure(name, "letters/s", tuple(letters / took_s for took_s in took))
+def _rate(name: str, letters: int, elapsed: tuple[float, ...]) -> Figure:
+    return Figure(name, "letters/s", tuple(letters / elapsed_s for elapsed_s in elapsed))
 
 
 def _ratio(name: str, bare: tuple[float, ...], ours: tuple[float, ...]) -> Figure:
@@ -85,9 +92,9 @@ def bare_s(config: Config, topic: str, letters: int) -> float:
         for message in consumer.consume(10_000, 0.1):
             message.key(), message.value(), message.headers()
             seen += message.error() is None
-    took_s = time.perf_counter() - begun_s
+    elapsed_s = time.perf_counter() - begun_s
     consumer.close()
-    return took_s
+    return elapsed_s
 
 
 def list_s(arguments: list[str]) -> tuple[float, float]:
@@ -102,11 +109,4 @@ def list_s(arguments: list[str]) -> tuple[float, float]:
     except SystemExit as ended:
         if ended.code:
             raise AssertionError(f"dlq list has ended with {ended.code}") from ended
-    return time.perf_counter() - begun_s, _largest_mib()
-
-
-def _largest_mib() -> float:
-    # Not getrusage: what it says begins with the size of the process that this one came from.
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) / 1024
+    return time.perf_counter() - begun_s, peak_memory_mib()

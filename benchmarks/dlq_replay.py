@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
-from pathlib import Path
 
-from benchmarks.child import apart
+from benchmarks.child import in_child
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.letters import topic_of_letters
+from benchmarks.machine import peak_memory_mib
 from benchmarks.scale import Scale
 from benchmarks.topics import PARTITIONS
 from linear_retry.dlq import DeadLetterTopic
@@ -24,8 +23,10 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     kafka.create_topic(origin, PARTITIONS)
     small, large = [], []
     for _ in range(min(scale.rounds, _ROUNDS_AT_MOST)):
-        small.append(apart(replay, kafka.bootstrap, topic_of_letters(kafka, letters // 10, origin)))
-        large.append(apart(replay, kafka.bootstrap, topic_of_letters(kafka, letters, origin)))
+        small.append(
+            in_child(replay, kafka.bootstrap, topic_of_letters(kafka, letters // 10, origin))
+        )
+        large.append(in_child(replay, kafka.bootstrap, topic_of_letters(kafka, letters, origin)))
     sending = tuple(letters / sent_s for _, sent_s, _ in large)
     whole = tuple(letters / (planned_s + sent_s) for planned_s, sent_s, _ in large)
     return Result(
@@ -59,10 +60,4 @@ def replay(bootstrap: str, topic: str) -> tuple[float, float, float]:
         sent = letters.replay(plan, by="benchmark")
         ended_s = time.perf_counter()
         assert sent == plan.letters > 0
-    return planned_s - begun_s, ended_s - planned_s, _largest_mib()
-
-
-def _largest_mib() -> float:
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) / 1024
+    return planned_s - begun_s, ended_s - planned_s, peak_memory_mib()

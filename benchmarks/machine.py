@@ -1,9 +1,10 @@
-"""Describes the machine that the benchmarks ran on."""
+"""Describes the machine that the benchmarks run on, and the memory of a process there."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 from pathlib import Path
 
 import confluent_kafka
@@ -29,3 +30,11 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def peak_memory_mib() -> float:
+    """The most that this process has had resident so far."""
+    # Not getrusage: what it says begins with the size of the process that this one came from.
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) / 1024

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from benchmarks.child import apart
+from benchmarks.child import in_child
 from benchmarks.contestants import Config, bare_consumer, linear_consumer
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.scale import Scale
@@ -27,8 +27,8 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     topic = filled_topic(kafka, openings)
     # After so short a wait the next message comes when a fetch in flight has ended: so be it soon.
     soon = {"fetch.wait.max.ms": 5}
-    sizes = apart(ours_bytes, config_of_new_group(kafka, **soon), topic, openings)
-    bare = apart(bare_bytes, config_of_new_group(kafka, **soon), topic, openings)
+    sizes = in_child(ours_bytes, config_of_new_group(kafka, **soon), topic, openings)
+    bare = in_child(bare_bytes, config_of_new_group(kafka, **soon), topic, openings)
     flat, name = Target("at most", _FLAT_BYTES), "growth with each opening, after the first fifth"
     return Result(
         (

@@ -16,14 +16,14 @@ def table(name: str, result: Result) -> str:
 
 def as_json(about: Mapping[str, str], results: Mapping[str, Result]) -> str:
     """What was run and where, and each benchmark's figures and notes by its name."""
-    told = {
+    report = {
         name: {
             "figures": [figure.as_json() for figure in result.figures],
             "notes": list(result.notes),
         }
         for name, result in results.items()
     }
-    return json.dumps({"about": about, "benchmarks": told}, indent=2)
+    return json.dumps({"about": about, "benchmarks": report}, indent=2)
 
 
 def _line(figure: Figure) -> str:

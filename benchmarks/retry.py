@@ -6,7 +6,7 @@ import time
 
 from confluent_kafka import Message
 
-from benchmarks.child import apart
+from benchmarks.child import in_child
 from benchmarks.contestants import Config, linear_consumer
 from benchmarks.figures import Figure, Result, Target, percentile
 from benchmarks.scale import Scale
@@ -21,7 +21,9 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     """Every message fails as often as the strategy is long, and then succeeds."""
     count = scale.retried_messages_each
     topic = filled_topic(kafka, count)
-    rounds = [apart(late_ms, config_of_new_group(kafka), topic, count) for _ in range(scale.rounds)]
+    rounds = [
+        in_child(late_ms, config_of_new_group(kafka), topic, count) for _ in range(scale.rounds)
+    ]
 
     def over_rounds(percent: float) -> tuple[float, ...]:
         return tuple(percentile(late, percent) for late in rounds)

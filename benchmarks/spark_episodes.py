@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from benchmarks.child import apart
+from benchmarks.child import in_child
 from benchmarks.figures import Figure, Result
 from benchmarks.on_spark import (
     ROUNDS_AT_MOST,
@@ -38,7 +38,7 @@ class Cost:
 
     count_s: float
     count_cpu_s: float
-    took_s: float
+    elapsed_s: float
     cpu_s: float
     jvm_mib: float
     shuffled: float
@@ -52,7 +52,7 @@ def run(_: RealKafka, scale: Scale) -> Result:
     with tempfile.TemporaryDirectory() as directory:
         small, whole, tenfold, lone = (f"{directory}/{n}" for n in range(4))
         wanted = [(small, few // 10, False), (whole, few, False), (tenfold, many, False)]
-        apart(make, [*wanted, (lone, few, True)])
+        in_child(make, [*wanted, (lone, few, True)])
         return Result(
             (
                 *_figures(few, "", small, whole, scale),
@@ -65,14 +65,14 @@ def run(_: RealKafka, scale: Scale) -> Result:
 
 def _figures(events: int, what: str, small: str, lake: str, scale: Scale) -> Iterator[Figure]:
     rounds = min(scale.rounds, ROUNDS_AT_MOST)
-    costs = [apart(measured, small, lake, events) for _ in range(rounds)]
+    costs = [in_child(measured, small, lake, events) for _ in range(rounds)]
 
     def each(name: str, unit: str, value: Callable[[Cost], float]) -> Figure:
         return Figure(f"{events:,} events{what}: {name}", unit, tuple(map(value, costs)))
 
     yield each("bare count", "s", lambda cost: cost.count_s)
     yield each("CPU of that", "s", lambda cost: cost.count_cpu_s)
-    yield each("outages", "s", lambda cost: cost.took_s)
+    yield each("outages", "s", lambda cost: cost.elapsed_s)
     yield each("CPU of that", "s", lambda cost: cost.cpu_s)
     yield each("JVM at the most", "MiB", lambda cost: cost.jvm_mib)
     yield each("journal", "bytes/event", lambda cost: cost.journal)
@@ -133,11 +133,11 @@ def measured(small: str, lake: str, events: int) -> Cost:
         outages(Lake(spark, small))
         count_s, count_cpu_s = _timed(spark, lambda: _count(Lake(spark, lake)))
         before = shuffled_bytes(spark)
-        took_s, cpu_s = _timed(spark, lambda: outages(Lake(spark, lake)))
+        elapsed_s, cpu_s = _timed(spark, lambda: outages(Lake(spark, lake)))
         return Cost(
             count_s,
             count_cpu_s,
-            took_s,
+            elapsed_s,
             cpu_s,
             jvm_mib(spark),
             (shuffled_bytes(spark) - before) / events,

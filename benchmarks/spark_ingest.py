@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from benchmarks.child import apart
+from benchmarks.child import in_child
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.letters import topic_of_letters
 from benchmarks.on_spark import ROUNDS_AT_MOST, jvm_cpu_s, jvm_mib, own_spark, parquet_bytes
@@ -23,7 +23,7 @@ from tests.real_kafka import RealKafka
 class Cost:
     """Of one run."""
 
-    took_s: float
+    elapsed_s: float
     cpu_s: float
     jvm_mib: float
     parquet_bytes: int
@@ -33,8 +33,8 @@ class Cost:
         """Of `read`, which returns where its Parquet files are."""
         cpu_s, begun_s = jvm_cpu_s(spark), time.perf_counter()
         table = read()
-        took_s = time.perf_counter() - begun_s
-        return cls(took_s, jvm_cpu_s(spark) - cpu_s, jvm_mib(spark), parquet_bytes(table))
+        elapsed_s = time.perf_counter() - begun_s
+        return cls(elapsed_s, jvm_cpu_s(spark) - cpu_s, jvm_mib(spark), parquet_bytes(table))
 
 
 Way = Callable[[SparkSession, str, str, str], str]
@@ -46,12 +46,12 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     letters = scale.ingested_letters
     topic, tenth = topic_of_letters(kafka, letters), topic_of_letters(kafka, letters // 10)
     rounds = [
-        tuple(apart(measured, way, kafka.bootstrap, tenth, topic) for way in (copied, ingested))
+        tuple(in_child(measured, way, kafka.bootstrap, tenth, topic) for way in (copied, ingested))
         for _ in range(min(scale.rounds, ROUNDS_AT_MOST))
     ]
     bare, ours = zip(*rounds, strict=True)
     pairs = list(zip(bare, ours, strict=True))
-    ratios = tuple(copy.took_s / our.took_s for copy, our in pairs)
+    ratios = tuple(copy.elapsed_s / our.elapsed_s for copy, our in pairs)
     of_cpu = tuple(copy.cpu_s / our.cpu_s for copy, our in pairs)
     return Result(
         (
@@ -69,7 +69,7 @@ def _figures(name: str, letters: int, rounds: tuple[Cost, ...]) -> tuple[Figure,
         return Figure(f"{name}{what}", unit, tuple(map(value, rounds)))
 
     return (
-        each("", "letters/s", lambda cost: letters / cost.took_s),
+        each("", "letters/s", lambda cost: letters / cost.elapsed_s),
         each(", CPU of the JVM", "µs/letter", lambda cost: cost.cpu_s / letters * 1e6),
         each(", the JVM at the most", "MiB", lambda cost: cost.jvm_mib),
         each(", Parquet", "bytes/letter", lambda cost: cost.parquet_bytes / letters),

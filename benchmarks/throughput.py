@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.child import apart
+from benchmarks.child import in_child
 from benchmarks.contestants import ALIKE, Config, bare_batches, linear_consumer
-from benchmarks.course import Course
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.scale import Scale
+from benchmarks.stopwatch import Stopwatch
 from benchmarks.topics import config_of_new_group, filled_topic
 from tests.real_kafka import RealKafka
 
@@ -21,13 +21,13 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     topic = filled_topic(kafka, messages)
 
     def bare(work_s: float, more: Config) -> float:
-        return apart(bare_s, config_of_new_group(kafka, **more), topic, messages, work_s)
+        return in_child(bare_s, config_of_new_group(kafka, **more), topic, messages, work_s)
 
     def ours(work_s: float) -> float:
-        return apart(ours_s, config_of_new_group(kafka), topic, messages, work_s)
+        return in_child(ours_s, config_of_new_group(kafka), topic, messages, work_s)
 
     def own_loop() -> float:
-        return apart(own_loop_s, config_of_new_group(kafka), topic, messages)
+        return in_child(own_loop_s, config_of_new_group(kafka), topic, messages)
 
     bare(0, ALIKE)  # not counted: the broker's code is compiled, and its files are in memory then
     rounds = [
@@ -39,44 +39,44 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
 
 def bare_s(config: Config, topic: str, messages: int, work_s: float) -> float:
     """Seconds from the first handled message to the last."""
-    course = Course(messages, work_s)
-    bare_batches(config, topic, course.handler(), lambda: course.finished)
-    return course.took_s
+    stopwatch = Stopwatch(messages, work_s)
+    bare_batches(config, topic, stopwatch.handler(), lambda: stopwatch.finished)
+    return stopwatch.elapsed_s
 
 
 def ours_s(config: Config, topic: str, messages: int, work_s: float) -> float:
     """The same, with the same handler."""
-    course = Course(messages, work_s)
+    stopwatch = Stopwatch(messages, work_s)
     with linear_consumer(config, topic) as consumer:
-        course.at_end = consumer.stop
-        consumer.run(course.handler())
-    return course.took_s
+        stopwatch.at_end = consumer.stop
+        consumer.run(stopwatch.handler())
+    return stopwatch.elapsed_s
 
 
 def own_loop_s(config: Config, topic: str, messages: int) -> float:
     """The same, with a no-op handler called in a loop of one's own instead of by `run`."""
-    course = Course(messages)
-    handle = course.handler()
+    stopwatch = Stopwatch(messages)
+    handle = stopwatch.handler()
     with linear_consumer(config, topic) as consumer:
-        course.at_end = consumer.stop
+        stopwatch.at_end = consumer.stop
         for attempt in consumer:
             with attempt as message:
                 handle(message)
-    return course.took_s
+    return stopwatch.elapsed_s
 
 
 def _figures(messages: int, rounds: Sequence[tuple[float, ...]]) -> tuple[Figure, ...]:
     own, ours, bare, default, ours_busy, bare_busy = zip(*rounds, strict=True)
 
-    def rate(name: str, took: tuple[float, ...]) -> Figure:
-        return Figure(name, "messages/s", tuple(messages / took_s for took_s in took))
+    def rate(name: str, elapsed: tuple[float, ...]) -> Figure:
+        return Figure(name, "messages/s", tuple(messages / elapsed_s for elapsed_s in elapsed))
 
     def ratio(name: str, theirs: tuple[float, ...], us: tuple[float, ...], goal: float) -> Figure:
         values = tuple(their_s / our_s for their_s, our_s in zip(theirs, us, strict=True))
         return Figure(name, "times", values, Target("at least", goal))
 
-    def more(name: str, took: tuple[float, ...], than: tuple[float, ...], goal: float) -> Figure:
-        values = tuple((a - b) / messages * 1e6 for a, b in zip(took, than, strict=True))
+    def more(name: str, elapsed: tuple[float, ...], than: tuple[float, ...], goal: float) -> Figure:
+        values = tuple((a - b) / messages * 1e6 for a, b in zip(elapsed, than, strict=True))
         return Figure(name, "µs", values, Target("at most", goal))
 
     return (

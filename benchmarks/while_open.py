@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message
 
-from benchmarks.child import apart
+from benchmarks.child import in_child
 from benchmarks.contestants import ALIKE, Config, bare_consumer, linear_consumer
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.scale import Scale
@@ -66,8 +66,8 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     topic, open_s = filled_topic(kafka, _MESSAGES), scale.open_s
     rounds = [
         (
-            apart(ours, config_of_new_group(kafka), topic, open_s),
-            apart(bare, config_of_new_group(kafka, **ALIKE), topic, open_s),
+            in_child(ours, config_of_new_group(kafka), topic, open_s),
+            in_child(bare, config_of_new_group(kafka, **ALIKE), topic, open_s),
         )
         for _ in range(scale.rounds)
     ]

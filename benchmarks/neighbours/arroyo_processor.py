@@ -14,14 +14,14 @@ from arroyo.commit import ONCE_PER_SECOND  # type: ignore[import-not-found]  # s
 from arroyo.processing import StreamProcessor  # type: ignore[import-not-found]  # see above
 from arroyo.processing.strategies import CommitOffsets, ProcessingStrategyFactory, RunTask  # type: ignore[import-not-found]  # see above
 
-from benchmarks.course import Course
+from benchmarks.stopwatch import Stopwatch
 
 
 class Handling(ProcessingStrategyFactory):  # type: ignore[misc]  # its base is unknown here
     """Arroyo's plainest way: one task for each message, offsets committed behind it."""
 
-    def __init__(self, course: Course) -> None:
-        self._handle = course.handler()
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        self._handle = stopwatch.handler()
 
     def create_with_partitions(self, commit: Any, _: Mapping[Partition, int]) -> Any:
         return RunTask(self._handle, CommitOffsets(commit))
@@ -29,7 +29,7 @@ class Handling(ProcessingStrategyFactory):  # type: ignore[misc]  # its base is 
 
 def main() -> None:
     asked = json.loads(sys.argv[1])
-    course = Course(asked["messages"])
+    stopwatch = Stopwatch(asked["messages"])
     settings = build_kafka_consumer_configuration(
         asked["fetch"],
         bootstrap_servers=[asked["bootstrap"]],
@@ -37,10 +37,10 @@ def main() -> None:
         auto_offset_reset="earliest",
     )
     topic, consumer = Topic(asked["topic"]), KafkaConsumer(settings)
-    processor = StreamProcessor(consumer, topic, Handling(course), ONCE_PER_SECOND)
-    course.at_end = processor.signal_shutdown
+    processor = StreamProcessor(consumer, topic, Handling(stopwatch), ONCE_PER_SECOND)
+    stopwatch.at_end = processor.signal_shutdown
     processor.run()
-    print(course.took_s)
+    print(stopwatch.elapsed_s)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,15 @@ import sys
 from faststream import FastStream  # type: ignore[import-not-found]  # see above
 from faststream.confluent import KafkaBroker  # type: ignore[import-not-found]  # see above
 
-from benchmarks.course import Course
+from benchmarks.stopwatch import Stopwatch
 
 
 def main() -> None:
     asked = json.loads(sys.argv[1])
-    course = Course(asked["messages"])
+    stopwatch = Stopwatch(asked["messages"])
     broker = KafkaBroker(asked["bootstrap"], config=asked["fetch"], logger=None)
     application = FastStream(broker, logger=None)
-    count = course.handler()
+    count = stopwatch.handler()
 
     @broker.subscriber(  # type: ignore[untyped-decorator]  # see above
         asked["topic"], group_id=asked["group"], auto_offset_reset="earliest"
@@ -26,9 +26,9 @@ def main() -> None:
     async def handle(body: bytes) -> None:
         count(body)
 
-    course.at_end = application.exit
+    stopwatch.at_end = application.exit
     asyncio.run(application.run())
-    print(course.took_s)
+    print(stopwatch.elapsed_s)
 
 
 if __name__ == "__main__":

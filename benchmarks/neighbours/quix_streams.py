@@ -7,12 +7,12 @@ import sys
 
 from quixstreams import Application  # type: ignore[import-not-found]  # not in our environment
 
-from benchmarks.course import Course
+from benchmarks.stopwatch import Stopwatch
 
 
 def main() -> None:
     asked = json.loads(sys.argv[1])
-    course = Course(asked["messages"])
+    stopwatch = Stopwatch(asked["messages"])
     application = Application(
         broker_address=asked["bootstrap"],
         consumer_group=asked["group"],
@@ -22,10 +22,10 @@ def main() -> None:
         loglevel="ERROR",
     )
     topic = application.topic(asked["topic"], value_deserializer="bytes")
-    application.dataframe(topic).update(course.handler())
-    course.at_end = application.stop
+    application.dataframe(topic).update(stopwatch.handler())
+    stopwatch.at_end = application.stop
     application.run()
-    print(course.took_s)
+    print(stopwatch.elapsed_s)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.child import LIMIT_S, apart
+from benchmarks.child import LIMIT_S, in_child
 from benchmarks.contestants import ALIKE
 from benchmarks.figures import Figure, Result
 from benchmarks.scale import Scale
@@ -58,8 +58,8 @@ def run(
     for _ in range(scale.rounds):
         config, bare_config = config_of_new_group(kafka), config_of_new_group(kafka, **ALIKE)
         found = {
-            "ours": count / apart(ours_s, config, topic, count, 0.0),
-            "bare loop": count / apart(bare_s, bare_config, topic, count, 0.0),
+            "ours": count / in_child(ours_s, config, topic, count, 0.0),
+            "bare loop": count / in_child(bare_s, bare_config, topic, count, 0.0),
         }
         for neighbour, python in pythons.items():
             messages = max(count // neighbour.share, 2)

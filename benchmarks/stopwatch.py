@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 
-class Course:
+class Stopwatch:
     """The same handler for every contestant, and the time between its first and last message.
 
     Neither joining the group nor leaving it is in that time. `work_s` is how long the handler is
@@ -25,7 +25,7 @@ class Course:
         return self._ended_s > 0
 
     @property
-    def took_s(self) -> float:
+    def elapsed_s(self) -> float:
         return self._ended_s - self._begun_s
 
     def handler(self) -> Callable[[object], None]:
