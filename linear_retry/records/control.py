@@ -70,9 +70,7 @@ class Command:
     @property
     def place(self) -> Place | None:
         """Its message."""
-        if self.topic is None or self.partition is None or self.offset is None:
-            return None
-        return Place(self.topic, self.partition, self.offset)
+        return _place_of(self)
 
     def is_for(self, member: str) -> bool:
         """Whether this member is meant, as far as names tell."""
@@ -110,9 +108,13 @@ class Answer:
     @property
     def place(self) -> Place | None:
         """Its message."""
-        if self.topic is None or self.partition is None or self.offset is None:
-            return None
-        return Place(self.topic, self.partition, self.offset)
+        return _place_of(self)
+
+
+def _place_of(found: Command | Answer) -> Place | None:
+    if found.topic is None or found.partition is None or found.offset is None:
+        return None
+    return Place(found.topic, found.partition, found.offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ _OLDEST_LIBRARY_KIP_848 = (0x020F0000, "2.15")
 # Defaults of librdkafka 2.x (CONFIGURATION.md), needed here where the user leaves them alone.
 _MAX_POLL_INTERVAL_MS = 300_000
 _SESSION_TIMEOUT_MS = 45_000
+_SOCKET_TIMEOUT_MS = 60_000
 _RECONNECT = "reconnect.backoff.max.ms"
 _RECONNECT_MS = 10_000
 _RESETS: dict[str, Reset] = {
@@ -249,6 +250,13 @@ def _is_false(value: object) -> bool:
 def is_whole(value: object) -> bool:
     """Whether librdkafka will read it as a whole number."""
     return re.fullmatch("[0-9]+", str(value)) is not None
+
+
+def bounded_socket_timeout(config: Config, longest_ms: int) -> dict[str, Any]:
+    """The key that bounds `socket.timeout.ms`, where it is longer; librdkafka refuses that else."""
+    socket_ms = config.get("socket.timeout.ms", _SOCKET_TIMEOUT_MS)
+    is_longer = is_whole(socket_ms) and int(socket_ms) > longest_ms
+    return {"socket.timeout.ms": longest_ms} if is_longer else {}
 
 
 def whole_ms(config: Config, key: str, default: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry.errors import BrokerError, FencedError
-from linear_retry.kafka.consumer.settings import Config, connection, is_whole
+from linear_retry.kafka.consumer.settings import Config, bounded_socket_timeout, connection
 from linear_retry.kafka.producers.transactional import (
     Broken,
     Completed,
@@ -27,7 +27,6 @@ TRANSACTION_TIMEOUT_MS = 30_000
 
 _LARGEST_MESSAGE_BYTES = 1_000_000_000  # librdkafka's bound: what is too large, the topic says
 _BATCH_BYTES = 1_000_000  # librdkafka's default
-_SOCKET_TIMEOUT_MS = 60_000
 _SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
 _ABORT_S = 2.0
 _ROOM_S = 0.1
@@ -60,7 +59,6 @@ def batch_config(config: Config, transactional_id: str, batch_bytes: int | None)
     No batch is larger than `batch_bytes`, the smallest `max.message.bytes` among the topics that
     are sent to: a broker refuses a batch, not only a message, that is larger.
     """
-    socket_ms = config.get("socket.timeout.ms", _SOCKET_TIMEOUT_MS)
     ours: dict[str, Any] = {
         "transactional.id": transactional_id,
         "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
@@ -79,8 +77,7 @@ def batch_config(config: Config, transactional_id: str, batch_bytes: int | None)
         # That all are there is said by the commit; a report for each would cost half the speed.
         "delivery.report.only.error": True,
     }
-    if is_whole(socket_ms) and int(socket_ms) > TRANSACTION_TIMEOUT_MS:
-        ours["socket.timeout.ms"] = TRANSACTION_TIMEOUT_MS
+    ours |= bounded_socket_timeout(config, TRANSACTION_TIMEOUT_MS)
     compression = {key: value for key, value in config.items() if key.startswith("compression.")}
     return {**QUIET, **connection(config), **compression, **ours}
 

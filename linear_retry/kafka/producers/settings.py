@@ -11,6 +11,7 @@ from linear_retry.kafka.consumer.settings import (
     SERVERS,
     Config,
     ConsumerSettings,
+    bounded_socket_timeout,
     is_whole,
     whole_ms,
 )
@@ -18,7 +19,6 @@ from linear_retry.kafka.key_check import check_keys
 
 # Defaults of librdkafka 2.x (CONFIGURATION.md), needed here where the user leaves them alone.
 _RECEIVE_MAX_BYTES = 100_000_000
-_SOCKET_TIMEOUT_MS = 60_000
 
 # A consumer may receive twice as much as librdkafka lets a producer send.
 _MESSAGE_MAX_BYTES = 1_000_000_000
@@ -83,9 +83,7 @@ def transactional_config(settings: ConsumerSettings, overlay: Config) -> dict[st
     ours: dict[str, Any] = {"transaction.timeout.ms": transaction_ms}
     if not {"message.timeout.ms", "delivery.timeout.ms"} & overlay.keys():
         ours["message.timeout.ms"] = min(_LONGEST_LETTER_MS, transaction_ms)
-    socket_ms = settings.connection.get("socket.timeout.ms", _SOCKET_TIMEOUT_MS)
-    if is_whole(socket_ms) and int(socket_ms) > transaction_ms:
-        ours["socket.timeout.ms"] = transaction_ms
+    ours |= bounded_socket_timeout(settings.connection, transaction_ms)
     # Else transactions back to back take 100 ms each.
     ours["retry.backoff.ms"] = 10
     config = producer_config(settings, ours | dict(overlay))

@@ -69,17 +69,11 @@ class Admin:
 
     def ask_retention_ms(self, topic: str) -> Future[int]:
         """The topic's `retention.ms`; -1: for ever."""
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        answers = self._handle().describe_configs([resource], request_timeout=_ANSWER_WITHIN_S)
-        return self._answer(answers[resource], lambda entries: int(entries["retention.ms"].value))
+        return self._ask_setting(ConfigResource.Type.TOPIC, topic, "retention.ms")
 
     def ask_session_timeout_ms(self, group: str) -> Future[int]:
         """How long a member of this KIP-848 group may be silent; only the broker knows."""
-        resource = ConfigResource(ConfigResource.Type.GROUP, group)
-        answers = self._handle().describe_configs([resource], request_timeout=_ANSWER_WITHIN_S)
-        return self._answer(
-            answers[resource], lambda entries: int(entries["consumer.session.timeout.ms"].value)
-        )
+        return self._ask_setting(ConfigResource.Type.GROUP, group, "consumer.session.timeout.ms")
 
     def ask_rights(self, topics: Sequence[str]) -> dict[str, Future[Rights]]:
         """What this user may do with each topic that is there. Creates none."""
@@ -100,6 +94,11 @@ class Admin:
         """Drop the handle."""
         self._admin = None
 
+    def _ask_setting(self, kind: Any, name: str, key: str) -> Future[int]:
+        resource = ConfigResource(kind, name)
+        answers = self._handle().describe_configs([resource], request_timeout=_ANSWER_WITHIN_S)
+        return self._answer(answers[resource], lambda entries: int(entries[key].value))
+
     def _ask_offsets(
         self, partitions: Sequence[Partition], spec: OffsetSpec
     ) -> dict[Partition, Future[int]]:
@@ -115,7 +114,7 @@ class Admin:
         }
 
     def _handle(self) -> Any:
-        # It may have lost sight of the brokers as a consumer may (`Sight`). Not where the answer
+        # It may have lost sight of the brokers as a consumer may. Not where the answer
         # comes in: a handle must not be dropped by its own thread.
         if self._admin is None or self._unanswered:
             self._unanswered = False
@@ -123,33 +122,25 @@ class Admin:
         return self._admin
 
     def _answer(self, answer: Future[Any], read: Callable[[Any], _Read]) -> Future[_Read]:
-        answer.add_done_callback(self._note)
-        return _then(answer, read)
+        """What is read in the answer. An error in it, or in reading it, is the Future's."""
+        result: Future[_Read] = Future()
 
-    def _note(self, done: Future[Any]) -> None:
-        error = done.exception()
-        if isinstance(error, KafkaException) and error.args[0].code() in _UNANSWERED:
-            self._unanswered = True
+        def pass_on(done: Future[Any]) -> None:
+            error = done.exception()
+            if error is not None:
+                if isinstance(error, KafkaException) and error.args[0].code() in _UNANSWERED:
+                    self._unanswered = True
+                result.set_exception(error)
+                return
+            try:
+                result.set_result(read(done.result()))
+            except (KeyError, TypeError, ValueError) as unreadable:
+                result.set_exception(unreadable)
+
+        answer.add_done_callback(pass_on)
+        return result
 
 
 def _rights(described: Any) -> Rights:
     operations = described.authorized_operations
     return None if operations is None else frozenset(one.name for one in operations)
-
-
-def _then(answer: Future[Any], read: Callable[[Any], _Read]) -> Future[_Read]:
-    """What is read in the answer. An error in the answer, or in reading it, is the Future's."""
-    number: Future[_Read] = Future()
-
-    def pass_on(done: Future[Any]) -> None:
-        error = done.exception()
-        if error is not None:
-            number.set_exception(error)
-            return
-        try:
-            number.set_result(read(done.result()))
-        except (KeyError, TypeError, ValueError) as unreadable:
-            number.set_exception(unreadable)
-
-    answer.add_done_callback(pass_on)
-    return number
