@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -12,7 +13,6 @@ from linear_retry.retry.held import Held
 from linear_retry.scope import Scope
 
 T = TypeVar("T")
-_Failed = TypeVar("_Failed", events.CircuitOpened, events.ProbeFailed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +26,15 @@ class CircuitOpening(Generic[T]):
 
 
 def opened(opening: CircuitOpening[Any]) -> events.CircuitOpened:
-    return _failed(events.CircuitOpened, opening)
+    return _waiting(events.CircuitOpened, opening)
 
 
 def probe_failed(opening: CircuitOpening[Any]) -> events.ProbeFailed:
-    return _failed(events.ProbeFailed, opening)
+    return _waiting(events.ProbeFailed, opening)
 
 
 def limit_reached(opening: CircuitOpening[Any], limit: int) -> events.LimitReached:
-    held = opening.held
-    return events.LimitReached(
-        opening.scope,
-        *held.partition,
-        held.offset,
-        error=held.error_text,
-        failures=held.failures,
-        limit=limit,
-        delay_s=opening.delay_s,
-        retry_at=opening.retry_at,
-    )
+    return _waiting(events.LimitReached, opening, limit=limit)
 
 
 def letter_failed(opening: CircuitOpening[Any], topic: str, error: str) -> events.DeadLetterFailed:
@@ -79,7 +69,7 @@ def skipped(held: Held[Any], retry_id: str) -> events.Skipped:
     return events.Skipped(*held.partition, held.offset, retry_id, held.error_text)
 
 
-def _failed(kind: type[_Failed], opening: CircuitOpening[Any]) -> _Failed:
+def _waiting(kind: Callable[..., T], opening: CircuitOpening[Any], **rest: int) -> T:
     held = opening.held
     return kind(
         opening.scope,
@@ -89,4 +79,5 @@ def _failed(kind: type[_Failed], opening: CircuitOpening[Any]) -> _Failed:
         failures=held.failures,
         delay_s=opening.delay_s,
         retry_at=opening.retry_at,
+        **rest,
     )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.kafka.producers.transactional import Step, Unfinished
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.held import Held
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[bool, None, T]
+"""Of a delivery: where it yields, the loop polls the consumer, at once if that is True."""
 
 STOP_GRACE_S = 1.0
 _LONGEST_WAIT_S = 0.25  # a stop is heard between two calls into librdkafka, not inside one
@@ -49,7 +53,7 @@ class AckWait:
         *,
         within_s: float | None = None,
         polls_at_once: bool = False,
-    ) -> Generator[bool, None, bool]:
+    ) -> Steps[bool]:
         """Call `wait` with some seconds until `done()`, or until `within_s` (or longer) is over.
 
         False: not waited for any longer, as the partition is not ours any more, or the consumer

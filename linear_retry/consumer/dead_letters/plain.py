@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
-from linear_retry.consumer.dead_letters.ack_wait import STOP_GRACE_S, AckWait
+from linear_retry.consumer.dead_letters.ack_wait import STOP_GRACE_S, AckWait, Steps
 from linear_retry.consumer.dead_letters.publisher import TooLarge
 from linear_retry.kafka import KafkaError
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer, Delivery
@@ -26,9 +25,7 @@ class PlainDelivery:
         self.partitions = producer.partitions
         self.failed = producer.renew
 
-    def send(
-        self, held: Held[Any], record: OutgoingRecord
-    ) -> Generator[bool, None, Answer | TooLarge]:
+    def send(self, held: Held[Any], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
         """A success is what the delivery report says, never less.
 
         Waits in the producer's poll, where the answer comes (the consumer's costs up to a second).

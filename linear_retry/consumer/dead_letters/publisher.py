@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from linear_retry.consumer.dead_letters.ack_wait import Steps
 from linear_retry.consumer.dead_letters.settings import Oversized
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
@@ -69,9 +70,7 @@ class DeadLetterDelivery(Protocol):
     def partitions(self, timeout_s: float) -> int | None:
         """How many the topic has where letters go; None: it is missing. Raises `KafkaException`."""
 
-    def send(
-        self, held: Held[Message], record: OutgoingRecord
-    ) -> Generator[bool, None, Answer | TooLarge]:
+    def send(self, held: Held[Message], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
         """Send it and wait for the answer, in the steps of `AckWait`."""
 
     def failed(self) -> None:
@@ -114,7 +113,7 @@ class DeadLetterPublisher:
         self._partitions = self._delivery.partitions(timeout_s)
         return self._partitions
 
-    def send(self, held: Held[Message], letter: DeadLetter) -> Generator[bool, None, Answer]:
+    def send(self, held: Held[Message], letter: DeadLetter) -> Steps[Answer]:
         """Send and wait for the answer, whatever form of the letter is not too large.
 
         In steps: where it yields, the loop polls the consumer, at once if that is True.
@@ -149,9 +148,7 @@ class DeadLetterPublisher:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _send_some_form(
-        self, held: Held[Message], letter: DeadLetter
-    ) -> Generator[bool, None, Answer]:
+    def _send_some_form(self, held: Held[Message], letter: DeadLetter) -> Steps[Answer]:
         """What became of the first form that is not too large."""
         answer = NotSent("no form of it was small enough")
         references = self._oversized == "reference"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
 
-from linear_retry.consumer.dead_letters.ack_wait import AckWait
+from linear_retry.consumer.dead_letters.ack_wait import AckWait, Steps
 from linear_retry.consumer.dead_letters.plain import error_text, unsent
 from linear_retry.consumer.dead_letters.publisher import TooLarge
 from linear_retry.consumer.partitions.flow_control import FlowControl
@@ -26,9 +24,6 @@ from linear_retry.kafka.producers.transactional import (
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
 from linear_retry.retry.held import Held
-
-T = TypeVar("T")
-Steps: TypeAlias = Generator[bool, None, T]
 
 _ABORT_WITHIN_S = 1.0
 _LOOK_AGAIN_S = 0.01

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from linear_retry.consumer.dead_letters.ack_wait import Steps
 from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, write
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.assignment import Assignment
@@ -39,7 +40,7 @@ class OutstandingDelivery:
 
     held: Held[Message]
     letter: DeadLetter
-    steps: Generator[bool, None, Answer]
+    steps: Steps[Answer]
 
 
 class ConsumerTarget:
