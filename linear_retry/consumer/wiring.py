@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from uuid import uuid4
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
-from linear_retry.consumer.config.topics import is_pattern
 from linear_retry.consumer.dead_letters.ack_wait import AckWait
 from linear_retry.consumer.dead_letters.plain import PlainDelivery
 from linear_retry.consumer.dead_letters.publisher import DeadLetterDelivery, DeadLetterPublisher
@@ -32,12 +31,7 @@ from linear_retry.consumer.partitions.target import ConsumerTarget, Partitions
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.session.poller import Poller
 from linear_retry.consumer.session.shutdown import Shutdown
-from linear_retry.consumer.session.startup import (
-    Brokers,
-    RetentionCheck,
-    missing_rights,
-    missing_topics,
-)
+from linear_retry.consumer.session.startup import Brokers, RetentionCheck, Startup
 from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
 from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement, InstanceIdWait
 from linear_retry.consumer.watchdogs.stalled_partition import Reclaiming, StalledPartitionWatchdog
@@ -45,19 +39,16 @@ from linear_retry.consumer.watchdogs.unreadable_batches import (
     UnreadableBatches,
     UnreadableBatchWatchdog,
 )
-from linear_retry.errors import BrokerError
 from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
-from linear_retry.kafka.consumer.settings import connection
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config
 from linear_retry.kafka.producers.transactional import TransactionalProducer
 from linear_retry.kafka.topics.admin import Admin
 from linear_retry.kafka.topics.batch_end import BatchEnd
 from linear_retry.kafka.topics.tail import TopicTail
-from linear_retry.log import log_start
 from linear_retry.retry.circuits import Circuits
 
 _LAST_ANSWERS_S = 1.0
@@ -166,54 +157,16 @@ class Wiring:
 
         Raises `BrokerError` and `ConfigurationError`. Does nothing where a stop was asked for.
         """
-        config = self.config
+        config, now_s = self.config, self.clock.now_s
         brokers = Brokers(
-            self.client,
-            config.settings,
-            self.clock.now_s,
-            config.start_timeout_s,
-            lambda: self._stop.asked,
+            self.client, config.settings, now_s, config.start_timeout_s, lambda: self._stop.asked
         )
-        counts = brokers.topics()
-        ours = self._letter_topics(brokers)
-        if self._stop.asked:
-            return
-        missing_topics(counts | ours, [*config.topics, *ours])
-        self._check_rights(brokers, list(ours))
-        for journal in config.journals:
-            journal.prepare(counts)
-        log_start(config.settings.group_id, config.member, config.process)
-        self._retention.ask(config.topics)
-        self.client.subscribe(list(config.topics))
-        if self._follower is not None:
-            self._follower.start()
-
-    def _letter_topics(self, brokers: Brokers) -> dict[str, int]:
-        """Where letters go, with its partitions: 0 where it is not there. It may be elsewhere."""
-        letters = self.letters
-        if letters is None or self._stop.asked:
-            return {}
-        letters.prepare()
-        return {letters.topic: brokers.ask(self.config.producer_config, letters.partitions) or 0}
-
-    def _check_rights(self, brokers: Brokers, ours: Sequence[str]) -> None:
-        """Looked at once, for what a start can know: a right may be taken away at any time."""
-        named = [topic for topic in self.config.topics if not is_pattern(topic)]
-        reads = brokers.rights(self._admin, named)
-        writes = brokers.rights(self._letters_admin(), ours)
-        # The handle has learnt who leads these topics, and would go by that for 15 minutes: the
-        # watchdog of stalled partitions would not see those whose broker is down just now.
-        self._admin.close()
-        problems = [*missing_rights(reads, "READ"), *missing_rights(writes, "WRITE")]
-        if problems:
-            raise BrokerError("\n".join(problems))
-
-    def _letters_admin(self) -> Admin:
-        """Who asks as the sender of letters; as a rule that is who asks as the consumer."""
-        keys = connection(self.config.producer_config)
-        if keys == self.config.settings.connection:
-            return self._admin
-        return Admin(keys, self.config.dependencies.admin)
+        startup = Startup(config, brokers, self._admin, self.letters)
+        if startup.check():
+            self._retention.ask(config.topics)
+            self.client.subscribe(list(config.topics))
+            if self._follower is not None:
+                self._follower.start()
 
     def close(self, *, commit: bool, timeout_s: float) -> None:
         """Bounded; see `closing`. The letters come first: they may have something to say yet."""

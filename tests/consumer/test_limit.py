@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 from linear_retry import ConfigurationError, DeadLetters, Strategy, UsageError, events
 from linear_retry.consumer.config.checks import plan
 from linear_retry.consumer.config.consumer_config import Dependencies
-from linear_retry.consumer.operations.requests import LiftLimit
+from linear_retry.consumer.operations.requests import GiveUp, LiftLimit
 from linear_retry.retry.consecutive import ConsecutiveDeadLetters
 from linear_retry.retry.decision import RetrySettings
 from linear_retry.scope import Scope
@@ -179,7 +179,7 @@ def test_what_an_operator_gave_up_counts_for_nothing_in_doubt_either() -> None:
     member = alone(group)
     turn_until(group, member, events.CircuitOpened)
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
-    member.wiring.requests.ask("give-up", (TOPIC, 0), 0)
+    member.wiring.requests.submit(GiveUp(((TOPIC, 0), 0)))
     turn_until(group, member, events.DeadLetterFailed)
     group.dependency.down = False
     group.produce(1, 1)

@@ -6,12 +6,11 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from linear_retry.errors import UsageError
 from linear_retry.scope import Partition, Scope
 
-RequestKind: TypeAlias = Literal["retry", "give-up"]
 Place: TypeAlias = tuple[Partition, int]
 """A message's partition and offset."""
 
@@ -83,11 +82,6 @@ class Requests:
         self._closed = False
 
     # -- for any thread ----------------------------------------------------------------------
-
-    def ask(self, kind: RequestKind, partition: Partition, offset: int) -> Future[bool]:
-        """`submit`, of one message."""
-        place = partition, offset
-        return self.submit(Retry(place) if kind == "retry" else GiveUp(place))
 
     def submit(self, wish: OperatorRequest) -> Future[bool]:
         """To be dealt with in the next turn; False at once where there will be none."""

@@ -13,8 +13,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def stopping_on_signals(stop: Callable[[], None], times: int = 1) -> Iterator[None]:
-    """The first `times` SIGINT or SIGTERM call `stop`; from then on they act as they did before.
+def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """The first SIGINT or SIGTERM calls `stop`; from then on they act as they did before.
 
     Only in the main thread, where Python allows it; elsewhere nothing is changed. A handler that
     raised instead would make librdkafka drop what it had taken (6,123 of 6,124, measured).
@@ -23,7 +23,6 @@ def stopping_on_signals(stop: Callable[[], None], times: int = 1) -> Iterator[No
         yield
         return
     before = {number: signal.getsignal(number) for number in _SIGNALS}
-    left = times
 
     def restore() -> None:
         for number, handler in before.items():
@@ -32,10 +31,7 @@ def stopping_on_signals(stop: Callable[[], None], times: int = 1) -> Iterator[No
                 signal.signal(number, handler)
 
     def on_signal(_: int, __: FrameType | None) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            restore()
+        restore()
         stop()
 
     for number in _SIGNALS:

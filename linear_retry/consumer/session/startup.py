@@ -7,15 +7,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
+from linear_retry.consumer.config.consumer_config import ConsumerConfig
 from linear_retry.consumer.config.topics import is_pattern
+from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
 from linear_retry.consumer.monitoring.client_log import cause_of
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.events import Event, RetentionTooShort
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.fatal_errors import raise_if_fatal
-from linear_retry.kafka.consumer.settings import Config, ConsumerSettings, servers_of
+from linear_retry.kafka.consumer.settings import Config, ConsumerSettings, connection, servers_of
 from linear_retry.kafka.topics.admin import Admin, Rights
+from linear_retry.log import log_start
 from linear_retry.retry.clock import NowS
 
 _Answer = TypeVar("_Answer")
@@ -99,6 +102,57 @@ def missing_topics(counts: dict[str, int], topics: Sequence[str]) -> None:
             f"no such topic: {', '.join(missing)}; create it, or correct the name; if it is there, "
             "this user may not see it: give it DESCRIBE on the topic"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """What is checked before the group is joined: topics, rights and journals."""
+
+    config: ConsumerConfig
+    brokers: Brokers
+    admin: Admin
+    letters: DeadLetterPublisher | None
+
+    def check(self) -> bool:
+        """Raises `BrokerError` and `ConfigurationError`. False where a stop was asked for."""
+        config = self.config
+        counts = self.brokers.topics()
+        ours = self._letter_topics()
+        if self.brokers.stopping():
+            return False
+        missing_topics(counts | ours, [*config.topics, *ours])
+        self._check_rights(list(ours))
+        for journal in config.journals:
+            journal.prepare(counts)
+        log_start(config.settings.group_id, config.member, config.process)
+        return True
+
+    def _letter_topics(self) -> dict[str, int]:
+        """Where letters go, with its partitions: 0 where it is not there. It may be elsewhere."""
+        letters, brokers = self.letters, self.brokers
+        if letters is None or brokers.stopping():
+            return {}
+        letters.prepare()
+        return {letters.topic: brokers.ask(self.config.producer_config, letters.partitions) or 0}
+
+    def _check_rights(self, ours: Sequence[str]) -> None:
+        """Once, for what a start can know: a right may be taken away at any time."""
+        named = [topic for topic in self.config.topics if not is_pattern(topic)]
+        reads = self.brokers.rights(self.admin, named)
+        writes = self.brokers.rights(self._letters_admin(), ours)
+        # The handle has learnt who leads these topics, and would go by that for 15 minutes: the
+        # watchdog of stalled partitions would not see those whose broker is down just now.
+        self.admin.close()
+        problems = [*missing_rights(reads, "READ"), *missing_rights(writes, "WRITE")]
+        if problems:
+            raise BrokerError("\n".join(problems))
+
+    def _letters_admin(self) -> Admin:
+        """Who asks as the sender of letters; as a rule that is who asks as the consumer."""
+        keys = connection(self.config.producer_config)
+        if keys == self.config.settings.connection:
+            return self.admin
+        return Admin(keys, self.config.dependencies.admin)
 
 
 class RetentionCheck:

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import events
+from linear_retry.consumer.operations.requests import GiveUp
 from tests.consumer.group import LETTERS, FakeGroup, Member
 from tests.consumer.misbehaviours.misbehaving import (
     P0,
@@ -53,7 +54,7 @@ def test_a_letter_that_an_operator_asked_for() -> None:
     group = open_circuit("eager", strategy=[60])
     (member,) = group.members
     group.fake.faults.fail_delivery(KafkaError._TRANSPORT, 4)
-    answer = member.wiring.requests.ask("give-up", P0, 1)
+    answer = member.wiring.requests.submit(GiveUp((P0, 1)))
     until(group, answer.done)
     failed = [(event.attempts, event.delay_s) for event in said(member, events.DeadLetterFailed)]
     assert [(1, 1.0), (2, 2.0), (3, 5.0), (4, 10.0)] == failed

@@ -6,13 +6,13 @@ import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, LinearConsumer, Strategy, UsageError, events
-from linear_retry.consumer.operations.requests import RequestKind, Requests, Retry
+from linear_retry.consumer.operations.requests import GiveUp, Requests, Retry
 from linear_retry.kafka import Message
 from linear_retry.scope import Scope, ScopeKind
 from linear_retry.testing import AttemptStarted, EventEmitted, EventLog, Place
@@ -31,15 +31,17 @@ from tests.testing.violations import violations
 
 _E = TypeVar("_E", bound=events.Event)
 _FIRST = ((TOPIC, 0), 0)
-_KINDS: tuple[RequestKind, ...] = ("retry", "give-up")
+_Kind: TypeAlias = Literal["retry", "give-up"]
+_KINDS: tuple[_Kind, ...] = ("retry", "give-up")
 
 
 def said(member: Member, kind: type[_E]) -> list[_E]:
     return [event for event in member.events if isinstance(event, kind)]
 
 
-def ask(member: Member, kind: RequestKind, offset: int = 0, partition: int = 0) -> Future[bool]:
-    return member.wiring.requests.ask(kind, (TOPIC, partition), offset)
+def ask(member: Member, kind: _Kind, offset: int = 0, partition: int = 0) -> Future[bool]:
+    place = (TOPIC, partition), offset
+    return member.wiring.requests.submit(Retry(place) if kind == "retry" else GiveUp(place))
 
 
 def retry(member: Member, offset: int = 0, partition: int = 0) -> Future[bool]:
@@ -414,7 +416,7 @@ def test_retry_now_after_give_up() -> None:
 
 @pytest.mark.parametrize(("partition", "offset"), [(0, 1), (0, 99), (5, 0)])
 @pytest.mark.parametrize("kind", ["retry", "give-up"])
-def test_what_is_not_held(kind: RequestKind, partition: int, offset: int) -> None:
+def test_what_is_not_held(kind: _Kind, partition: int, offset: int) -> None:
     """Behind the held one, not there yet, on no such partition: False, and nothing happens."""
     group, member = waiting()
     before = list(member.events)
@@ -425,7 +427,7 @@ def test_what_is_not_held(kind: RequestKind, partition: int, offset: int) -> Non
 
 
 @pytest.mark.parametrize("kind", ["retry", "give-up"])
-def test_what_is_held_no_more(kind: RequestKind) -> None:
+def test_what_is_held_no_more(kind: _Kind) -> None:
     """Lost with its partition: the circuit is open still, and holds nothing."""
     group, member = waiting()
     group.fake.lose(member.consumer)
@@ -436,7 +438,7 @@ def test_what_is_held_no_more(kind: RequestKind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["retry", "give-up"])
-def test_a_request_for_another_life_of_the_message(kind: RequestKind) -> None:
+def test_a_request_for_another_life_of_the_message(kind: _Kind) -> None:
     """Given back in the same turn it is not held yet; nothing of the request is left for later."""
     group, member = waiting()
     group.fake.lose(member.consumer)
@@ -491,7 +493,7 @@ def test_the_first_after_a_loss_is_given_up_after_its_attempt() -> None:
 
 
 @pytest.mark.parametrize(("kind", "down"), [("retry", False), ("give-up", False)])
-def test_asked_for_in_the_handler_that_succeeds(kind: RequestKind, down: bool) -> None:
+def test_asked_for_in_the_handler_that_succeeds(kind: _Kind, down: bool) -> None:
     """It waits until the handler has ended, and then there is nothing held: False."""
     group, member = waiting()
     answers: list[Future[bool]] = []
@@ -537,7 +539,7 @@ def test_give_up_asked_for_in_the_handler_that_fails() -> None:
 
 
 @pytest.mark.parametrize("kind", ["retry", "give-up"])
-def test_a_cancelled_future_has_no_effect(kind: RequestKind) -> None:
+def test_a_cancelled_future_has_no_effect(kind: _Kind) -> None:
     """Cancelled before it was looked at: whoever waits for it is told, and nothing happens."""
     group, member = waiting()
     before = list(member.events)
@@ -575,7 +577,7 @@ def test_what_is_hung_on_to_the_future_cannot_disturb() -> None:
 
 
 @pytest.mark.parametrize("kind", ["retry", "give-up"])
-def test_at_close_all_that_is_pending_is_false(kind: RequestKind) -> None:
+def test_at_close_all_that_is_pending_is_false(kind: _Kind) -> None:
     """And so is what is asked for later; nothing waits for ever."""
     group, member = waiting()
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 99)
@@ -603,7 +605,7 @@ def test_closed_while_others_ask() -> None:
             start: threading.Barrier = start,
         ) -> None:
             start.wait()
-            answers.extend(requests.ask("retry", *_FIRST) for _ in range(20))
+            answers.extend(requests.submit(Retry(_FIRST)) for _ in range(20))
 
         threads = [threading.Thread(target=asking) for _ in range(2)]
         for thread in threads:

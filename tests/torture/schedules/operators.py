@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from linear_retry import events
-from linear_retry.consumer.operations.requests import OperatorRequest, RequestKind
+from linear_retry.consumer.operations.requests import GiveUp, OperatorRequest, Retry
 from linear_retry.scope import Partition
 from tests.torture.schedules.players import Player
 
 _Place = tuple[str, int, int]
+RequestKind: TypeAlias = Literal["retry", "give-up"]
 _KINDS: tuple[RequestKind, ...] = ("retry", "give-up")
 
 
@@ -38,7 +40,9 @@ class Operators:
                 self.ask(player, kind, key, view.offset + beside)
 
     def ask(self, player: Player, kind: RequestKind, key: Partition, offset: int) -> None:
-        answer = player.wiring.requests.ask(kind, key, offset)
+        answer = player.wiring.requests.submit(
+            Retry((key, offset)) if kind == "retry" else GiveUp((key, offset))
+        )
         self._asked.append(_Asked(player, kind, (*key, offset), answer))
 
     def ask_of_all(self, player: Player, wish: OperatorRequest) -> None:
