@@ -62,8 +62,7 @@ def bands(
 
 def lasting(known: Estimate, at_ms: Numbers) -> Numbers:
     """The share of outages that last longer than each of these times."""
-    found: Numbers = 1 - np.interp(at_ms, known.edges_ms, known.ended)
-    return found
+    return 1 - known.within(at_ms)
 
 
 def ended_ms(known: Estimate, shares: Sequence[float]) -> Numbers:

@@ -50,9 +50,9 @@ class Estimate:
         """Restores an estimate from the columns of a table."""
         return cls(np.array(edges_ms, np.float64), np.array(shares, np.float64))
 
-    def within(self, moment_ms: float) -> float:
-        """The share of outages that last no longer than this, as far as that is known."""
-        return float(np.interp(moment_ms, self.edges_ms, self.ended))
+    def within(self, moments_ms: npt.ArrayLike) -> Numbers:
+        """The shares of outages that last no longer than these times, as far as that is known."""
+        return np.asarray(np.interp(np.asarray(moments_ms), self.edges_ms, self.ended))
 
     @property
     def ended(self) -> Numbers:

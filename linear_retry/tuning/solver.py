@@ -90,10 +90,6 @@ class OutageDurations:
                 found.setdefault(rounded_ms, []).append(share)
         return cls(tuple(sorted(found)), tuple(fsum(found[duration]) for duration in sorted(found)))
 
-    def within(self, moment_ms: int) -> float:
-        """The share of outages that last no longer than this."""
-        return fsum(self.shares[: bisect_right(self.durations_ms, moment_ms)])
-
 
 @dataclass(frozen=True, slots=True)
 class Conditions:

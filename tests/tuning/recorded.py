@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from linear_retry.tuning.outages import Numbers, Outages
+from linear_retry.tuning.solver import OutageDurations
 
 
 def durations_ms(seed: int, count: int, median_s: float = 60, spread: float = 1.5) -> Numbers:
@@ -26,3 +27,9 @@ def recorded(
     failed = (moments < durations[:, None]).sum(axis=1)
     rows = np.arange(len(durations))
     return Outages.of(moments[rows, failed - 1], moments[rows, failed])
+
+
+def share_within(durations: OutageDurations, moment_ms: float) -> float:
+    """The share of outages that last no longer than this."""
+    both = zip(durations.durations_ms, durations.shares, strict=True)
+    return sum(share for duration_ms, share in both if duration_ms <= moment_ms)

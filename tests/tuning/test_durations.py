@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from math import inf
 
@@ -16,7 +17,7 @@ from linear_retry.errors import UsageError
 from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.outages import Numbers, Outages
 from tests.tuning.beside_lifelines import DELAYS_MS, of_lifelines
-from tests.tuning.recorded import durations_ms, recorded
+from tests.tuning.recorded import durations_ms, recorded, share_within
 
 OTHER_MS = (20_000,) * 20
 bounds = st.lists(
@@ -37,7 +38,7 @@ def _outages(found: list[tuple[int, float]]) -> Outages:
 def test_no_distribution_is_likelier(found: list[tuple[int, float]]) -> None:
     """Lifelines' estimate makes the recorded bounds no likelier, but for the precision of both."""
     outages = _outages(found)
-    within = estimate(outages).durations().within
+    within = partial(share_within, estimate(outages).durations())
     upper = [1 if np.isinf(high) else within(int(high)) for high in outages.upper_ms]
     ours = np.array(upper) - [within(int(low)) for low in outages.lower_ms]
     with np.errstate(divide="ignore", invalid="ignore"):  # its issue 1151: one interval only
@@ -102,7 +103,7 @@ def test_where_no_bounds_are_equal_it_is_nearer_to_the_truth() -> None:
         at_ms = np.quantile(true_ms, (0.1, 0.25, 0.5, 0.75, 0.9))
         true = np.array([np.mean(true_ms <= each) for each in at_ms])
         known = estimate(outages)
-        off = np.abs(np.array([known.within(each) for each in at_ms]) - true).mean()
+        off = np.abs(known.within(at_ms) - true).mean()
         far = np.abs(np.mean(of_lifelines(outages, at_ms), axis=0) - true).mean()
         better += off < far
         ours, theirs = ours + off / 9, theirs + far / 9
@@ -113,7 +114,7 @@ def test_where_no_bounds_are_equal_it_is_nearer_to_the_truth() -> None:
 def test_without_overlap_it_is_kaplan_and_meiers() -> None:
     """Ends within one second, and outages given up: the product-limit estimate, by hand."""
     outages = Outages.of([0, 1000, 1000, 2000, 3000, 3000], [1000, 2000, inf, 3000, 4000, inf])
-    within = estimate(outages).durations(rounded_to_ms=1000).within
+    within = partial(share_within, estimate(outages).durations(rounded_to_ms=1000))
     expected = [1 - 5 / 6, 1 - 5 / 6 * 3 / 4, 1 - 5 / 6 * 3 / 4 * 2 / 3]
     assert expected == pytest.approx([within(1000), within(2000), within(3000)], abs=2e-3)
 
@@ -127,7 +128,7 @@ def test_it_is_near_the_true_distribution(jitter: float) -> None:
     true_ms = durations_ms(1, 3000)
     durations = estimate(recorded(true_ms, DELAYS_MS, jitter)).durations()
     for at_ms in np.cumsum(DELAYS_MS):
-        assert durations.within(int(at_ms)) == pytest.approx(np.mean(true_ms <= at_ms), abs=0.04)
+        assert share_within(durations, at_ms) == pytest.approx(np.mean(true_ms <= at_ms), abs=0.04)
 
 
 def test_one_outage_is_spread_evenly() -> None:

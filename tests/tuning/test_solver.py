@@ -24,6 +24,7 @@ from linear_retry.tuning.solver import (
     cost,
     solve,
 )
+from tests.tuning.recorded import share_within
 
 DAY_MS = 24 * 3_600_000
 
@@ -76,7 +77,7 @@ def test_no_array_at_all_is_cheaper(
     found = solve(durations, probe_cost_ms, limits)
     if isinstance(found, Unreachable):
         assert [] == kept
-        assert durations.within(9) == pytest.approx(found.covered)
+        assert share_within(durations, 9) == pytest.approx(found.covered)
     else:
         assert min(kept) == pytest.approx(found.cost.total_ms(probe_cost_ms))
         assert found.delays_ms in arrays
@@ -221,7 +222,7 @@ def test_lengths_are_rounded_up_and_added_up() -> None:
     assert ((1, 1000, 1001), (0.2, 0.1, 0.3)) == (durations.durations_ms, durations.shares)
     rounded = OutageDurations.of([(1001, 0.3), (1, 0.25), (1000, 0.25)], rounded_to_ms=1000)
     assert OutageDurations((1000, 2000), (0.5, 0.3)) == rounded
-    assert 0.5 == rounded.within(1999)
+    assert 0.5 == share_within(rounded, 1999)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def _line(name: str, cells: str) -> str:
 
 
 def _heights(durations: Estimate, scale: _Scale) -> str:
-    ended = [durations.within(edge_ms) for edge_ms in scale.edges_ms()]
+    ended = durations.within(scale.edges_ms()).tolist()
     shares = [after - before for before, after in pairwise(ended)]
     # The first holds all that is shorter, and would dwarf the others.
     most = max(shares[1:]) or 1

@@ -10,7 +10,6 @@ from linear_retry.cli.output.exit_codes import INSUFFICIENT_DATA, fail
 from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.rows import write_aligned, write_json
 from linear_retry.cli.spark import comparison
-from linear_retry.cli.spark.chart import draw
 from linear_retry.cli.spark.options import RecordedOutages
 from linear_retry.cli.spark.tune import load
 from linear_retry.cli.strategy.commands import print_heading
@@ -54,11 +53,8 @@ def simulate(
 
 def _print_one(one: Simulated, strategy: Strategy) -> None:
     typer.echo(f"{one_line(one.group)}: {one.outages} outages, {one.ended} with a known end")
-    strategies = {} if one.current_ms is None else {"current": one.current_ms}
-    draw({**strategies, "simulated": strategy.delays_ms}, one.comparison.durations)
-    write_aligned(comparison.rows(one.comparison, "simulated", one.outages))
-    for line in comparison.remarks(one.comparison, "simulated"):
-        typer.echo(line)
+    strategies = one.current_ms, strategy.delays_ms
+    comparison.show(one.comparison, "simulated", strategies, one.outages)
 
 
 def _row(one: Simulated) -> tuple[str, ...]:

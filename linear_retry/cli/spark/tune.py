@@ -11,7 +11,6 @@ from linear_retry.cli.output.exit_codes import INSUFFICIENT_DATA, NEGATIVE, USAG
 from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.rows import write_aligned, write_json
 from linear_retry.cli.spark import comparison
-from linear_retry.cli.spark.chart import draw
 from linear_retry.cli.spark.options import RecordedOutages, StrategyFile
 from linear_retry.cli.strategy import commands
 from linear_retry.errors import StrategyError
@@ -114,11 +113,8 @@ def _print_one(one: Tuned, conditions: Conditions) -> None:
     if one.comparison is None:
         typer.echo("they overlap, as one outage of many members: none is left to compare on")
         return
-    strategies = {} if one.current_ms is None else {"current": one.current_ms}
-    draw({**strategies, "proposed": one.proposal}, one.comparison.durations)
-    write_aligned(comparison.rows(one.comparison, "proposed", one.outages - one.seen))
-    for line in comparison.remarks(one.comparison, "proposed"):
-        typer.echo(line)
+    strategies = one.current_ms, one.proposal
+    comparison.show(one.comparison, "proposed", strategies, one.outages - one.seen)
     if one.comparison.proposed.covered.high < conditions.cover:
         typer.echo(f"{conditions.cover:g} are not covered: outages were longer than those before")
 

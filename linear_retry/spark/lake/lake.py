@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from linear_retry.errors import LinearRetryError
 from linear_retry.spark.errors import JavaError
-from linear_retry.spark.lake.lock import LockedError, lock
+from linear_retry.spark.lake.lock import LockedError, lock, read_text, write_text
 
 DEAD_LETTERS = "dead_letters"
 JOURNAL = "journal"
@@ -99,11 +99,15 @@ class Lake:
     def topic_id(self, table: str, topic: str) -> str | None:
         """The id of the topic that the rows are of; None if nothing was ingested yet."""
         place = f"{self.state(table, topic)}/{_TOPIC_FILE}"
-        return self._read(place) if self._exists(place) else None
+        if not self._exists(place):
+            return None
+        with self._errors_of(place):
+            return read_text(*self._at(place))
 
     def write_topic_id(self, table: str, topic: str, topic_id: str) -> None:
         place = f"{self.state(table, topic)}/{_TOPIC_FILE}"
-        self._write(f"{place}.new", topic_id)
+        with self._errors_of(place):
+            write_text(*self._at(f"{place}.new"), topic_id)
         self._rename(f"{place}.new", place)
 
     def has_checkpoint(self, table: str, topic: str) -> bool:
@@ -173,20 +177,6 @@ class Lake:
     def _rename(self, place: str, target: str) -> None:
         if not self._call(place, "rename", self._at(target)[1]):
             raise LakeError(f"{place}: cannot be renamed to {target}; does it exist already?")
-
-    def _read(self, place: str) -> str:
-        content = self._call(place, "open")
-        try:
-            return bytes(content.readAllBytes()).decode()
-        finally:
-            content.close()
-
-    def _write(self, place: str, text: str) -> None:
-        content = self._call(place, "create", True)
-        try:
-            content.write(text.encode())
-        finally:
-            content.close()
 
     def _call(self, place: str, method: str, *arguments: object) -> Any:
         with self._errors_of(place):

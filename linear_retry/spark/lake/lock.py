@@ -106,17 +106,25 @@ class Lease:
         return float(now_ms - at_ms) / 1000
 
     def _is_ours(self) -> bool:
-        if not self._files.exists(self._path):
-            return False
-        content = self._files.open(self._path)
-        try:
-            return bytes(content.readAllBytes()) == self._token.encode()
-        finally:
-            content.close()
+        return self._files.exists(self._path) and read_text(self._files, self._path) == self._token
 
     def _write(self, path: Any, overwrite: bool) -> None:
-        content = self._files.create(path, overwrite)
-        try:
-            content.write(self._token.encode())
-        finally:
-            content.close()
+        write_text(self._files, path, self._token, overwrite=overwrite)
+
+
+def read_text(files: Any, path: Any) -> str:
+    """The text of a file in a Hadoop file system."""
+    content = files.open(path)
+    try:
+        return bytes(content.readAllBytes()).decode()
+    finally:
+        content.close()
+
+
+def write_text(files: Any, path: Any, text: str, *, overwrite: bool = True) -> None:
+    """Writes a file in a Hadoop file system; it must not be there unless `overwrite`."""
+    content = files.create(path, overwrite)
+    try:
+        content.write(text.encode())
+    finally:
+        content.close()
