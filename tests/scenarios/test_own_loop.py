@@ -15,7 +15,7 @@ from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import AttemptFinished, EventLog
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
-from tests.scenarios.handlers import OutageError, Scripted
+from tests.scenarios.handlers import OutageError
 from tests.scenarios.scene import Scene
 from tests.testing.violations import violations
 
@@ -69,22 +69,6 @@ class Looping:
             strategy_length=len(self._scene.strategy),
             finished=finished,
         )
-
-
-def test_loops_that_are_left_again_and_again(scene: SceneFactory) -> None:
-    """Each goes on where the one before stopped, through outages and dead letters."""
-    group = scene(4, strategy=[0.05] * 20)
-    for partition in range(4):
-        group.produce(100, partition)
-    script = Scripted(
-        {"1@10": ["outage"] * 6, "3@60": ["outage"] * 9, "0@33": ["poison"], "2@99": ["poison"]}
-    )
-    own = Looping(group)
-    with own.consumer:
-        for leave_after in (1, 2, 3, 50, 7, 1, 1000):
-            own.loop(script, leave_after=leave_after, at_end=398)
-    assert ["permanent"] * 2 == [letter.reason for letter in group.dead_letters()]
-    assert [] == own.violations()
 
 
 def test_ctrl_c_while_librdkafka_polls(scene: SceneFactory) -> None:

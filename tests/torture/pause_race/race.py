@@ -30,8 +30,8 @@ from tests.scenarios.protocols import PROTOCOLS
 from tests.testing.violations import done_places
 from tests.torture.layer import Counts
 from tests.torture.pause_race.restless import LeapingClock, Restless, visit
-from tests.torture.pause_race.story import told
 
+_SHOWN_ENTRIES = 60
 _OPEN_S = 200.0
 """Longer than a play takes, shorter than `max.poll.interval.ms`: then the clock leaps over it."""
 _REVIVAL_S = 6.0
@@ -263,7 +263,7 @@ class Race:
         return f"{self._protocol}, scope {self._scope}, {len(self._visible)} partitions"
 
     def story(self) -> str:
-        """What there was, what is not done, and all that happened."""
+        """What there was, what is not done, and what happened last."""
         done = done_places(self._log.entries)
         undone = [
             (*key, offset)
@@ -272,7 +272,7 @@ class Race:
             if (*key, offset) not in done
         ]
         owned = f"{len(self._owned)} of {len(self._visible)} owned"
-        lines = told(tuple(self._log.entries))
+        lines = map(str, self._log.entries[-_SHOWN_ENTRIES:])
         return "\n".join([self._what(), owned, f"{len(undone)} undone: {undone[:10]}", *lines])
 
 
