@@ -295,11 +295,8 @@ def test_every_public_name_says_what_it_promises(name: str) -> None:
 def test_every_module_begins_with_one_line(name: str) -> None:
     """The first line says what the module is or does; more stands in a paragraph of its own."""
     first, *more = (ast.get_docstring(_modules()[name]) or "").split("\n")
-    assert first.endswith((".", "?") if _room(name) in _ASKING else ".")
+    assert first.endswith(".")
     assert "" == "".join(more[:1])
-
-
-_ASKING = {"consumer", "retry"}
 
 
 def _first_lines(tree: ast.Module) -> Iterator[str]:
@@ -313,7 +310,6 @@ def test_no_docstring_asks() -> None:
     asking = [
         f"{name}: {first}"
         for name, tree in _modules().items()
-        if _room(name) not in _ASKING
         for first in _first_lines(tree)
         if first.endswith("?")
     ]
@@ -326,7 +322,6 @@ def test_no_docstring_beside_the_package_asks(folder: str) -> None:
     asking = [
         f"{path.relative_to(_ROOT.parent)}: {first}"
         for path in sorted((_ROOT.parent / folder).rglob("*.py"))
-        if path.relative_to(_ROOT.parent).parts[1] not in _ASKING
         for first in _first_lines(ast.parse(path.read_text("utf-8")))
         if first.endswith("?")
     ]
