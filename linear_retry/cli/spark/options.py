@@ -43,7 +43,8 @@ class RecordedOutages:
         ),
     ] = None
     seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Of the dice that the intervals are drawn with.")
+        int,
+        typer.Option(metavar="N", min=0, help="The seed of the random draws behind the intervals."),
     ] = 1
     master: MASTER = None
 
