@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from threading import Thread
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
 
-def close_quietly(handle: Any) -> None:
-    """Close a consumer of which nobody wants to know any more: for a thread of its own."""
-    with suppress(KafkaException):
-        handle.close()
+def close_in_thread(handle: Any, name: str, wait_s: float = 0.0) -> None:
+    """Close a consumer in a thread of its own, and wait for that at most so long.
+
+    With the brokers down it takes its time, and where a member was fenced it may never return.
+    """
+
+    def close() -> None:
+        with suppress(KafkaException):
+            handle.close()
+
+    thread = Thread(target=close, name=f"linear_retry {name}", daemon=True)
+    thread.start()
+    thread.join(wait_s)
 
 
 class _Nobody:

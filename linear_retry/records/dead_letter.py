@@ -114,8 +114,7 @@ def parse(headers: Iterable[Header], key: bytes | None, value: bytes | None) -> 
     Of a header that comes twice the last counts. Raises `DeadLetterError` as `read_retry_headers`.
     """
     all_headers = tuple(headers)
-    said = read_retry_headers(dict(all_headers))
-    fields = said._asdict()
+    fields = read_retry_headers(dict(all_headers))._asdict()
     kind, message, stack = (
         fields.pop(name) for name in RetryHeaders._fields if "exception_" in name
     )
@@ -136,10 +135,10 @@ def foreign_group(record: Record, group_id: str) -> str | None:
     """
     if not any(name == names.REPLAY_ID for name, _ in record.headers):
         return None
-    said = HeaderReader(dict(record.headers))
-    other_id, destination = said.text(names.GROUP_ID), said.text(names.DESTINATION)
-    said.text(names.REPLAY_ID)
-    if said.problems or destination != record.topic or other_id == group_id:
+    reader = HeaderReader(dict(record.headers))
+    other_id, destination = reader.text(names.GROUP_ID), reader.text(names.DESTINATION)
+    reader.text(names.REPLAY_ID)
+    if reader.problems or destination != record.topic or other_id == group_id:
         return None
     return other_id
 
@@ -170,23 +169,24 @@ def _new_lineage(record: Record, group_id: str) -> Lineage:
 
 
 def _continued_lineage(record: Record, group_id: str) -> Lineage | None:
-    said = HeaderReader(dict(record.headers))
-    if said.optional_text(names.REPLAY_ID) is None:
+    reader = HeaderReader(dict(record.headers))
+    if reader.optional_text(names.REPLAY_ID) is None:
         return None
     present = {name for name, _ in record.headers}
     is_for_all = present.isdisjoint((names.ID, names.GROUP_ID))
     lineage = Lineage(
-        retry_id="" if is_for_all else said.text(names.ID),
-        generation=1 + said.number(names.GENERATION, at_least=1, at_most=names.GENERATION_MAX - 1),
-        destination=said.text(names.DESTINATION),
-        partition=said.number(names.ORIGINAL_PARTITION),
-        offset=said.number(names.ORIGINAL_OFFSET),
-        timestamp_ms=said.number(names.ORIGINAL_TIMESTAMP_MS, at_least=-1),
-        escaped_headers=tuple(n for n in said.names(names.ESCAPED_HEADERS) if n in present),
+        retry_id="" if is_for_all else reader.text(names.ID),
+        generation=1
+        + reader.number(names.GENERATION, at_least=1, at_most=names.GENERATION_MAX - 1),
+        destination=reader.text(names.DESTINATION),
+        partition=reader.number(names.ORIGINAL_PARTITION),
+        offset=reader.number(names.ORIGINAL_OFFSET),
+        timestamp_ms=reader.number(names.ORIGINAL_TIMESTAMP_MS, at_least=-1),
+        escaped_headers=tuple(n for n in reader.names(names.ESCAPED_HEADERS) if n in present),
     )
     if is_for_all:
         # Sent to every group: with one id the letters of two groups would count as one.
         place = f"{lineage.destination}/{lineage.partition}/{lineage.offset}/{lineage.timestamp_ms}"
         lineage = replace(lineage, retry_id=valid_unicode(f"{group_id}/{place}"))
     # All or nothing: an identity put together from two lives would be a third message's.
-    return None if said.problems else lineage
+    return None if reader.problems else lineage

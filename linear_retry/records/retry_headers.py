@@ -101,10 +101,10 @@ _WRITTEN = (
 _HEADER_OF = dict(zip(RetryHeaders._fields, _WRITTEN, strict=True))
 
 
-def write_retry_headers(said: RetryHeaders) -> list[Header]:
+def write_retry_headers(values: RetryHeaders) -> list[Header]:
     """The headers that say it, each once, as UTF-8 text. `read_retry_headers` is its inverse."""
-    escaped = ",".join(said.escaped_headers) if said.escaped_headers else None
-    contents = {**said._asdict(), "escaped_headers": escaped}
+    escaped = ",".join(values.escaped_headers) if values.escaped_headers else None
+    contents = {**values._asdict(), "escaped_headers": escaped}
     return [
         (VERSION, str(FORMAT_VERSION).encode()),
         *(

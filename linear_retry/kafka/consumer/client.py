@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -23,7 +22,7 @@ from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.consumer.callbacks import CallbackGuard, ConsumerListener
 from linear_retry.kafka.consumer.membership import GroupMembership
 from linear_retry.kafka.consumer.settings import ConsumerSettings
-from linear_retry.kafka.quiet import close_quietly, text_of
+from linear_retry.kafka.quiet import close_in_thread, text_of
 from linear_retry.scope import Partition
 
 SHORTEST_POLL_S = 0.001
@@ -219,11 +218,7 @@ class Client:
         The old one is closed first, by a thread of its own: it may never return from that.
         """
         old, self._consumer = self._consumer, self._made()
-        ender = threading.Thread(
-            target=close_quietly, args=[old], name="linear_retry renew", daemon=True
-        )
-        ender.start()
-        ender.join(_LEAVE_WITHIN_S)
+        close_in_thread(old, "renew", _LEAVE_WITHIN_S)
         self.subscribe(self._topics)
 
     def disarm(self) -> None:

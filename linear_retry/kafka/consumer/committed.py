@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from linear_retry.kafka.quiet import close_quietly
+from linear_retry.kafka.quiet import close_in_thread
 from linear_retry.scope import Partition
 
 _Found: TypeAlias = dict[Partition, int] | None
@@ -82,8 +82,4 @@ class Committed:
     def _drop(self, within_s: float) -> None:
         handle, self._handle = self._handle, None
         if handle is not None:
-            ender = threading.Thread(
-                target=close_quietly, args=[handle], name="linear_retry lag", daemon=True
-            )
-            ender.start()
-            ender.join(within_s)
+            close_in_thread(handle, "lag", within_s)

@@ -124,4 +124,4 @@ def is_retriable_commit(error: KafkaError) -> bool:
 
 def _is_taken(error: KafkaError) -> bool:
     text = error.str().lower()
-    return any(said in text for said in _TAKEN)
+    return any(reason in text for reason in _TAKEN)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from linear_retry.kafka.quiet import close_in_thread
 from linear_retry.scope import Partition
 
 _UNREADABLE = frozenset(
@@ -88,6 +88,4 @@ class BatchEnd:
                 elif error is None or error.code() in _READABLE:
                     return None
         finally:
-            # Not waited for: with the brokers down it may take its time.
-            name = "linear_retry batch end"
-            threading.Thread(target=handle.close, name=name, daemon=True).start()
+            close_in_thread(handle, "batch end")
