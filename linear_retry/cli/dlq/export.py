@@ -35,4 +35,4 @@ def export(
     else:
         typer.echo(f"{printable_path(to)}: {plural(count)}")
     if not count:
-        typer.echo(formats.nothing(topic.topic, letter_filter), err=True)
+        typer.echo(formats.no_letters(topic.topic, letter_filter), err=True)

@@ -104,12 +104,12 @@ def content(what: str, found: bytes | None) -> dict[str, str | None]:
         return {f"{what}_base64": base64.b64encode(found).decode()}
 
 
-def no_such(letter_ids: Iterable[str], topic: str) -> str:
+def no_such_letter(letter_ids: Iterable[str], topic: str) -> str:
     """What to say where no letter in `topic` has one of these ids."""
     ids = ", ".join(map(printable.one_line, letter_ids))
     return f"no letter {ids} in {topic}; list has their ids"
 
 
-def nothing(topic: str, letter_filter: Filter) -> str:
+def no_letters(topic: str, letter_filter: Filter) -> str:
     """What to say where no letter is selected."""
     return f"no letters in {topic}{'' if letter_filter == Filter() else ' that match'}"

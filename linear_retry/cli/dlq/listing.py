@@ -52,7 +52,7 @@ def list_letters(
             rows, is_all = _newest_rows(found, writer.row, newest), True
         bar.hide()
         if not rows:
-            typer.echo(formats.nothing(topic.topic, letter_filter), err=True)
+            typer.echo(formats.no_letters(topic.topic, letter_filter), err=True)
             return
         writer.write(rows)
         while not is_all and (rows := list(starmap(writer.row, islice(found, _CHUNK)))):
@@ -115,7 +115,7 @@ def count_letters(
     with ProgressBar(f"reading {topic.topic}") as bar:
         counts = count(topic.letters(letter_filter, bar), fields)
     if not counts:
-        typer.echo(formats.nothing(topic.topic, letter_filter), err=True)
+        typer.echo(formats.no_letters(topic.topic, letter_filter), err=True)
         return
     if as_json:
         write_json(

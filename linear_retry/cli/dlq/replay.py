@@ -84,7 +84,7 @@ def _print_plan(topic: DeadLetterTopic, selected: Filter, plan: Plan, *, as_json
     if partitions:
         write_table(_HEAD, (_cells(planned) for planned in partitions), ["letters"])
     else:
-        open_ones = formats.nothing(topic.topic, selected).replace(
+        open_ones = formats.no_letters(topic.topic, selected).replace(
             "no letters", "no open letters", 1
         )
         typer.echo(f"nothing to do: {open_ones}", err=True)

@@ -26,7 +26,7 @@ def require_known_ids(topic: DeadLetterTopic, letter_filter: Filter) -> None:
             unknown.pop(letter.resolution_key, None)
             if not unknown:
                 return
-    fail(formats.no_such(unknown, topic.topic), NEGATIVE)
+    fail(formats.no_such_letter(unknown, topic.topic), NEGATIVE)
 
 
 def resolve_letters(
@@ -62,7 +62,7 @@ def _why_nothing(topic: DeadLetterTopic, selected: Filter) -> str:
     with ProgressBar(f"reading {topic.topic}") as bar:
         count = _count(topic, in_any_state, bar)
     if not count:
-        return formats.nothing(topic.topic, in_any_state)
+        return formats.no_letters(topic.topic, in_any_state)
     matching = "letter" if in_any_state == Filter() else "matching letter"
     return f"of {plural(count, matching)} in {topic.topic} none is {' or '.join(selected.states)}"
 
@@ -88,7 +88,7 @@ def purge_letters(topic: DeadLetterTopic, *, everything: bool, yes: bool, as_jso
     if as_json:
         write_json([_purge_json(topic.topic, purge, yes=yes)])
     elif not (purge.before or purge.resolutions_deleted):
-        typer.echo(f"nothing to do in {topic.topic}: {_staying(purge)}", err=True)
+        typer.echo(f"nothing to do in {topic.topic}: {_remaining(purge)}", err=True)
     else:
         _print_purge(topic.topic, purge, yes=yes)
 
@@ -98,7 +98,7 @@ def _print_purge(topic: str, purge: Purge, *, yes: bool) -> None:
     if rows:
         write_table(("partition", "deleted before"), rows, ["deleted before"])
     done = "deleted" if yes else "would be deleted"
-    typer.echo(f"{plural(purge.letters)} {done}; {_staying(purge)}")
+    typer.echo(f"{plural(purge.letters)} {done}; {_remaining(purge)}")
     if purge.resolutions_deleted:
         typer.echo(
             f"{plural(purge.resolutions_deleted, 'resolution')} of letters that are gone {done}"
@@ -107,7 +107,7 @@ def _print_purge(topic: str, purge: Purge, *, yes: bool) -> None:
         typer.echo("--yes does it: what is deleted is gone")
 
 
-def _staying(purge: Purge) -> str:
+def _remaining(purge: Purge) -> str:
     if not purge.remaining:
         return "none stays"
     stay = "stays" if purge.remaining == 1 else "stay"

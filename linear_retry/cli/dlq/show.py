@@ -32,7 +32,7 @@ def show(
     with ProgressBar(f"reading {topic.topic}") as bar:
         found = topic.get(letter_id, bar)
     if not found:
-        fail(formats.no_such([letter_id], topic.topic), NEGATIVE)
+        fail(formats.no_such_letter([letter_id], topic.topic), NEGATIVE)
     for number, (letter, state) in enumerate(found):
         resolution = topic.resolution(letter)
         if as_json:

@@ -33,7 +33,7 @@ def show_stats(topic: DeadLetterTopic, letter_filter: Filter, *, as_json: bool) 
     elif stats.letters:
         _print(stats)
     else:
-        typer.echo(formats.nothing(topic.topic, letter_filter), err=True)
+        typer.echo(formats.no_letters(topic.topic, letter_filter), err=True)
 
 
 def _as_json(stats: Stats) -> dict[str, Any]:

@@ -77,20 +77,17 @@ class Screen:
 
     def picture(self) -> RenderableType:
         """How it stands now, in as many lines as the terminal has."""
-        view, now_ms, room = (
-            self._states.view(self._group),
-            self._now_ms(),
-            self._console.size.height,
-        )
+        view, now_ms = self._states.view(self._group), self._now_ms()
+        lines_left = self._console.size.height
         top = Group(*self._head(view, now_ms), Text())
-        room -= self._lines(top)
+        lines_left -= self._lines(top)
         members = sorted(_present(view, now_ms), key=_rank)
-        who = self._fitting(lambda n: _members(members[:n], now_ms), len(members), room // 2)
-        room -= self._lines(who)
-        all_open, limit = view.circuits, room - _EVENTS_AT_LEAST
+        who = self._fitting(lambda n: _members(members[:n], now_ms), len(members), lines_left // 2)
+        lines_left -= self._lines(who)
+        all_open, limit = view.circuits, lines_left - _EVENTS_AT_LEAST
         what = self._fitting(lambda n: _circuits(all_open[:n], now_ms), len(all_open), limit)
-        room -= self._lines(what)
-        return Group(top, who, what, *map(_event, view.last_events[-max(room, 1) :]))
+        lines_left -= self._lines(what)
+        return Group(top, who, what, *map(_event, view.last_events[-max(lines_left, 1) :]))
 
     def _head(self, view: GroupView, now_ms: int) -> list[Text]:
         first = Text(in_one_line(self._group), "bold")
@@ -106,7 +103,7 @@ class Screen:
         return [_cut(first), second, *troubles]
 
     def _fitting(
-        self, draw: Callable[[int], RenderableType], count: int, room: int
+        self, draw: Callable[[int], RenderableType], count: int, lines_left: int
     ) -> RenderableType:
         """As many as there is room for, at least one, how many more there are, and a free line."""
 
@@ -115,8 +112,8 @@ class Screen:
             return Group(draw(shown), *more, Text())
 
         # One more is never fewer lines, and drawing takes long: not one by one.
-        choices = range(1, min(count, room) + 1)
-        fit = bisect_right(choices, room, key=lambda shown: self._lines(whole(shown)))
+        choices = range(1, min(count, lines_left) + 1)
+        fit = bisect_right(choices, lines_left, key=lambda shown: self._lines(whole(shown)))
         return whole(min(max(fit, 1), count))
 
     def _lines(self, shown: RenderableType) -> int:
