@@ -370,7 +370,7 @@ _CATCHES = {
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
     ("consumer.micro_batches.runner", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.
-    ("consumer.monitoring.listeners", "tell", "Exception"),
+    ("consumer.monitoring.listeners", "emit", "Exception"),
     # What raises here would be the handler's error, and permanent: a dead letter for an outage.
     ("retry.retry_after", "_read", "Exception"),
     # A log handler is the program's too, and may raise where its server is down.

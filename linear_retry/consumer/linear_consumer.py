@@ -109,8 +109,8 @@ class LinearConsumer(OperatorMethods):
         self.member = wanted.member
         self.journals = tuple(journals)
         self._counters, lifecycle = Counters(), Lifecycle(wanted.dependencies.clock.utc_ms)
-        told = Listeners((self._counters.on_event, lifecycle.on_event, *listeners))
-        self._session = Session(wanted, self._circuits, told.tell, lifecycle, self._counters)
+        emitter = Listeners((self._counters.on_event, lifecycle.on_event, *listeners))
+        self._session = Session(wanted, self._circuits, emitter.emit, lifecycle, self._counters)
         self._gives_up = wanted.dead_letters is not None
         self._limit = wanted.retry.policy.letter_limit
         self._ready: Iterator[Attempt] = iter(())

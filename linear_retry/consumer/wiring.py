@@ -70,7 +70,7 @@ class Wiring:
         self.config = config
         self._stop = stop
 
-        def tell(event: Event) -> None:
+        def publish(event: Event) -> None:
             emit(event)
             self.commands.on_event(event)  # last: an answer is about what is on record
 
@@ -93,29 +93,35 @@ class Wiring:
         self._admin = Admin(config.admin_config, kafka.admin)
         self.lag = _lag(config, assignment, offsets)
 
-        flow_control = FlowControl(client, assignment, offsets, circuits, read_ahead, tell)
-        commits = OffsetCommits(client, clock.now_s, offsets, tell)
-        errors = ClientErrors(client, clock.now_s, settings.group_id, flow_control, tell)
-        unreadable = UnreadableBatches(clock, assignment, offsets, flow_control, tell)
+        flow_control = FlowControl(client, assignment, offsets, circuits, read_ahead, publish)
+        commits = OffsetCommits(client, clock.now_s, offsets, publish)
+        errors = ClientErrors(client, clock.now_s, settings.group_id, flow_control, publish)
+        unreadable = UnreadableBatches(clock, assignment, offsets, flow_control, publish)
         offset_check = OffsetCheck(assignment, offsets, read_ahead, flow_control, commits, errors)
-        offset_reset = OffsetReset(client, assignment, offsets, flow_control, settings.reset, tell)
+        offset_reset = OffsetReset(
+            client, assignment, offsets, flow_control, settings.reset, publish
+        )
         delivery_filter = DeliveryFilter(
             assignment, read_ahead, offset_check, offset_reset, unreadable, errors
         )
-        rebalance = Rebalance(flow_control, commits, errors, config.own_topics, tell)
+        rebalance = Rebalance(flow_control, commits, errors, config.own_topics, publish)
         client.set_listener(rebalance)
 
         policy = config.retry.policy
         operator_actions = OperatorActions(
-            circuits, clock, self.requests, policy, settings.group_id, tell
+            circuits, clock, self.requests, policy, settings.group_id, publish
         )
-        self.letters = self._letters(flow_control, tell) if config.dead_letters else None
+        self.letters = self._letters(flow_control, publish) if config.dead_letters else None
         self.commands = RemoteCommands(
-            config.member, assignment, operator_actions, tell, gives_up=self.letters is not None
+            config.member, assignment, operator_actions, publish, gives_up=self.letters is not None
         )
         self._follower = _follower(config, self.commands)
-        name_wait = InstanceIdWait(settings, clock.now_s, self._admin, config.start_timeout_s, tell)
-        replacement = ClientReplacement(client, assignment, errors, rebalance.drop, name_wait, tell)
+        name_wait = InstanceIdWait(
+            settings, clock.now_s, self._admin, config.start_timeout_s, publish
+        )
+        replacement = ClientReplacement(
+            client, assignment, errors, rebalance.drop, name_wait, publish
+        )
         brokers = BrokerWatchdog(
             client, assignment, config.topics, self._admin, errors.report, replacement.replace
         )
@@ -123,9 +129,9 @@ class Wiring:
         batches = UnreadableBatchWatchdog(
             assignment, flow_control, unreadable, self.requests, batch_end
         )
-        self._retention = RetentionCheck(self._admin, config.strategy_total_s, tell)
+        self._retention = RetentionCheck(self._admin, config.strategy_total_s, publish)
         self._shutdown = Shutdown(
-            client, assignment, offsets, tell, leaves_group=settings.static_member is None
+            client, assignment, offsets, publish, leaves_group=settings.static_member is None
         )
         target = ConsumerTarget(
             settings.group_id,
@@ -133,7 +139,7 @@ class Wiring:
             self.letters,
             operator_actions,
             config.retry,
-            tell,
+            publish,
         )
         stalled = StalledPartitionWatchdog(
             assignment, offsets, read_ahead, flow_control, self._admin

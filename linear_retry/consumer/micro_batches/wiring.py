@@ -72,7 +72,7 @@ def micro_batch_runner(
     return MicroBatchRunner(
         retry_settings,
         Circuits(settings.group_id, breaker_listener_failed),
-        Listeners(listeners).tell,
+        Listeners(listeners).emit,
         dependencies.clock,
         settings.group_id,
         publisher,

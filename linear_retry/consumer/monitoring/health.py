@@ -70,7 +70,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class HealthInputs:
-    """What health is told by, at one moment.
+    """What health is evaluated from, at one moment.
 
     `polled_s` is how long ago the last poll was, None before the first; `limit_s` is
     `max.poll.interval.ms`; `handed_out` is the first message of what a handler has.

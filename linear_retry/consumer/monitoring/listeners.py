@@ -11,7 +11,7 @@ from linear_retry.log import log, log_listener_failure
 
 
 class BoundListener(ABC):
-    """A listener of one consumer, which is told its group as it is made."""
+    """A listener of one consumer, which gets its group as that is made."""
 
     @abstractmethod
     def bind(self, group_id: str) -> None:
@@ -37,7 +37,7 @@ class Listeners:
     def __init__(self, listeners: Iterable[Listener]) -> None:
         self._listeners: tuple[Listener, ...] = (log, *listeners)
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """On the owner thread, after the state is safe. One that raises is logged."""
         for listener in self._listeners:
             try:

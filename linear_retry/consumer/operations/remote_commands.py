@@ -40,7 +40,7 @@ class RemoteCommands:
     """Posted by the thread that follows the control topic; looked at and answered by the owner's.
 
     Each is on record (`CommandAnswered`), for listeners too, before its answer is there to be sent.
-    A retry is answered when its attempt begins, and with what came of it, which `on_event` is told.
+    A retry is answered when its attempt begins, and with what came of it, which `on_event` learns.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class RemoteCommands:
         for scope, circuit in here.items():
             held = circuit.held
             if held is not None and not work.command.last and self._operator_actions.is_last(held):
-                self._end(work, scope, "last-attempt", **_told(held))
+                self._end(work, scope, "last-attempt", **_details_of(held))
             else:
                 wish = Retry(scope if place is None else _of(place))
                 self._requests.submit(wish).add_done_callback(partial(self._begun, work, scope))
@@ -175,9 +175,9 @@ class RemoteCommands:
         error = one_line(event.error)[:_LONGEST_ERROR] or None
         self._resolve(event.scope, answer, failures=failures, retry_at_ms=at_ms, error=error)
 
-    def _resolve(self, scope: Scope, answer: AnswerName, **told: Any) -> None:
+    def _resolve(self, scope: Scope, answer: AnswerName, **details: Any) -> None:
         for work, place in self._watched.pop(scope, ()):
-            self._end(work, scope, answer, place=place, **told)
+            self._end(work, scope, answer, place=place, **details)
 
     def _end(
         self,
@@ -186,10 +186,10 @@ class RemoteCommands:
         answer: AnswerName,
         *,
         place: Place | None = None,
-        **told: Any,
+        **details: Any,
     ) -> None:
         work.left.discard(scope)
-        self._answer(work, answer, place, is_final=not work.left, **told)
+        self._answer(work, answer, place, is_final=not work.left, **details)
 
     def _answer(
         self,
@@ -198,7 +198,7 @@ class RemoteCommands:
         place: Place | None = None,
         *,
         is_final: bool = True,
-        **told: Any,
+        **details: Any,
     ) -> None:
         command, at = work.command, place or work.command.place
         work.is_answered = True
@@ -219,7 +219,7 @@ class RemoteCommands:
             )
         )
         now_ms, said = self._utc_ms(), (command.command_id, self.member, answer)
-        self._answers.append(Answer(*said, now_ms, is_final, topic, partition, offset, **told))
+        self._answers.append(Answer(*said, now_ms, is_final, topic, partition, offset, **details))
 
 
 def _of(place: Place) -> tuple[Partition, int]:
@@ -230,5 +230,5 @@ def _place(held: Held[Message]) -> Place:
     return Place(*held.partition, held.offset)
 
 
-def _told(held: Held[Message]) -> dict[str, Any]:
+def _details_of(held: Held[Message]) -> dict[str, Any]:
     return {"place": _place(held), "failures": held.failures}

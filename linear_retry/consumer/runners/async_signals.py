@@ -37,7 +37,7 @@ def stopping_async_on_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 class _SignalHandlers:
-    """The handler of the signals. Its state: who is to be told, and how often still."""
+    """The handler of the signals. Its state: which stops to call, and how often still."""
 
     def __init__(self) -> None:
         found = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -47,15 +47,15 @@ class _SignalHandlers:
             signal.signal(number, self)
 
     def __call__(self, number: int, _: FrameType | None) -> None:
-        told = [stop for stop, left in self._left.items() if left]
-        if not told:  # left behind by a loop that another thread has thrown away
+        stops = [stop for stop, left in self._left.items() if left]
+        if not stops:  # left behind by a loop that another thread has thrown away
             self._restore()
             signal.raise_signal(number)
-        for stop in told:
+        for stop in stops:
             self._left[stop] -= 1
         if not any(self._left.values()):
             self._restore()
-        for stop in told:
+        for stop in stops:
             stop()
 
     def add(self, stop: Callable[[], None]) -> None:

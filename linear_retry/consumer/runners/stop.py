@@ -69,7 +69,7 @@ class StopFlag:
 
 
 def forked_error() -> UsageError:
-    """What a child is told."""
+    """What is raised in a child."""
     return UsageError(
         "this LinearConsumer was made before a fork: librdkafka's threads are not in the child; "
         "make it in the process that runs it, and end a child that is forked in a handler with "
