@@ -53,7 +53,7 @@ class Lag:
         starts: Starts,
     ) -> None:
         self._settings = settings
-        self._ownership = assignment
+        self._assignment = assignment
         self._offsets = offsets
         self._edges = edges
         self._starts = starts
@@ -63,7 +63,7 @@ class Lag:
     def ask(self, timeout_s: float) -> dict[Partition, int]:
         """Of each partition that is ours now; without those that had no answer in time."""
         give_up_at_s = time.monotonic() + timeout_s
-        partitions = self._ownership.partitions
+        partitions = self._assignment.partitions
         # Before the ends: what is committed meanwhile must not make the lag negative.
         starts = self._starts.ask(partitions, timeout_s) if partitions else None
         if starts is None:

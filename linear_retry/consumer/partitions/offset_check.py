@@ -45,7 +45,7 @@ class OffsetCheck:
         """
         offset, is_message = offset_of(message), message.error() is None
         if self._offsets.next_offset(partition) is None:
-            # Whatever becomes of it: the first that comes is where this ownership begins, and
+            # Whatever becomes of it: the first that comes is where this assignment begins, and
             # without it there would be no way back once the message is dropped.
             self._offsets.start_at(partition, offset)
         if self._assignment.is_stale(partition, serial):

@@ -44,7 +44,7 @@ class ReadAhead:
         max_poll_interval_s: float,
         session_timeout_s: float,
     ) -> None:
-        """`epoch` is a number that changes with every change of ownership."""
+        """`epoch` is a number that changes with every rebalance."""
         self._source = source
         self._clock = clock
         self._epoch = epoch
