@@ -213,8 +213,8 @@ def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:
     match event:
         case e.RetriedNow(failures=failures):
             now_ms = before.last_word_ms
-            # Whatever a garbled entry says: infinity cannot be rounded.
-            at_ms = now_ms + round(min(event.remaining_s, _LONGEST_S) * 1000)
+            # Whatever a garbled entry says: neither infinity can be rounded.
+            at_ms = now_ms + round(min(max(event.remaining_s, 0.0), _LONGEST_S) * 1000)
             return replace(before, failures=failures, asked_ms=now_ms, retry_at_ms=at_ms)
         case e.DeadLetterFailed(attempts=sends):
             known = replace(before, wait_reason="letter", sends=sends)

@@ -83,6 +83,14 @@ def test_what_a_circuit_waits_for() -> None:
     assert ("half-open", 4) == (circuits[3].state(4), circuits[3].due_ms)
 
 
+@pytest.mark.parametrize("remaining_s", [1e308, -1e308])
+def test_a_garbled_wait_is_bounded(remaining_s: float) -> None:
+    """The bug: -1e308 s are minus infinity in milliseconds; that ended who read the journal."""
+    life = Life("pod-1")
+    garbled = e.RetriedNow(Scope(), *_P0, 7, 1, remaining_s)
+    assert 1 == len(_view(life.says(1, opened(_P0, 7, 5000)), life.says(2, garbled)).circuits)
+
+
 def test_a_wait_that_was_ended_without_a_message() -> None:
     """Its message went to another member, and an operator ended the wait: its probe is due."""
     life = Life("pod-1")
