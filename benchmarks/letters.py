@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from benchmarks.topics import PARTITIONS
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
-from linear_retry.records.exception_text import ErrorText
-from linear_retry.records.header_text import Header
 from linear_retry.records.record import Record
+from linear_retry.records.text import ErrorText, Header
 from tests.real_kafka import RealKafka
 
 _FIRST_MS = 1_795_253_536_810

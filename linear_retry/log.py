@@ -12,8 +12,8 @@ from datetime import datetime
 
 from linear_retry import events as e
 from linear_retry.event_text import text_of
-from linear_retry.records.header_text import guarded, one_line
 from linear_retry.records.process import Process
+from linear_retry.records.text import guarded, one_line
 from linear_retry.scope import Scope
 
 logger = logging.getLogger("linear_retry")

@@ -390,7 +390,7 @@ _CATCHES = {
     # What fails of jobs that Ctrl-C has ended is Ctrl-C; all else is raised on.
     ("spark.session", "_ended_by_signals", "Exception"),
     # A user's __str__ may raise anything, and its exception still needs a dead letter.
-    ("records.header_text", "guarded", "Exception"),
+    ("records.text", "guarded", "Exception"),
 }
 
 

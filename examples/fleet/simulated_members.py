@@ -30,8 +30,8 @@ from linear_retry.events import (
 )
 from linear_retry.journal.entry import Entry, encode
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
-from linear_retry.records.exception_text import brief, describe
 from linear_retry.records.record import Record
+from linear_retry.records.text import brief, describe
 from linear_retry.retry.decision import Reason
 from linear_retry.scope import Scope
 

@@ -20,7 +20,7 @@ from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import make_safe, place_of
-from linear_retry.records.exception_text import brief, describe
+from linear_retry.records.text import brief, describe
 from linear_retry.scope import Partition, Place
 
 __all__ = ["Tracing"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from linear_retry.records.header_text import Header
+from linear_retry.records.text import Header
 from linear_retry.scope import Place
 
 

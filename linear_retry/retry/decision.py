@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from linear_retry.errors import UsageError
-from linear_retry.records.exception_text import brief, leaves
+from linear_retry.records.text import brief, leaves
 from linear_retry.retry.retry_after import RetryAfter, asked_s
 from linear_retry.scope import ScopeKind
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from linear_retry.events import WaitReason
 from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.records.exception_text import brief
+from linear_retry.records.text import brief
 from linear_retry.scope import Partition
 
 T = TypeVar("T")

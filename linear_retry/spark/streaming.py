@@ -22,8 +22,8 @@ from linear_retry.consumer.micro_batches.wiring import CLOSE_TIMEOUT_S
 from linear_retry.consumer.runners.handler_checks import check_handler
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Listener
-from linear_retry.records.header_text import sendable
 from linear_retry.records.record import Record
+from linear_retry.records.text import sendable
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import OnExhausted, OnPermanent

@@ -10,10 +10,9 @@ from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
-from linear_retry.records.exception_text import ErrorText
-from linear_retry.records.header_text import Header
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES, RARE
+from linear_retry.records.text import ErrorText, Header
 
 INT64_MAX = 2**63 - 1
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

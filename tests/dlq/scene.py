@@ -18,8 +18,8 @@ from linear_retry.records.dead_letter import (
     resolutions_topic,
     to_dead_letter,
 )
-from linear_retry.records.header_text import Header
 from linear_retry.records.record import Record
+from linear_retry.records.text import Header
 from tests.kafka_operations import KafkaOperations
 
 FIRST_MS = 1_795_000_000_000

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.stats import FIELDS, SPANS_AT_MOST, TOP, Counts, Timeline, count, stats_of
-from linear_retry.records.exception_text import ErrorText
+from linear_retry.records.text import ErrorText
 from tests.dlq.sample_letters import RECORDS, our_letter, our_records
 
 _LETTERS = st.lists(

@@ -16,8 +16,8 @@ from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.stats import FIELDS
 from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
-from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.record import Record
+from linear_retry.records.text import ErrorText
 from tests.docs.markdown import blocks, code, page, table
 from tests.real_kafka import RealKafka
 

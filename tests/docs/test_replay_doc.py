@@ -16,8 +16,8 @@ from linear_retry.dlq.replay.rate_limit import LARGEST_BATCH
 from linear_retry.dlq.resolution.recording import transactional_id
 from linear_retry.kafka.producers.batch_transactions import TRANSACTION_TIMEOUT_MS
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
-from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.record import Record
+from linear_retry.records.text import ErrorText
 from tests.dlq.scene import Scene
 from tests.docs.markdown import blocks, code, page, table
 from tests.real_kafka import RealKafka

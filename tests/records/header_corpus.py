@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from linear_retry.records.header_text import Header
+from linear_retry.records.text import Header
 
 _USUAL: dict[str, bytes | None] = {
     "retry-version": b"1",

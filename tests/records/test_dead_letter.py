@@ -17,10 +17,9 @@ from linear_retry.records.dead_letter import (
     parse,
     to_dead_letter,
 )
-from linear_retry.records.exception_text import ErrorText
-from linear_retry.records.header_text import Header
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES
+from linear_retry.records.text import ErrorText, Header
 
 _INT64_MAX = 2**63 - 1
 _text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -7,10 +7,16 @@ import hashlib
 import json
 from dataclasses import replace
 
-from linear_retry.records.dead_letter import DeadLetter, FailureInfo, parse, to_dead_letter
-from linear_retry.records.exception_text import ErrorText
-from linear_retry.records.oversized import reference, smaller_forms
+from linear_retry.records.dead_letter import (
+    DeadLetter,
+    FailureInfo,
+    parse,
+    reference,
+    smaller_forms,
+    to_dead_letter,
+)
 from linear_retry.records.record import Record
+from linear_retry.records.text import ErrorText
 
 _RECORD = Record("orders", 3, 1042, 5, b"ann", b"v" * 2000, (("trace", b"x" * 10), ("n", None)))
 _ERROR = ErrorText("builtins.ValueError", "no", "Traceback")

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 
 from linear_retry.errors import DeadLetterError
-from linear_retry.records.header_text import Header
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import (
     EXCEPTION,
@@ -17,6 +16,7 @@ from linear_retry.records.retry_headers import (
     RetryHeaders,
     read_retry_headers,
 )
+from linear_retry.records.text import Header
 from tests.dlq.sample_letters import RECORDS, our_records
 from tests.records.header_corpus import CORPUS, HeaderSet
 

@@ -10,8 +10,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from linear_retry import DeadLetters, events
 from linear_retry.kafka import Message
-from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.records.oversized import REFERENCE
+from linear_retry.records.dead_letter import REFERENCE, DeadLetter
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import PoisonError
 from tests.scenarios.scene import Scene

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.records.exception_text import ErrorText
+from linear_retry.records.text import ErrorText
 from linear_retry.spark.tables.entries import entries
 from linear_retry.spark.tables.letters import dead_letters
 from tests.dlq.sample_letters import our_record

@@ -13,10 +13,9 @@ from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.events import Event
 from linear_retry.kafka import KafkaException, Message
 from linear_retry.kafka.consumer.messages import read
-from linear_retry.records.dead_letter import DeadLetter, FailureInfo, to_dead_letter
-from linear_retry.records.exception_text import describe
-from linear_retry.records.oversized import smaller_forms
+from linear_retry.records.dead_letter import DeadLetter, FailureInfo, smaller_forms, to_dead_letter
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.records.text import describe
 from linear_retry.retry.engine import Abandoned, Answer, NotSent
 from linear_retry.retry.failure_events import dead_lettered
 from linear_retry.retry.held import Held

@@ -13,8 +13,7 @@ from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicErr
 from linear_retry.kafka import Producer
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.topics.reader import TopicReader
-from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.records.oversized import smaller_forms
+from linear_retry.records.dead_letter import DeadLetter, smaller_forms
 from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent

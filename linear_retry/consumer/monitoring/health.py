@@ -12,8 +12,8 @@ from linear_retry import events
 from linear_retry.events import WaitReason
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import place_of
-from linear_retry.records.exception_text import brief
 from linear_retry.records.process import Process
+from linear_retry.records.text import brief
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Partition, Place, Scope
 

@@ -16,7 +16,7 @@ from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.records.control import Answer, AnswerName, Command
-from linear_retry.records.header_text import one_line
+from linear_retry.records.text import one_line
 from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Place, Scope
 

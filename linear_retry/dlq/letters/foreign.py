@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from linear_retry.dlq.letters.origin import Origin
-from linear_retry.records.header_text import whole_number
+from linear_retry.records.text import whole_number
 
 Contents: TypeAlias = Mapping[str, bytes | None]
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from linear_retry.dlq.letters.foreign import FOREIGN, Contents, ForeignFormat
 from linear_retry.dlq.letters.origin import Origin
 from linear_retry.errors import DeadLetterError
-from linear_retry.records.header_text import Header
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import VERSION, read_retry_headers
+from linear_retry.records.text import Header
 
 OURS = "linear-retry"
 NONE = "none"

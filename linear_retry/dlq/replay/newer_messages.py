@@ -12,9 +12,9 @@ from linear_retry.dlq.replay.outgoing import unpacked
 from linear_retry.dlq.replay.plan import PartitionPlan, Plan
 from linear_retry.dlq.spill import spilling, temporary_database
 from linear_retry.kafka.topics.reader import Progress
-from linear_retry.records.header_text import whole_number
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import REPLAY_ID
+from linear_retry.records.text import whole_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS, Letter
-from linear_retry.records.header_text import Header, whole_number
-from linear_retry.records.oversized import REFERENCE
+from linear_retry.records.dead_letter import REFERENCE
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import GROUP_ID, HEADER_NAMES, REPLAY_ID
+from linear_retry.records.text import Header, whole_number
 
 _OVERSIZED = "retry-oversized"
 _ESCAPED = "retry-escaped-headers"

@@ -11,9 +11,9 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from linear_retry.errors import DeadLetterError
 from linear_retry.records import dead_letter
-from linear_retry.records.header_text import Header, sendable
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import REPLAY_ID
+from linear_retry.records.text import Header, sendable
 from linear_retry.scope import Place
 
 # Where a header's name is not UTF-8, `headers()` of confluent-kafka 2.16.1 returns a list *and*

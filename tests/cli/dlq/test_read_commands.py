@@ -20,7 +20,7 @@ from linear_retry.cli import app
 from linear_retry.dlq import DeadLetterTopic, Exported, Resolution, State, read_export
 from linear_retry.dlq.resolution.resolutions import encoded
 from linear_retry.records.dead_letter import resolutions_topic
-from linear_retry.records.exception_text import ErrorText
+from linear_retry.records.text import ErrorText
 from tests.cli.result import Result
 from tests.dlq.sample_letters import our_record
 from tests.real_kafka import RealKafka

@@ -7,8 +7,8 @@ import pytest
 from linear_retry.dlq.letters.foreign import DIGITS, FOREIGN, ForeignFormat, binary_number
 from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.dlq.letters.origin import Origin
-from linear_retry.records.header_text import Header
 from linear_retry.records.record import Record
+from linear_retry.records.text import Header
 
 _SPRING: dict[str, bytes] = {
     "kafka_dlt-original-topic": b"orders",

@@ -11,8 +11,8 @@ from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.dlq.letters.origin import Origin
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.dead_letter import DeadLetter, parse
-from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.record import Record
+from linear_retry.records.text import ErrorText
 from tests.dlq.sample_letters import RECORDS, our_record, our_records
 
 _SPRING = (

@@ -17,11 +17,16 @@ from linear_retry.dlq.replay.outgoing import (
     place_of,
     unpacked,
 )
-from linear_retry.records.dead_letter import FailureInfo, foreign_group, parse, to_dead_letter
-from linear_retry.records.header_text import Header
-from linear_retry.records.oversized import reference
+from linear_retry.records.dead_letter import (
+    FailureInfo,
+    foreign_group,
+    parse,
+    reference,
+    to_dead_letter,
+)
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES
+from linear_retry.records.text import Header
 from tests.dlq.sample_letters import CONTENT, RECORDS, TEXT, our_letter, our_record
 
 _FAILURE = FailureInfo("billing", "exhausted", 2, 5, 6, "short-outage@0123456789ab")

@@ -21,8 +21,12 @@ from linear_retry.dlq.resolution.resolutions import Resolutions
 from linear_retry.errors import BrokerError, UnknownTopicError
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.kafka.topics.reader import TopicReader
-from linear_retry.records.dead_letter import FailureInfo, resolutions_topic, to_dead_letter
-from linear_retry.records.oversized import reference
+from linear_retry.records.dead_letter import (
+    FailureInfo,
+    reference,
+    resolutions_topic,
+    to_dead_letter,
+)
 from linear_retry.records.record import Record
 from tests.conftest import TopicFactory
 from tests.dlq.scene import FIRST_MS, NewScene, Scene

@@ -14,8 +14,8 @@ from linear_retry.errors import DeadLetterError
 from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers, make_safe, read
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
-from linear_retry.records.header_text import Header, sendable
 from linear_retry.records.record import Record
+from linear_retry.records.text import Header, sendable
 from tests.kafka.pipe import Pipe, RawProducer
 
 _CREATE_TIME = 1

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 from linear_retry.events import CircuitClosed, CircuitOpened, DataLost
 from linear_retry.journal.entry import Entry
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
-from linear_retry.records.exception_text import ErrorText
 from linear_retry.records.record import Record
+from linear_retry.records.text import ErrorText
 from linear_retry.scope import Scope
 from linear_retry.spark.lake.lake import DEAD_LETTERS, Lake
 from linear_retry.spark.tables.letters import dead_letters

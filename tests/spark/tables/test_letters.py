@@ -12,10 +12,9 @@ from pyspark.sql import Row, SparkSession
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS, Letter, read_letter
 from linear_retry.records.dead_letter import parse
-from linear_retry.records.exception_text import ErrorText
-from linear_retry.records.header_text import Header
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES
+from linear_retry.records.text import ErrorText, Header
 from linear_retry.spark.tables.letters import HEADER_COLUMNS, dead_letters
 from tests.dlq.sample_letters import OWN_HEADERS, RECORDS, our_record, our_records
 from tests.records.header_corpus import CORPUS

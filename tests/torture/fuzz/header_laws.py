@@ -16,12 +16,16 @@ from confluent_kafka import KafkaException, Message, Producer
 from linear_retry.errors import DeadLetterError
 from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers, read
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.records.dead_letter import DeadLetter, FailureInfo, parse, to_dead_letter
-from linear_retry.records.exception_text import describe
-from linear_retry.records.header_text import UNREADABLE_NAME, Header, escape_name, sendable
-from linear_retry.records.oversized import smaller_forms
+from linear_retry.records.dead_letter import (
+    DeadLetter,
+    FailureInfo,
+    parse,
+    smaller_forms,
+    to_dead_letter,
+)
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES, REPLAY_ID
+from linear_retry.records.text import UNREADABLE_NAME, Header, describe, escape_name, sendable
 from tests.kafka.pipe import Pipe, RawProducer
 from tests.torture.fuzz.noting import noting
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linear_retry.records.dead_letter import DeadLetter, to_dead_letter
-from linear_retry.records.header_text import UNREADABLE_NAME
 from linear_retry.records.retry_headers import HEADER_NAMES
+from linear_retry.records.text import UNREADABLE_NAME
 from tests.torture.fuzz.drawing import fuzz_one_input
 from tests.torture.fuzz.header_laws import Pairs, any_death, check, check_sent, record_of
 from tests.torture.layer import Counts

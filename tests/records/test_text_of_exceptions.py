@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.records.exception_text import (
+from linear_retry.records.text import (
     MESSAGE_LIMIT_BYTES,
     STACK_LIMIT_BYTES,
     ErrorText,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.records.header_text import escape_name, first_bytes, sendable, whole_number
+from linear_retry.records.text import escape_name, first_bytes, sendable, whole_number
 
 
 class _Hostile:
