@@ -1,4 +1,4 @@
-"""OffsetCommits what is done, one commit at a time for each partition."""
+"""Commits what is done, one commit at a time for each partition."""
 
 from __future__ import annotations
 
