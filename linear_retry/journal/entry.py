@@ -105,9 +105,6 @@ def read_entry(value: bytes | None) -> Entry | Unreadable:
         return Unreadable(f"no JSON: {error}")
 
 
-# -- writing --------------------------------------------------------------------------------------
-
-
 def _plain(value: object) -> object:
     match value:
         case datetime():
@@ -127,8 +124,6 @@ def _plain_item(item: object) -> object:
         case _:
             return item
 
-
-# -- reading --------------------------------------------------------------------------------------
 
 _Found: TypeAlias = Mapping[str, Any]
 

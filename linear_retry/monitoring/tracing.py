@@ -111,8 +111,6 @@ class Tracing(BoundListener):
             else:
                 attempted.fail(attempt.error)
 
-    # -- inside ------------------------------------------------------------------------------
-
     def _check_bound(self) -> None:
         if self._group_id is None:
             raise UsageError(

@@ -50,9 +50,6 @@ def sections(tables: Tables) -> list[Section]:
     ]
 
 
-# -- over time ------------------------------------------------------------------------------------
-
-
 def _over_time(groups: list[Row], rows: list[Row]) -> Section:
     largest = groups[:_GROUPS]
     chosen = {row["group"] for row in largest}
@@ -127,9 +124,6 @@ _COLUMNS = (
     Column("open for", lambda row: duration(row["blocked_s"])),
     LAST,
 )
-
-
-# -- lengths --------------------------------------------------------------------------------------
 
 
 def _durations(groups: list[Row], curves: list[Row], ends: list[Row]) -> Section:
@@ -223,9 +217,6 @@ _END_COLUMNS = (
     Column("ended within", lambda row: duration(row["after_s"])),
     Column("95% sure", lambda row: between(row["low_s"], row["high_s"])),
 )
-
-
-# -- time blocked ---------------------------------------------------------------------------------
 
 
 def _blocked(groups: list[Row]) -> Section:

@@ -166,8 +166,6 @@ class EventLog:
         with self._lock:
             self._watchers.append(watcher)
 
-    # -- for a consumer ----------------------------------------------------------------------
-
     def listener(self, member: str) -> Callable[[Event], None]:
         """For `listeners=` of the consumer that is called `member` here."""
         return lambda event: self._write(EventEmitted, member, event)
@@ -210,8 +208,6 @@ class EventLog:
                 self.committed(offsets, member)
 
         return told
-
-    # -- for who watches ---------------------------------------------------------------------
 
     def appended(self, partition: Partition, offsets: Iterable[int]) -> None:
         """These messages are there from now on."""

@@ -36,9 +36,6 @@ def _states(view: GroupView) -> dict[str, str]:
     return {one.member: one.state for one in view.members}
 
 
-# -- by example -----------------------------------------------------------------------------------
-
-
 def test_an_outage_from_its_beginning_to_its_end() -> None:
     """Open since its first failure, half-open from `retry_at` on, and gone once it has closed."""
     life, fold = Life("pod-1"), GroupStates()
@@ -267,9 +264,6 @@ def test_the_last_events_are_bounded() -> None:
     told = [life.says(at_ms, e.LeakDropped(*_P0, 1)) for at_ms in range(5 * EVENTS_KEPT)]
     for entries in (told, told[::-1]):
         assert tuple(told[-EVENTS_KEPT:]) == _view(*entries).last_events
-
-
-# -- by properties --------------------------------------------------------------------------------
 
 
 @st.composite

@@ -87,9 +87,6 @@ def test_a_rule_that_is_wrong_is_found(promtool: str, tmp_path: Path) -> None:
     assert 1 == subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
 
 
-# -- a real consumer, scraped ----------------------------------------------------------------------
-
-
 class _Dependency:
     def __init__(self) -> None:
         self.is_up = False

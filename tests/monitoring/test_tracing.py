@@ -96,9 +96,6 @@ def _attribute(spans: list[ReadableSpan], name: str) -> list[Any]:
     return [(span.attributes or {}).get(name) for span in spans]
 
 
-# -- what a span says -----------------------------------------------------------------------------
-
-
 def test_an_outage(fake: FakeKafka) -> None:
     """A span for each attempt; the failed one says why, and until when its message waits."""
     traced = Traced(fake)
@@ -237,9 +234,6 @@ def test_no_key_and_no_value_is_shown(fake: FakeKafka) -> None:
     ]
 
 
-# -- headers as they come --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "headers",
     [
@@ -278,9 +272,6 @@ def test_the_handlers_own_headers_do_no_harm(fake: FakeKafka) -> None:
     with pytest.raises(UsageError, match="has changed the message"):
         traced.run(2, handle)
     assert 1 == len(traced.spans)
-
-
-# -- the other ways to run ------------------------------------------------------------------------
 
 
 def test_async_handlers(fake: FakeKafka) -> None:
@@ -360,9 +351,6 @@ def test_a_loop_of_ones_own(fake: FakeKafka) -> None:
     assert [error, error, None, None] == _attribute(traced.spans, "error.type")
 
 
-# -- every span ends ------------------------------------------------------------------------------
-
-
 def test_it_ends_with_the_consumer(fake: FakeKafka) -> None:
     """Where nothing comes of a failure but the consumer's end."""
     traced = Traced(fake, strategy=Strategy([]), on_exhausted="stop")
@@ -419,9 +407,6 @@ def test_an_exception_that_cannot_be_told_is_a_failure_as_any(fake: FakeKafka) -
     traced.run(3, failing(HostileError()))
     assert 0 == fake.topics[LETTERS].partitions[0].end
     assert ["exception", "CircuitOpened"] == list(_events(traced.spans[0]))
-
-
-# -- how it may be used ---------------------------------------------------------------------------
 
 
 def test_it_belongs_to_one_consumer(fake: FakeKafka) -> None:

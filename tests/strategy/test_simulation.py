@@ -31,9 +31,6 @@ from tests.strategy.test_schedule import attempts_ms, delays_ms, of_ms, starts_m
 outages_ms = st.integers(0, 80_000)
 
 
-# -- without jitter ------------------------------------------------------------------------------
-
-
 @given(delays_ms, attempts_ms, outages_ms)
 def test_the_first_attempt_after_the_outage_succeeds(
     waits_ms: list[int], attempt_ms: int, outage_ms: int
@@ -85,9 +82,6 @@ def test_no_outage() -> None:
     """An outage of no length is over when the first attempt starts."""
     simulation = Simulator(Policy(Strategy([1]))).through(0)
     assert Simulation(0, (), Recovered(1, 0, 0), Spread(0, 0, may_give_up=False)) == simulation
-
-
-# -- with jitter ---------------------------------------------------------------------------------
 
 
 def back_after_ms(
@@ -182,11 +176,6 @@ def test_bounds_where_the_last_delay_is_repeated(outage_ms: int) -> None:
     written = Simulator(Policy(Strategy([1, {"every": 2, "times": 60}], jitter=0.25)))
     assert written.through(outage_ms) == repeated.through(outage_ms)
 
-
-# -- several -------------------------------------------------------------------------------------
-
-
-# -- the consumer itself -------------------------------------------------------------------------
 
 _LATE_S = 0.002
 """For each wait: a poll takes whole milliseconds, and they are rounded up."""

@@ -63,9 +63,6 @@ def test_outages_that_were_given_up_are_not_covered() -> None:
     assert found.covered == pytest.approx(0.9, abs=0.01)
 
 
-# -- against random arrays ------------------------------------------------------------------------
-
-
 def _costs_of_many(moments_ms: Numbers, known: Estimate, probe_cost_ms: float) -> Numbers:
     """What each row of moments costs: by integrals of the estimate itself, which is not rounded."""
     edges, widths = known.edges_ms, np.diff(known.edges_ms)

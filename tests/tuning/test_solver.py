@@ -62,9 +62,6 @@ def _solved(found: Solution | Unreachable) -> Solution:
     return found
 
 
-# -- against every array there is -----------------------------------------------------------------
-
-
 @settings(max_examples=60, deadline=None)
 @given(distributions(longest_ms=9, most=6), probe_costs_ms, conditions)
 def test_no_array_at_all_is_cheaper(
@@ -82,9 +79,6 @@ def test_no_array_at_all_is_cheaper(
         assert min(kept) == pytest.approx(found.cost.total_ms(probe_cost_ms))
         assert found.delays_ms in arrays
         assert found.cost.covered >= limits.cover - 1e-9
-
-
-# -- against random arrays ------------------------------------------------------------------------
 
 
 def _costs_of_many(
@@ -124,9 +118,6 @@ def test_none_of_ten_thousand_random_arrays_is_cheaper(seed: int) -> None:
         tried += len(moments_ms)
     assert tried == 10_000
     assert found.cost.total_ms(probe_cost_ms) <= best
-
-
-# -- laws -----------------------------------------------------------------------------------------
 
 
 @settings(deadline=None)
@@ -211,9 +202,6 @@ def test_no_delay_of_a_large_solution_can_be_moved() -> None:
         known = cost(moved, durations)
         keeps = min(moved) >= 1000 and known.covered >= 0.98 - 1e-9
         assert not keeps or known.total_ms(20_000) >= found.cost.total_ms(20_000) - 1e-6
-
-
-# -- durations ------------------------------------------------------------------------------------
 
 
 def test_lengths_are_rounded_up_and_added_up() -> None:

@@ -120,8 +120,6 @@ class Liveness(Guarantee):
         if self._last is not None:
             self._check(self._last, self._waits)
 
-    # -- inside ------------------------------------------------------------------------------
-
     def _progress(self, entry: AttemptFinished | EventEmitted) -> None:
         """What it says is done is progress, and so is an attempt that failed."""
         runs = runs_done_by(entry)

@@ -165,8 +165,6 @@ def test_a_topic_without_a_name() -> None:
     assert (2, True) == (code, "the topic's name is empty" in text)
 
 
-# -- the file of --config -------------------------------------------------------------------------
-
 _LINES = """\
 # as for Kafka's own tools
 ! and this is a comment too

@@ -98,9 +98,6 @@ def _ids(topic: _Topic, *arguments: str) -> list[str]:
     return sorted(f"{each['id']}#{each['generation']}" for each in said.objects)
 
 
-# -- list -----------------------------------------------------------------------------------------
-
-
 def test_a_pipe_gets_one_line_for_each_letter(topic: _Topic) -> None:
     """A head, and then columns with tabs between them; no cell moves a cursor; no payload."""
     said = _run(topic, "list")
@@ -228,9 +225,6 @@ def test_letters_that_are_alike_are_counted(topic: _Topic) -> None:
     ] == objects
 
 
-# -- show -----------------------------------------------------------------------------------------
-
-
 def test_show_tells_everything(topic: _Topic) -> None:
     """Headers, exception with stack, and who has dealt with it; the payload on demand."""
     said = _run(topic, "show", _IDS[0])
@@ -313,9 +307,6 @@ def test_no_such_letter(topic: _Topic) -> None:
     assert (1, "", told) == (said.code, said.out, said.err)
 
 
-# -- stats ----------------------------------------------------------------------------------------
-
-
 def test_stats_from_afar(topic: _Topic) -> None:
     """How many, how many are dealt with, who wrote them, and what is most frequent."""
     lines = [line.rstrip("# ") for line in _run(topic, "stats").out.splitlines()]
@@ -341,9 +332,6 @@ def test_stats_in_json(topic: _Topic) -> None:
     assert 4 == stats["letters"] == sum(span["letters"] for span in stats["over_time"])
     assert [{"exception": "billing.CardRefused", "letters": 4}] == stats["top_exceptions"]
     assert stats["oldest_ms"] <= stats["newest_ms"]
-
-
-# -- export ---------------------------------------------------------------------------------------
 
 
 def test_an_export_has_all_of_it(topic: _Topic, tmp_path: Path) -> None:
@@ -387,9 +375,6 @@ def test_an_export_to_nowhere(topic: _Topic, tmp_path: Path) -> None:
     said = _run(topic, "export", "--to", str(target))
     told = f"{target}: cannot be written (No such file or directory)\n"
     assert (3, told) == (said.code, said.err)
-
-
-# -- what is not there, and who goes away ---------------------------------------------------------
 
 
 def test_no_such_topic(topic: _Topic) -> None:

@@ -126,9 +126,6 @@ def test_each_attempt_is_drawn(one: list[int], other: list[int], width: int) -> 
         assert "+" in marks or drawn == moments
 
 
-# -- what is refused before Spark is begun --------------------------------------------------------
-
-
 def _refused(*arguments: object) -> tuple[int, str]:
     """The exit code, and what is said on stderr in one line."""
     result = CliRunner().invoke(app, [str(each) for each in arguments])

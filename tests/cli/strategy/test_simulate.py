@@ -52,9 +52,6 @@ def told(*arguments: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in said(*arguments, "--json")]
 
 
-# -- one outage ----------------------------------------------------------------------------------
-
-
 def test_an_outage_that_is_waited_out(file: Path) -> None:
     """Each attempt has its start and its wait; then when it is back, and how late."""
     assert [
@@ -175,9 +172,6 @@ def test_rows_and_objects_have_every_attempt(
     assert isinstance(simulation.ending, Recovered) == last
 
 
-# -- several -------------------------------------------------------------------------------------
-
-
 def test_several_outages(file: Path, tmp_path: Path) -> None:
     """A row for each, those of the options first, then the summary."""
     outages = tmp_path / "outages.txt"
@@ -224,9 +218,6 @@ def test_several_outages_for_programs(file: Path, tmp_path: Path) -> None:
     assert [(2400.0, "dead-lettered"), (420.0, "recovered")] == [
         (found["outage_s"], found["outcome"]) for found in told(file, "--outages", outages)
     ]
-
-
-# -- what is wrong -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -284,9 +275,6 @@ def test_problems_for_programs(file: Path, tmp_path: Path) -> None:
         *(result.exit_code, found["ok"]),
         *(len(found["problems"]), found["timeline"]),
     )
-
-
-# -- where it is shown ---------------------------------------------------------------------------
 
 
 def on_a_terminal(*arguments: object, **environment: str) -> str:

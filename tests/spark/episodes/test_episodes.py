@@ -170,9 +170,6 @@ def _of(rows: list[Row], group: str) -> list[Row]:
     return [row for row in rows if row.group == group]
 
 
-# -- one of each kind -----------------------------------------------------------------------------
-
-
 def test_an_outage_that_was_waited_out(rows: list[Row]) -> None:
     """It lasted longer than to the last probe that failed, and no longer than to the next."""
     [row] = _of(rows, "waited out")
@@ -251,9 +248,6 @@ def test_letters_without_an_open_circuit_are_no_episode(rows: list[Row]) -> None
     assert [] == _of(rows, "letters only")
 
 
-# -- against the law, told one entry at a time ----------------------------------------------------
-
-
 def _plain(value: Any) -> Any:
     """As it can be compared: a `Row` is a tuple."""
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
@@ -266,9 +260,6 @@ def test_it_is_the_law(rows: list[Row]) -> None:
     assert {True, False} == {row[-1] is None for row in expected}
     found = [_plain(tuple(row)[:-1]) for row in _of(rows, "random")]  # without its date
     assert sorted(map(repr, expected)) == sorted(map(repr, found))
-
-
-# -- the table ------------------------------------------------------------------------------------
 
 
 def test_how_many_there_are_is_told(rows: list[Row], kinds: dict[str, int]) -> None:
