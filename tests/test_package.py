@@ -376,7 +376,7 @@ _CATCHES = {
     # A log handler is the program's too, and may raise where its server is down.
     ("log", "write_guarded", "Exception"),
     # An attempt that reached nobody is taken back, and the exception goes on.
-    ("consumer.session.session", "next_attempt", "BaseException"),
+    ("consumer.session.session", "_next_attempt", "BaseException"),
     # What a signal handler raises goes on once the loop is whole.
     ("consumer.runners.signals", "hear", "BaseException"),
     # pybreaker calls the user's listeners in there.

@@ -113,7 +113,6 @@ class LinearConsumer(OperatorMethods):
         self._session = Session(wanted, self._circuits, emitter.emit, lifecycle, self._counters)
         self._gives_up = wanted.dead_letters is not None
         self._limit = wanted.retry.policy.letter_limit
-        self._ready: Iterator[Attempt] = iter(())
 
     # -- for the owner thread ----------------------------------------------------------------
 
@@ -144,7 +143,7 @@ class LinearConsumer(OperatorMethods):
         check_handler(handler)
         self._session.run(handler)
 
-    def __iter__(self) -> Self:
+    def __iter__(self) -> Iterator[Attempt]:
         """Your own loop in place of `run`: `for attempt in consumer: with attempt as message: ...`.
 
         Leaving the `with` is success, or, with an exception, failure; the next attempt is the
@@ -152,18 +151,14 @@ class LinearConsumer(OperatorMethods):
         raises. All state is the consumer's: a second loop goes on where the first has ended.
         """
         self._session.begin()
-        return self
+        return self._session.attempts()
 
     def __next__(self) -> Attempt:
         """Apply what the last attempt came to, and wait for the next one.
 
         Raises `UsageError` where the last was not entered or not left: it is never a success.
         """
-        for attempt in self._ready:
-            return attempt
-        attempt = self._session.next_attempt()
-        self._ready = self._session.ready
-        return attempt
+        return next(self._session.attempts())
 
     async def run_async(self, handler: AsyncHandler) -> None:
         """`run` for an `async def` handler, awaited for one message at a time, in order.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import urllib.error
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -203,7 +203,7 @@ async def closing(consumer: LinearConsumer) -> None:
 
 def own_loop(consumer: LinearConsumer) -> int:
     """`return` in the body is legal; the `with` may swallow what is raised in it."""
-    assert_type(iter(consumer), LinearConsumer)
+    assert_type(iter(consumer), Iterator[Attempt])
     assert_type(next(consumer), Attempt)
     for attempt in consumer:
         assert_type(attempt.number, int)

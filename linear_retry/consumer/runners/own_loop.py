@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from operator import length_hint
-from threading import get_ident
 from types import TracebackType
 from typing import Literal, TypeAlias
 
@@ -180,7 +179,7 @@ class Attempts:
 
         A generator also because an interrupt in the midst of it ends it.
         """
-        number, stop, now_s, owner = batch.number, self._stop, self._now_s, get_ident()
+        number, stop, now_s = batch.number, self._stop, self._now_s
         offered: _State = "offered"
         self._coming = iter(batch.messages)
         for message in self._coming:
@@ -190,7 +189,7 @@ class Attempts:
             attempt._state = offered
             self._last = attempt
             yield attempt
-            if attempt._state != "done" or now_s() >= stop.poll_by_s or get_ident() != owner:
+            if attempt._state != "done" or now_s() >= stop.poll_by_s:
                 return
 
     def _note(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import chain
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
 from linear_retry.consumer.loop import Loop
@@ -31,8 +32,7 @@ from linear_retry.scope import Partition
 class Session:
     """What `LinearConsumer` promises, for whichever way its owner has chosen now.
 
-    The parts are made at the first use, by the owner thread: here I/O begins. `ready` has the next
-    attempts of the owner's own loop, as long as that needs nothing else.
+    The parts are made at the first use, by the owner thread: here I/O begins.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Session:
         self._attempts: Attempts | None = None
         self.wiring: Wiring | None = None
         self.stop = StopFlag()
-        self.ready: Iterator[Attempt] = iter(())
+        self._ready: Iterator[Attempt] = iter(())
 
     # -- for any thread ----------------------------------------------------------------------
 
@@ -138,10 +138,24 @@ class Session:
         if self._attempts is not None and not self._owner_thread.elsewhere:
             self._attempts.begin()
 
-    def next_attempt(self) -> Attempt:
-        """A turn of that loop. Raises `StopIteration` at its end."""
+    def attempts(self) -> Iterator[Attempt]:
+        """The attempts from here on: no line of ours runs between two of one batch."""
+        return chain.from_iterable(self._batches())
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _batches(self) -> Generator[Iterable[Attempt]]:
+        """What is left of the present batch; then of each the first attempt, and the others."""
+        if self._owner_thread.here:
+            yield self._ready
+        while (attempt := self._next_attempt()) is not None:
+            yield (attempt,)
+            yield self._ready
+
+    def _next_attempt(self) -> Attempt | None:
+        """Apply what the last one came to, and take the next; None: the loop has ended."""
         if self._owner_thread.closing:
-            raise StopIteration
+            return None
         attempts, attempt = self._attempts or self._own_loop(), None
         self.stop.interrupted = False
         try:
@@ -158,11 +172,9 @@ class Session:
         if attempt is None or self._owner_thread.closing:
             if self.stop.asked:
                 self._lifecycle.finish()
-            raise StopIteration
-        self.ready = attempts.ready
+            return None
+        self._ready = attempts.ready
         return attempt
-
-    # -- inside ------------------------------------------------------------------------------
 
     @contextmanager
     def _use(self) -> Iterator[None]:
