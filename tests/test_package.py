@@ -76,7 +76,10 @@ _MAY_IMPORT = {
     "testing": {"testing", "kafka", "retry"} | _EVERYONES,
     # The root is what a user imports: demos show that, so they import it too.
     "": {"consumer", "journal", "retry", "strategy"} | _EVERYONES,
-    "demo": {"", "demo", "consumer", "kafka", "records", "retry", "strategy"} | _EVERYONES,
+    "demo": {
+        *("", "demo", "consumer", "event_text", "kafka", "records", "retry", "strategy", "testing")
+    }
+    | _EVERYONES,
     "dlq": {"dlq", "files", "kafka", "records", "retry"} | _EVERYONES,
     "tuning": {"tuning", "strategy"} | _EVERYONES,
     "report": {"report", "tuning"},

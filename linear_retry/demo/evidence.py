@@ -70,6 +70,7 @@ class Letter:
 class Evidence:
     """All that the proof is based on, and what was expected: `delays_s`, `rejected`."""
 
+    topic: str
     produced: tuple[Produced, ...]
     attempts: tuple[Attempt, ...]
     receipts: tuple[Receipt, ...]

@@ -94,6 +94,7 @@ def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
         receipts = service.receipts
     return prove(
         Evidence(
+            topic=topics.topic,
             produced=produced,
             attempts=record.attempts(),
             receipts=receipts,

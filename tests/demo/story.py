@@ -82,6 +82,7 @@ class Story:
 
     def evidence(self) -> Evidence:
         return Evidence(
+            "orders",
             tuple(self.produced),
             tuple(self.attempts),
             tuple(self.receipts),

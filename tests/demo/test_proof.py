@@ -96,7 +96,8 @@ def test_a_request_at_any_time_of_any_wait_is_found(
     at_s = failed.ended_s + data.draw(st.floats(0, 0.498))
     order = data.draw(st.sampled_from(evidence.produced))
     answer: Answer = data.draw(st.sampled_from(ANSWERS))
-    assert QUIET in _broken(_with_request(evidence, order.order_id, at_s, answer))
+    broken = _broken(_with_request(evidence, order.order_id, at_s, answer))
+    assert EARLY in broken if order.order_id == failed.order_id else QUIET in broken
 
 
 @given(st.data())
@@ -181,11 +182,6 @@ def _company_of_the_probe(evidence: Evidence) -> Evidence:
     return _with_request(evidence, "c", probe.ended_s, "refused")
 
 
-def _never_again(evidence: Evidence) -> Evidence:
-    last = _attempts_of(evidence, "d")[-1]
-    return replace(evidence, attempts=tuple(a for a in evidence.attempts if a != last))
-
-
 def _beyond_its_strategy(evidence: Evidence) -> Evidence:
     return replace(evidence, delays_s=(0.5,))
 
@@ -218,11 +214,10 @@ def _other_origin(evidence: Evidence) -> Evidence:
         (_unannounced, ANNOUNCED),
         (_announced_short, ANNOUNCED),
         (_announced_before_it_failed, ANNOUNCED),
-        (_waits_too_short, EARLY),
-        (_retry_after_ignored, EARLY),
+        (_waits_too_short, ANNOUNCED),
+        (_retry_after_ignored, ANNOUNCED),
         (_company_of_the_probe, QUIET),
-        (_never_again, EARLY),
-        (_beyond_its_strategy, EARLY),
+        (_beyond_its_strategy, ANNOUNCED),
         (_no_letter, LETTERS),
         (_other_reason, LETTERS),
         (_other_origin, LETTERS),
