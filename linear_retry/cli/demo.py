@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
+from rich.console import Console
 
 from linear_retry.cli.output.exit_codes import (
     DONE,
     NEGATIVE,
     UNAVAILABLE,
-    code_of_signal,
     exit_on_error,
     fail,
+    fail_interrupted,
 )
 from linear_retry.cli.output.rows import can_draw
+from linear_retry.demo.display.lines import JsonLines, Lines
+from linear_retry.demo.display.screen import Screen
+from linear_retry.demo.display.verdicts import json_proof, table
+from linear_retry.demo.display.watching import MakeDisplay
 
 if TYPE_CHECKING:
-    from linear_retry.demo.display.watching import Display
     from linear_retry.demo.evidence import Verdict
-    from linear_retry.demo.record import Record
     from linear_retry.demo.run import DemoTopics
-    from linear_retry.retry.circuits import CircuitView
-    from linear_retry.scope import Scope
 
 
 def demo(bootstrap: str | None = None, as_json: bool = False) -> NoReturn:
     """Runs the demo; ends in `typer.Exit` with the exit code, whatever happens."""
     try:
-        from linear_retry.demo.run import Interrupted, run
+        from linear_retry.demo.run import run
     except ModuleNotFoundError as error:
         if error.name != "httpx":
             raise
@@ -40,8 +39,9 @@ def demo(bootstrap: str | None = None, as_json: bool = False) -> NoReturn:
         try:
             with _topics(bootstrap, as_json) as topics:
                 verdicts = run(topics, _display_of(as_json))
-        except Interrupted as interrupted:
-            fail(str(interrupted), code_of_signal(interrupted.number))
+        except KeyboardInterrupt as error:
+            notes = getattr(error, "__notes__", [])
+            fail_interrupted(error, "".join(f": {note}" for note in notes))
     _show(verdicts, as_json)
     raise typer.Exit(DONE if all(verdict.holds for verdict in verdicts) else NEGATIVE)
 
@@ -57,36 +57,16 @@ def _topics(bootstrap: str | None, as_json: bool) -> AbstractContextManager[Demo
     return cluster_topics(bootstrap, lambda text: typer.echo(text, err=True))
 
 
-def _display_of(
-    as_json: bool,
-) -> Callable[[Record, Callable[[], Mapping[Scope, CircuitView]]], Display]:
-    from linear_retry.demo.display.lines import JsonLines, Lines
-
-    def make(record: Record, circuits: Callable[[], Mapping[Scope, CircuitView]]) -> Display:
-        if as_json:
-            return JsonLines(sys.stdout, record)
-        if not can_draw():
-            return Lines(sys.stdout, record)
-        from rich.console import Console
-
-        from linear_retry.demo.display.screen import Screen
-
-        return Screen(Console(highlight=False), record, circuits)
-
-    return make
+def _display_of(as_json: bool) -> MakeDisplay:
+    if as_json:
+        return JsonLines
+    return Screen if can_draw() else Lines
 
 
 def _show(verdicts: tuple[Verdict, ...], as_json: bool) -> None:
     if as_json:
-        from linear_retry.demo.display.verdicts import json_proof
-
         typer.echo(json_proof(verdicts))
-        return
-    from rich.console import Console
-
-    from linear_retry.demo.display.verdicts import table
-
-    if can_draw():
+    elif can_draw():
         Console(highlight=False).print(table(verdicts))
     else:
         # Wide enough for every figure in one line; FORCE_COLOR is for terminals.

@@ -1,18 +1,48 @@
-"""The handler, which pays an order, and the record of what its HTTP client saw."""
+"""The orders, and the handler that pays one and records what its HTTP client saw."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 import httpx
 
 from linear_retry.demo.evidence import ANSWER_OF_STATUS, Answer, Attempt
-from linear_retry.demo.orders import order_id_of
 from linear_retry.retry.retry_after import RetryAfter
 
+COUNT = 400
+PARTITIONS = 4
+REJECTED = frozenset({"order-062", "order-291"})  # an expired card stays expired
 TRANSIENT: tuple[type[Exception], ...] = (httpx.TransportError,)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One order, and the partition that keeps it in order with its neighbours."""
+
+    order_id: str
+    partition: int
+    cents: int
+
+    def encode(self) -> bytes:
+        """The message's value."""
+        return json.dumps({"order": self.order_id, "cents": self.cents}).encode()
+
+
+def orders(count: int = COUNT, partitions: int = PARTITIONS) -> tuple[Order, ...]:
+    """`count` orders, dealt out to the partitions in turn."""
+    return tuple(
+        Order(f"order-{number:03d}", number % partitions, 500 + 37 * number)
+        for number in range(1, count + 1)
+    )
+
+
+def order_id_of(value: bytes | None) -> str:
+    """The id in a message's value; ValueError or KeyError where it is no order."""
+    return str(json.loads(value or b"")["order"])
 
 
 class PaymentRejected(Exception):  # noqa: N818  (what the service says, in its own words)

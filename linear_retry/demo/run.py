@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import signal
-import socket
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.demo.display.watching import Display, watching, without_log_lines
+from linear_retry.demo.display.watching import MakeDisplay, watching, without_log_lines
 from linear_retry.demo.evidence import Evidence, Letter, Produced, Verdict
-from linear_retry.demo.orders import PARTITIONS, REJECTED, order_id_of, orders
-from linear_retry.demo.payments import TRANSIENT, Payments
+from linear_retry.demo.payments import (
+    PARTITIONS,
+    REJECTED,
+    TRANSIENT,
+    Payments,
+    order_id_of,
+    orders,
+)
 from linear_retry.demo.proof import prove
 from linear_retry.demo.record import Record
 from linear_retry.demo.service import Outage, PaymentService
@@ -25,8 +29,6 @@ from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.kafka.topics.temporary import temporary_topics
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.record import Record as KafkaRecord
-from linear_retry.retry.circuits import CircuitView
-from linear_retry.scope import Scope
 from linear_retry.strategy.strategy import Strategy
 
 STRATEGY = Strategy([0.5, 1, {"every": 2, "times": 30}], name="demo")
@@ -34,17 +36,6 @@ OUTAGES = (Outage(110, "refused", 2.5), Outage(260, "unavailable", 2.5))
 LATENCY_S = 0.006
 MAX_RUN_S = 120.0
 _FETCHED_AT_ONCE = 5
-
-MakeDisplay = Callable[[Record, Callable[[], Mapping[Scope, CircuitView]]], Display]
-"""Makes the display of a run, given its record and the circuits."""
-
-
-class Interrupted(Exception):  # noqa: N818  (what the person wanted, not what went wrong)
-    """A signal stopped the demo before all was done."""
-
-    def __init__(self, text: str, number: int = signal.SIGINT) -> None:
-        super().__init__(text)
-        self.number = number
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +71,8 @@ def cluster_topics(bootstrap: str, complain: Callable[[str], object]) -> Iterato
 def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
     """Produces, consumes until all is paid or dead-lettered, and proves the promises.
 
-    For the main thread: Ctrl-C and SIGTERM end it cleanly, with `Interrupted`. After two minutes
-    it ends by itself, and the proof says what is missing.
+    After two minutes it ends by itself, and the proof says what is missing. Ctrl-C closes the
+    consumer; the `KeyboardInterrupt` then has a note that says how many orders were done.
     """
     produced = _produce(topics)
     record = Record(produced)
@@ -151,39 +142,18 @@ def _consume(
         out_of_time = Timer(MAX_RUN_S, consumer.stop)
         out_of_time.daemon = True
         out_of_time.start()
-        with (
-            watching(make_display(record, lambda: consumer.circuits), consumer.stop),
-            _received_signals() as signals,
-        ):
-            consumer.run(payments.pay)
-    if not record.is_settled and out_of_time.is_alive():
-        progress = record.progress()
-        done = progress.paid + progress.dead_lettered
-        raise Interrupted(f"interrupted: {done} of {progress.total} orders were done", *signals)
-    out_of_time.cancel()
-
-
-@contextmanager
-def _received_signals() -> Iterator[list[int]]:
-    """Gives a list that has the signal's number at the end, which `run` does not report."""
-    signals: list[int] = []
-    reading, writing = socket.socketpair()
-    with reading, writing:
-        reading.setblocking(False)
-        writing.setblocking(False)
-        before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         try:
-            yield signals
+            with watching(make_display(record, lambda: consumer.circuits), consumer.stop):
+                for attempt in consumer:
+                    with attempt as message:
+                        payments.pay(message)
+        except KeyboardInterrupt as interrupt:
+            progress = record.progress()
+            done = progress.paid + progress.dead_lettered
+            interrupt.add_note(f"{done} of {progress.total} orders were done")
+            raise
         finally:
-            signal.set_wakeup_fd(before)
-            signals.extend(_received(reading))
-
-
-def _received(reading: socket.socket) -> bytes:
-    try:
-        return reading.recv(1)
-    except BlockingIOError:
-        return b""
+            out_of_time.cancel()
 
 
 def _letter(message: KafkaRecord) -> Letter:

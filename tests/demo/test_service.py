@@ -11,8 +11,17 @@ import httpx
 import pytest
 
 from linear_retry.demo.evidence import Answer, Attempt, Receipt
-from linear_retry.demo.orders import COUNT, PARTITIONS, REJECTED, Order, order_id_of, orders
-from linear_retry.demo.payments import TRANSIENT, PaymentRejected, Payments
+from linear_retry.demo.payments import (
+    COUNT,
+    PARTITIONS,
+    REJECTED,
+    TRANSIENT,
+    Order,
+    PaymentRejected,
+    Payments,
+    order_id_of,
+    orders,
+)
 from linear_retry.demo.service import Outage, PaymentService
 from linear_retry.retry.retry_after import RetryAfter
 

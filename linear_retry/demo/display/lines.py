@@ -7,10 +7,10 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Self, TextIO
 
-from linear_retry import events as e
+from linear_retry.demo.display.watching import Circuits
 from linear_retry.demo.evidence import TimedEvent
 from linear_retry.demo.record import Record
-from linear_retry.scope import Partition
+from linear_retry.event_text import text_of
 
 _PROGRESS_EVERY_S = 1.0
 
@@ -18,9 +18,10 @@ _PROGRESS_EVERY_S = 1.0
 class JsonLines:
     """One JSON object for each event."""
 
-    def __init__(self, out: TextIO, record: Record) -> None:
-        self._out = out
+    def __init__(self, record: Record, _: Circuits, out: TextIO | None = None) -> None:
+        """`out`: stdout, where it is None."""
         self._record = record
+        self._out = out
         self._drawn = 0
 
     def __enter__(self) -> Self:
@@ -39,8 +40,7 @@ class JsonLines:
         return json_line(noted, self._record.started_s)
 
     def _write(self, line: str) -> None:
-        self._out.write(f"{line}\n")
-        self._out.flush()
+        print(line, file=self._out, flush=True)
 
 
 class Lines(JsonLines):
@@ -64,46 +64,13 @@ class Lines(JsonLines):
         )
 
     def _line(self, noted: TimedEvent) -> str:
-        return f"{noted.at_s - self._record.started_s:6.2f} s  {line(noted.event)}"
-
-
-def line(event: e.Event) -> str:
-    """A short text without colours; the consumer's own log says more."""
-    match event:
-        case e.CircuitOpened():
-            return f"circuit OPEN    {_wait(event)}"
-        case e.ProbeFailed():
-            return f"probe FAILED    {_wait(event)}"
-        case e.CircuitClosed():
-            return f"circuit CLOSED  {event.outcome} after {event.open_s:.1f} s"
-        case e.DeadLettered():
-            place = f"{event.partition}@{event.offset}"
-            return f"DEAD LETTER     {place}: {event.reason}, {event.error}"
-        case e.Assigned() | e.Revoked() | e.Lost():
-            return f"{type(event).__name__.lower():<15} partitions {_numbers(event.partitions)}"
-        case _:
-            return f"{type(event).__name__:<15} {_fields(event)}"
+        return f"{noted.at_s - self._record.started_s:6.2f} s  {text_of(noted.event)}"
 
 
 def json_line(noted: TimedEvent, started_s: float) -> str:
     """One JSON object: `at_s` (since the start), `event`, and the event's own fields."""
     head = {"at_s": round(noted.at_s - started_s, 4), "event": type(noted.event).__name__}
     return json.dumps(head | asdict(noted.event), default=_plain)
-
-
-def _wait(event: e.CircuitOpened | e.ProbeFailed) -> str:
-    return (
-        f"{event.partition}@{event.offset}: failure {event.failures}, "
-        f"wait {event.delay_s:g} s: {event.error}"
-    )
-
-
-def _numbers(partitions: tuple[Partition, ...]) -> str:
-    return ", ".join(str(number) for _, number in partitions) or "none"
-
-
-def _fields(event: e.Event) -> str:
-    return ", ".join(f"{name}={value}" for name, value in asdict(event).items())
 
 
 def _plain(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Self
 
@@ -13,9 +13,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from linear_retry.demo.display.lines import line
+from linear_retry.demo.display.watching import Circuits
 from linear_retry.demo.evidence import TimedEvent
 from linear_retry.demo.record import Progress, Record
+from linear_retry.event_text import text_of
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
 
@@ -35,15 +36,16 @@ class Screen:
 
     def __init__(
         self,
-        console: Console,
         record: Record,
-        circuits: Callable[[], Mapping[Scope, CircuitView]],
+        circuits: Circuits,
+        console: Console | None = None,
         *,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         self._record = record
         self._circuits = circuits
         self._now = now
+        console = console or Console(highlight=False)
         self._live = Live(console=console, auto_refresh=False, redirect_stderr=False)
 
     def __enter__(self) -> Self:
@@ -111,7 +113,7 @@ def _counts(progress: Progress) -> Text:
 
 def _last_events(events: tuple[TimedEvent, ...], started_s: float) -> Text:
     shown = [
-        f" {noted.at_s - started_s:5.1f} s  {line(noted.event)}"
+        f" {noted.at_s - started_s:5.1f} s  {text_of(noted.event)}"
         for noted in events[-_EVENTS_SHOWN:]
     ]
     # Always as many lines: the picture would jump.

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Thread
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+from linear_retry.demo.record import Record
+from linear_retry.retry.circuits import CircuitView
+from linear_retry.scope import Scope
+
+Circuits: TypeAlias = Callable[[], Mapping[Scope, CircuitView]]
+"""Gives a snapshot of the consumer's circuits."""
 
 
 class Display(AbstractContextManager["Display"], Protocol):
     """Something that shows the state of the run."""
 
     def draw(self) -> None: ...
+
+
+MakeDisplay: TypeAlias = Callable[[Record, Circuits], Display]
+"""Makes the display of a run, given its record and the circuits."""
 
 
 @contextmanager
