@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Protocol
+import math
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Protocol, TypeAlias
 
 from linear_retry import events
 from linear_retry.consumer.monitoring.counters import Counters
 from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.partitions.polling import Poller
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.partitions.target import ConsumerTarget
 from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.session.poller import Poller
 from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers
@@ -20,10 +21,14 @@ from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
 
 
-class Chore(Protocol):
-    """Something to be looked after between polls, by the owner thread."""
+class Due(Protocol):
+    """Says when something is to be looked after: infinity where nothing is."""
 
-    def tick(self) -> None: ...
+    due_at_s: float
+
+
+Chore: TypeAlias = tuple[Due, Callable[[], None]]
+"""Something to be looked after between polls, by the owner thread, once that is due."""
 
 
 class Loop:
@@ -38,18 +43,20 @@ class Loop:
         stop: StopFlag,
         chores: Sequence[Chore],
     ) -> None:
-        """`chores` are ticked once a turn, after the poll, in their order."""
+        """`chores` are done once a turn where they are due, after the poll, in their order."""
         partitions = target.partitions
         self._poller = poller
-        self._clock = poller.clock
+        self._now_s = partitions.assignment.now_s
         self._target = target
         self._engine = target.engine
         self._assignment = partitions.assignment
         self._offsets = partitions.offsets
+        self._commits = partitions.commits
         self._read_ahead = partitions.read_ahead
         self._flow_control = partitions.flow_control
         self._circuits = operator_actions.circuits
         self._operator_actions = operator_actions
+        self._requests = operator_actions.requests
         self._counters = counters
         self._stop = stop
         self._chores = chores
@@ -93,29 +100,23 @@ class Loop:
     def poll_along(self) -> None:
         """Poll while waiting for something else, so as to stay in the group."""
         self._poller.touch()
-        self._target.tick()
+        if self._commits.due_at_s <= self._now_s():
+            self._target.tick()
 
     def _poll_if_late(self) -> None:
         """Probes, deliveries, and what comes after them, may take too long for the group."""
-        if self._poller.is_late:
+        if self._now_s() >= self._read_ahead.deadline_s:
             self.poll_along()
-
-    def _timeout_s(self) -> float:
-        """To the next deadline: no busy loop, no timer thread. The client bounds it to 1 s."""
-        now_s = self._clock.now_s()
-        if self._circuits.due(now_s):
-            return 0.0
-        return self._circuits.next_retry_at_s() - now_s
 
     # -- attempt ---------------------------------------------------------------------------
 
     def _turn(self) -> Generator[Batch]:
         self.await_delivery()
-        self._poller.poll(self._timeout_s)
-        for chore in self._chores:
-            chore.tick()
-        due = self._circuits.due(self._clock.now_s())
-        for scope in dict.fromkeys([*self._operator_actions.due(), *due]):
+        self._poller.poll()
+        for due, chore in self._chores:
+            if due.due_at_s <= self._now_s():
+                chore()
+        for scope in self._scopes_to_probe():
             if self._stop.asked:  # a dependency that is down may take its time to say so
                 return
             self._poll_if_late()
@@ -124,13 +125,20 @@ class Loop:
             self._poll_if_late()
             yield from self._hand_over()
 
+    def _scopes_to_probe(self) -> Iterable[Scope]:
+        """Those that operators want attempted now, then those whose time has come."""
+        asked = self._operator_actions.due() if self._requests.due_at_s < math.inf else []
+        now_s = self._now_s()
+        due = self._circuits.due(now_s) if self._circuits.next_retry_at_s <= now_s else []
+        return dict.fromkeys([*asked, *due])
+
     def _hand_over(self) -> Generator[Batch]:
         """The read-ahead, until one fails, or the time for a poll or a probe has come."""
         messages = self._for_us(self._read_ahead.messages)
         if not messages:
             return
-        self._stop.allow_until(min(self._read_ahead.deadline_s, self._circuits.next_retry_at_s()))
-        begun_s = self._clock.now_s()
+        self._stop.allow_until(min(self._read_ahead.deadline_s, self._circuits.next_retry_at_s))
+        begun_s = self._now_s()
         batch = Batch(messages, begin_by_s=self._read_ahead.overruns_at_s)
         yield from self._attempt(batch, lambda: self._note_done(batch, begun_s))
 
@@ -139,7 +147,7 @@ class Loop:
         ahead = self._read_ahead.messages
         self._done(batch.messages[: batch.handled])
         del ahead[: batch.handled]
-        self._read_ahead.note_speed(batch.handled, self._clock.now_s() - begun_s)
+        self._read_ahead.note_speed(batch.handled, self._now_s() - begun_s)
         self._counters.succeeded += batch.handled
         if batch.handled:
             self._engine.succeeded()
@@ -159,7 +167,7 @@ class Loop:
         circuit = circuits.get(scope)
         if circuit is None:
             return  # closed meanwhile: a rebalance ran while another scope's letter was awaited
-        if circuit.held is None and circuit.retry_at_s > self._clock.now_s():
+        if circuit.held is None and circuit.retry_at_s > self._now_s():
             return
         held = circuits.half_open(scope).held
         if held is None:
@@ -167,13 +175,14 @@ class Loop:
         elif held.letter is not None:
             self._target.deliver(held)
             self.await_delivery()
-        elif not self._for_us([held.message]):
+        elif not held.failures and not self._for_us([held.message]):
             # It tells nothing about the dependency: the next one will.
             circuits.drop_held([held.partition])
             circuits.half_open(scope)
             self._let_a_first_one_come(scope)
         else:
-            self._operator_actions.begin(held)
+            if self._requests.due_at_s < math.inf:
+                self._operator_actions.begin(held)
             begin_by_s = self._read_ahead.overruns_at_s
             batch = Batch([held.message], held.failures + 1, begin_by_s=begin_by_s)
             yield from self._attempt(batch, lambda: self._note_probe(batch, held))
@@ -188,7 +197,7 @@ class Loop:
         self, batch: Batch, note_done: Callable[[], Held[Message] | None]
     ) -> Generator[Batch]:
         """Hand it out; then note what is done of it, and have decided what has failed."""
-        self._counters.begin_batch(batch.messages[0], self._clock.now_s())
+        self._counters.begin_batch(batch.messages[0], self._now_s())
         try:
             yield batch
         finally:  # also where whoever attempts it leaves: what is done is done
@@ -240,7 +249,7 @@ class Loop:
 
     def _too_slow(self, message: Message) -> bool:
         """It is back. Whether the group has given up on us meanwhile: then nothing is stored."""
-        now_s = self._clock.now_s()
+        now_s = self._now_s()
         self._counters.end_batch(now_s)
         if not self._read_ahead.overran(now_s):
             return False

@@ -19,17 +19,15 @@ from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_errors import ClientErrors
 from linear_retry.consumer.partitions.commits import OffsetCommits
-from linear_retry.consumer.partitions.delivery_filter import DeliveryFilter
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.lag import Lag
-from linear_retry.consumer.partitions.offset_check import OffsetCheck
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.consumer.partitions.target import ConsumerTarget, Partitions
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.session.poller import Poller
 from linear_retry.consumer.session.shutdown import Shutdown
 from linear_retry.consumer.session.startup import Brokers, RetentionCheck, Startup
 from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
@@ -72,7 +70,8 @@ class Wiring:
 
         def publish(event: Event) -> None:
             emit(event)
-            self.commands.on_event(event)  # last: an answer is about what is on record
+            if self.commands.watched:  # last: an answer is about what is on record
+                self.commands.on_event(event)
 
         settings, kafka = config.settings, config.dependencies
         self.clock = clock = kafka.clock
@@ -145,17 +144,19 @@ class Wiring:
             assignment, offsets, read_ahead, flow_control, self._admin
         )
         chores: list[Chore] = [
-            offset_check,
-            target,
-            Reclaiming(assignment, flow_control, brokers),
-            stalled,
-            batches,
-            replacement,
-            brokers,
-            self._retention,
-            self.commands,
+            (offset_check, offset_check.tick),
+            (commits, target.tick),
+            (assignment, Reclaiming(assignment, flow_control, brokers).tick),
+            (assignment, stalled.tick),
+            (assignment, batches.reread),
+            (assignment, assignment.plan_check),
+            (self.requests, batches.consider_skips),
+            (errors, replacement.tick),
+            (brokers, brokers.tick),
+            (self._retention, self._retention.tick),
+            (self.commands, self.commands.tick),
         ]
-        poller = Poller(clock, assignment, read_ahead, flow_control, delivery_filter, batches)
+        poller = Poller(assignment, read_ahead, flow_control, delivery_filter, batches)
         self.loop = Loop(poller, target, operator_actions, self.counters, stop, chores)
 
     def start(self) -> None:

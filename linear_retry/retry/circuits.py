@@ -57,7 +57,11 @@ _CLOSED = CircuitView("closed")
 
 
 class Circuits(Generic[T]):
-    """The circuits of one consumer, by scope. Only what is not closed takes room."""
+    """The circuits of one consumer, by scope. Only what is not closed takes room.
+
+    `all_closed`: none takes any. `next_retry_at_s` is when the next probe is due; infinity where
+    none is.
+    """
 
     def __init__(self, name: str, on_listener_error: Callable[[], None]) -> None:
         """`name` is the pybreakers' name, followed by the scope.
@@ -68,6 +72,8 @@ class Circuits(Generic[T]):
         self._name = name
         self._on_listener_error = on_listener_error
         self._open: dict[Scope, Circuit[T]] = {}
+        self.all_closed = True
+        self.next_retry_at_s = float("inf")
         self._places: dict[tuple[str | None, int | None], Scope] = {}
         self._shown = {Scope(): _CLOSED}
         self._breakers: dict[Scope, _Driven] = {}
@@ -87,9 +93,6 @@ class Circuits(Generic[T]):
             return self._driven(scope)[0]
 
     # -- questions -------------------------------------------------------------------------
-
-    def __bool__(self) -> bool:
-        return bool(self._open)
 
     def __iter__(self) -> Iterator[tuple[Scope, Circuit[T]]]:
         return iter(tuple(self._open.items()))
@@ -131,11 +134,6 @@ class Circuits(Generic[T]):
             if circuit.retry_at_s <= now_s and not self._awaits_probe(circuit)
         ]
         return [scope for _, scope in sorted(ready, key=lambda pair: pair[0])]
-
-    def next_retry_at_s(self) -> float:
-        """When the next probe is due; infinity where none is."""
-        times = [c.retry_at_s for c in self._open.values() if not self._awaits_probe(c)]
-        return min(times, default=float("inf"))
 
     # -- commands --------------------------------------------------------------------------
 
@@ -184,6 +182,7 @@ class Circuits(Generic[T]):
     def close(self, scope: Scope, now_s: float) -> float:
         """Closed again; how long it was not, in seconds."""
         circuit = self._open.pop(scope)
+        self._note_changed()
         del self._places[scope.topic, scope.partition]
         self._drive(scope, "closed")
         with self._choosing:
@@ -206,10 +205,16 @@ class Circuits(Generic[T]):
     def _put(self, scope: Scope, circuit: Circuit[T]) -> None:
         before = self._open.get(scope)
         self._open[scope] = circuit
+        self._note_changed()
         self._places[scope.topic, scope.partition] = scope
         if before is None or before.state != circuit.state:
             self._drive(scope, circuit.state)
         self._show(scope, _view(circuit))
+
+    def _note_changed(self) -> None:
+        self.all_closed = not self._open
+        times = [c.retry_at_s for c in self._open.values() if not self._awaits_probe(c)]
+        self.next_retry_at_s = min(times, default=float("inf"))
 
     def _driven(self, scope: Scope) -> _Driven:
         # Any thread may ask, and a second one would be one that nobody drives.

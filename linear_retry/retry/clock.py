@@ -14,8 +14,9 @@ class Clock(Protocol):
     def now_s(self) -> NowS:
         """The clock of every wait: seconds that only grow, suspend included where possible."""
 
-    def suspended_s(self) -> float:
-        """For how long the machine has slept since it was started, as far as can be known."""
+    @property
+    def awake_s(self) -> NowS:
+        """A clock that stands still while the machine sleeps, as far as can be known."""
 
     def utc_ms(self) -> int:
         """The time of day, for people and for headers. Never for a wait: it may be set."""
@@ -42,8 +43,7 @@ class SystemClock:
         partial(time.clock_gettime, time.CLOCK_BOOTTIME) if _SUSPEND_AWARE else time.monotonic
     )
 
-    def suspended_s(self) -> float:
-        return self.now_s() - time.monotonic() if _SUSPEND_AWARE else 0.0
+    awake_s = staticmethod(time.monotonic)
 
     def utc_ms(self) -> int:
         return now_ms()

@@ -35,6 +35,9 @@ class VirtualClock:
     def suspended_s(self) -> float:
         return self._suspended_s
 
+    def awake_s(self) -> float:
+        return self._now_s - self._suspended_s
+
     def utc_ms(self) -> int:
         return (
             self._started_utc_ms + round((self._now_s - self._started_s) * 1000) + self._stepped_ms

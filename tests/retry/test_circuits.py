@@ -56,12 +56,12 @@ def _open(
 def test_nothing_is_open_at_first() -> None:
     """A new consumer stops nothing, waits for nothing, and shows one closed circuit."""
     circuits = _circuits()
-    assert not circuits
+    assert circuits.all_closed
     assert [] == list(circuits)
     assert not circuits.stops(_P0)
     assert circuits.wanting_probe(_P0) is None
     assert [] == circuits.due(1e12)
-    assert float("inf") == circuits.next_retry_at_s()
+    assert float("inf") == circuits.next_retry_at_s
     assert {_ALL: CircuitView("closed")} == circuits.views
 
 
@@ -76,7 +76,7 @@ def test_the_cycle_open_half_open_closed() -> None:
     assert ("half-open", held) == (half_open.state, half_open.held)
     assert 6.5 == circuits.close(_ALL, 106.5)
     assert circuits.get(_ALL) is None
-    assert not circuits
+    assert circuits.all_closed
 
 
 def test_a_failed_probe_keeps_the_time_it_was_first_opened() -> None:
@@ -187,15 +187,15 @@ def test_what_is_due_comes_in_order_of_time() -> None:
     _open(circuits, Scope("a"), _held(("a", 0)), delay_s=30.0)
     _open(circuits, Scope("b"), _held(("b", 0)), delay_s=10.0)
     _open(circuits, Scope("c"), _held(("c", 0)), delay_s=20.0)
-    assert 110.0 == circuits.next_retry_at_s()
+    assert 110.0 == circuits.next_retry_at_s
     assert [] == circuits.due(109.999)
     assert [Scope("b")] == circuits.due(110.0)
     assert [Scope("b"), Scope("c"), Scope("a")] == circuits.due(130.0)
     circuits.half_open(Scope("b"))
-    assert 110.0 == circuits.next_retry_at_s()
+    assert 110.0 == circuits.next_retry_at_s
     circuits.drop_held({("b", 0)})
     circuits.half_open(Scope("b"))
-    assert 120.0 == circuits.next_retry_at_s()
+    assert 120.0 == circuits.next_retry_at_s
 
 
 def test_a_delay_of_nothing_is_due_at_once() -> None:
@@ -375,7 +375,7 @@ def test_only_what_is_not_closed_takes_room(steps: list[tuple[Scope, str]]) -> N
             circuits.close(scope, 200.0)
             expected.discard(scope)
         assert expected == {open_scope for open_scope, _ in circuits}
-        assert bool(expected) == bool(circuits)
+        assert bool(expected) != circuits.all_closed
         assert expected | {_ALL} == set(circuits.views)
 
 

@@ -54,8 +54,6 @@ class OperatorActions:
         In the order of asking. A message that is to be attempted in this turn is given up in the
         next, if it is held then: it may succeed.
         """
-        if not self.requests:
-            return []
         for request in self.requests.pending():
             self._share_out(request)
         now: list[Scope] = []
@@ -80,8 +78,6 @@ class OperatorActions:
 
     def begin(self, held: Held[Message]) -> None:
         """Its attempt starts now, or the sending of its letter: whoever asked for that is told."""
-        if not self.requests:
-            return
         found = self.circuits.holding(held.partition, held.offset)
         if found is None:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -65,14 +66,16 @@ class RemoteCommands:
         # topic may write any number: neither memory nor a turn may grow with them.
         self._arrived: deque[Command] = deque(maxlen=_WAITING)
         self._answers: deque[Answer] = deque()
+        self.due_at_s = math.inf
         self._works: dict[str, _Pending] = {}
-        self._watched: dict[Scope, list[tuple[_Pending, Place]]] = {}
+        self.watched: dict[Scope, list[tuple[_Pending, Place]]] = {}
 
     # -- for the thread that follows the topic ---------------------------------------------------
 
     def post(self, command: Command) -> None:
         """To be looked at in a turn soon; of more than 1000 that wait, the last ones are."""
         self._arrived.append(command)
+        self.due_at_s = -math.inf  # after the append: the owner resets it before it looks
 
     def answers(self) -> list[Answer]:
         """What is to be sent. Each is given once."""
@@ -82,19 +85,18 @@ class RemoteCommands:
 
     def tick(self) -> None:
         """Once a turn, before its requests are looked at: commands become requests, or answers."""
-        if not (self._arrived or self._works):
-            return
+        self.due_at_s = math.inf
         for work in tuple(self._works.values()):
             if not work.is_answered:
                 self._answer(work, "pending", is_final=False)
         for _ in range(min(len(self._arrived), _EACH_TURN)):
             self._begin(self._arrived.popleft())
+        if self._arrived or self._works:
+            self.due_at_s = -math.inf
 
     def on_event(self, event: events.Event) -> None:
         """What became of an attempt."""
         match event:
-            case _ if not self._watched:
-                return
             case events.ProbeFailed():
                 self._failed("failed", event)
             case events.LimitReached():
@@ -104,12 +106,12 @@ class RemoteCommands:
             case events.CircuitClosed(scope, outcome):
                 self._resolve(scope, outcome)
             case events.Revoked(partitions) | events.Lost(partitions):
-                for scope, watched in tuple(self._watched.items()):
+                for scope, watched in tuple(self.watched.items()):
                     place = watched[0][1]
                     if (place.topic, place.partition) in partitions:
                         self._resolve(scope, "dropped")
             case events.Stopped():
-                for scope in tuple(self._watched):
+                for scope in tuple(self.watched):
                     self._resolve(scope, "dropped")
 
     # -- inside ----------------------------------------------------------------------------------
@@ -167,7 +169,7 @@ class RemoteCommands:
         else:
             place = _place(circuit.held)
             self._answer(work, "begun", place, is_final=False)
-            self._watched.setdefault(scope, []).append((work, place))
+            self.watched.setdefault(scope, []).append((work, place))
 
     def _failed(self, answer: AnswerName, event: _Failed) -> None:
         failures = None if isinstance(event, events.DeadLetterFailed) else event.failures
@@ -176,7 +178,7 @@ class RemoteCommands:
         self._resolve(event.scope, answer, failures=failures, retry_at_ms=at_ms, error=error)
 
     def _resolve(self, scope: Scope, answer: AnswerName, **details: Any) -> None:
-        for work, place in self._watched.pop(scope, ()):
+        for work, place in self.watched.pop(scope, ()):
             self._end(work, scope, answer, place=place, **details)
 
     def _end(

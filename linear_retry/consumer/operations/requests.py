@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -73,13 +74,17 @@ class Request:
 
 
 class Requests:
-    """Asked from any thread; dealt with and answered by the owner's. Each gets one answer."""
+    """Asked from any thread; dealt with and answered by the owner's. Each gets one answer.
+
+    `due_at_s` says whether there may be any: at once, or never.
+    """
 
     def __init__(self) -> None:
         # No lock: an append and a popleft are atomic, and a signal handler may be in the midst.
         self._arrived: deque[Request] = deque()
         self._waiting: list[Request] = []
         self._closed = False
+        self.due_at_s = math.inf
 
     # -- for any thread ----------------------------------------------------------------------
 
@@ -87,6 +92,7 @@ class Requests:
         """To be dealt with in the next turn; False at once where there will be none."""
         request = Request(wish)
         self._arrived.append(request)
+        self.due_at_s = -math.inf  # after the append: the owner resets it before it looks
         # After the append: whichever of the two comes later, here or `close`, finds the request.
         if self._closed:
             self._refuse_all()
@@ -94,12 +100,12 @@ class Requests:
 
     # -- for the owner -----------------------------------------------------------------------
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting or self._arrived)
-
     def pending(self) -> Iterator[Request]:
         """Those not answered yet, in the order of asking. They may be answered meanwhile."""
+        self.due_at_s = math.inf
         self._waiting += self._taken()
+        if self._waiting:
+            self.due_at_s = -math.inf
         return iter(tuple(self._waiting))
 
     def claim(self, request: Request) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
@@ -44,6 +45,8 @@ class Assignment:
     A partition is *silent* from an assign, resume or seek until it delivers a message or its end:
     until then its first offset is not believed (`Offsets`), and after a while it may be dead
     (librdkafka leaves one so in about 1 of 60,000 pauses in `on_assign`; librdkafka #5591).
+    `stopped` are the `unreadable` ones that are to be paused. `due_at_s` is when a watchdog has to
+    look at any of them.
     """
 
     def __init__(self, now_s: NowS) -> None:
@@ -53,7 +56,9 @@ class Assignment:
         self._epochs: dict[Partition, int] = {}
         self._silent: dict[Partition, _Silence] = {}
         self._suspect: dict[Partition, float] = {}
-        self._unreadable: dict[Partition, Unreadable] = {}
+        self.unreadable: dict[Partition, Unreadable] = {}
+        self.stopped: frozenset[Partition] = frozenset()
+        self.due_at_s = math.inf
 
     # -- questions -------------------------------------------------------------------------
 
@@ -98,23 +103,14 @@ class Assignment:
         now_s = self.now_s()
         return [key for key, at_s in self._suspect.items() if now_s >= at_s]
 
-    @property
-    def has_unreadable(self) -> bool:
-        return bool(self._unreadable)
-
-    def unreadable(self, partition: Partition) -> Unreadable | None:
-        return self._unreadable.get(partition)
-
-    def is_stopped(self, partition: Partition) -> bool:
-        """Whether it is to be paused, as what comes next in it cannot be read."""
-        unreadable = self._unreadable.get(partition)
-        return unreadable is not None and unreadable.is_stopped
-
     def rereadable(self) -> list[Partition]:
         """The unreadable ones whose time to be read once more has come."""
         now_s = self.now_s()
-        found = self._unreadable.items()
-        return [key for key, each in found if each.is_stopped and each.retry_at_s <= now_s]
+        return [
+            key
+            for key in self.unreadable
+            if key in self.stopped and self.unreadable[key].retry_at_s <= now_s
+        ]
 
     # -- commands --------------------------------------------------------------------------
 
@@ -134,12 +130,14 @@ class Assignment:
             self._epochs.pop(partition, None)
             self._silent.pop(partition, None)
             self._suspect.pop(partition, None)
-            self._unreadable.pop(partition, None)
+            self.unreadable.pop(partition, None)
+        self._note_stopped()
 
     def mark_lost(self, partitions: Collection[Partition]) -> None:
         """Give up what may be another's by now, though librdkafka has not said so."""
         self.drop(partitions)
         self._suspect |= dict.fromkeys(partitions, self.now_s() + RECLAIM_AFTER_S)
+        self.plan_check()
 
     def forget_suspects(self) -> None:
         """What we gave up of our own accord is not the new client's to take back."""
@@ -150,7 +148,9 @@ class Assignment:
         before = self._silent.get(partition)
         timeout_s = before.timeout_s if before else FIRST_TIMEOUT_S
         self.serial += 1
-        self._silent[partition] = _Silence(self.serial, self.now_s() + timeout_s, timeout_s)
+        check_at_s = self.now_s() + timeout_s
+        self._silent[partition] = _Silence(self.serial, check_at_s, timeout_s)
+        self.due_at_s = min(self.due_at_s, check_at_s)
 
     def note_delivered(self, partition: Partition) -> None:
         """It has delivered a message that is believed, or its end."""
@@ -166,16 +166,29 @@ class Assignment:
 
     def stop(self, partition: Partition, offset: int) -> Unreadable:
         """What comes next in it cannot be read, now or still: it is read again later."""
-        before, now_s = self._unreadable.get(partition), self.now_s()
+        before, now_s = self.unreadable.get(partition), self.now_s()
         tries, since_s = (1, now_s) if before is None else (before.tries + 1, before.since_s)
         delay_s = _REREAD_DELAYS_S[min(tries, len(_REREAD_DELAYS_S)) - 1]
         found = Unreadable(offset, tries, since_s, now_s + delay_s)
-        self._unreadable[partition] = found
+        self.unreadable[partition] = found
+        self._note_stopped()
+        self.plan_check()
         return found
 
     def reread(self, partition: Partition) -> None:
         """It is being read once more."""
-        self._unreadable[partition] = replace(self._unreadable[partition], is_stopped=False)
+        self.unreadable[partition] = replace(self.unreadable[partition], is_stopped=False)
+        self._note_stopped()
 
     def note_readable(self, partition: Partition) -> None:
-        self._unreadable.pop(partition, None)
+        self.unreadable.pop(partition, None)
+        self._note_stopped()
+
+    def plan_check(self) -> None:
+        """Note when the first of them is to be looked at, once the watchdogs have looked."""
+        silent = [silence.check_at_s for silence in self._silent.values()]
+        stopped = [self.unreadable[key].retry_at_s for key in self.stopped]
+        self.due_at_s = min([*silent, *self._suspect.values(), *stopped], default=math.inf)
+
+    def _note_stopped(self) -> None:
+        self.stopped = frozenset(key for key, each in self.unreadable.items() if each.is_stopped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from linear_retry.consumer.monitoring.error_throttle import ErrorThrottle
@@ -24,7 +25,10 @@ _REASON_WITHIN_S = 2.0
 
 
 class ClientErrors:
-    """`useless` says why only another client can go on, where that is so."""
+    """`useless` says why only another client can go on, where that is so: at once (`due_at_s`).
+
+    `unexplained`: a commit's answer said of a fatal error only that it is one, and when.
+    """
 
     def __init__(
         self,
@@ -41,13 +45,9 @@ class ClientErrors:
         self._emit = emit
         self._reported = ErrorThrottle()
         self._refused_commits = ErrorThrottle()
-        self._unexplained: tuple[KafkaError, float] | None = None
+        self.unexplained: tuple[KafkaError, float] | None = None
         self.useless: KafkaError | None = None
-
-    @property
-    def awaits_reason(self) -> bool:
-        """Whether a commit's answer said of a fatal error only that it is one."""
-        return self._unexplained is not None
+        self.due_at_s = math.inf
 
     def report(self, error: KafkaError, topic: str | None = None) -> None:
         """Raise it where it is fatal; else emit it once, and once for every tenfold.
@@ -57,11 +57,11 @@ class ClientErrors:
         not become one either, unless it is the name that is taken (`InstanceIdWait`).
         """
         if needs_new_client(error) and self._client.member.was_member:
-            self.useless = error
+            self.useless, self.due_at_s = error, -math.inf
             self._flow_control.mark_all_lost("the client cannot go on")
             return
         if is_name_taken(error) and not self._client.member.was_member:
-            self.useless = error
+            self.useless, self.due_at_s = error, -math.inf
             return
         raise_if_fatal(error, group=self._group_id, topic=topic)
         count = self._reported.count(error.code(), self._now_s())
@@ -82,8 +82,8 @@ class ClientErrors:
         unexplained = is_unexplained(error)
         if not unexplained:
             raise_if_fatal(error, group=self._group_id)
-        elif self._unexplained is None:
-            self._unexplained = error, self._now_s()
+        elif self.unexplained is None:
+            self.unexplained = error, self._now_s()
         if self._refused_commits.count(error.code(), self._now_s()) is not None:
             self._emit(CommitFailed(error_text(error), partitions))
         not_a_member = error.code() == KafkaError.UNKNOWN_MEMBER_ID
@@ -94,7 +94,8 @@ class ClientErrors:
 
     def forget(self) -> None:
         """They were the old client's."""
-        self._unexplained = self.useless = None
+        self.unexplained = self.useless = None
+        self.due_at_s = math.inf
 
     def raise_if_unexplained(self) -> None:
         """A commit's answer says of a fatal error only that it is one; a poll then says which.
@@ -102,8 +103,8 @@ class ClientErrors:
         That is waited for, with nothing handled meanwhile, or a member that was fenced would be
         told to be started anew.
         """
-        if self._unexplained is not None and self.useless is None:
-            error, since_s = self._unexplained
+        if self.unexplained is not None and self.useless is None:
+            error, since_s = self.unexplained
             if self._now_s() >= since_s + _REASON_WITHIN_S:
                 raise_if_fatal(error)
 

@@ -22,6 +22,7 @@ class OffsetCommits:
     librdkafka retries a commit that met a coordinator in trouble, and a later one may overtake it:
     the broker then ends with the older offset (of six errors, five did that each time, with
     librdkafka 2.16 on its mock cluster). So what is not answered is not followed by another.
+    `due_at_s` comes once a second: a crash then repeats at most two seconds' work.
     """
 
     def __init__(
@@ -31,20 +32,15 @@ class OffsetCommits:
         self._now_s = now_s
         self._offsets = offsets
         self._emit = emit
-        self._send_at_s = 0.0
+        self.due_at_s = 0.0
         self._give_up_at_s = 0.0
         self._sent_before: set[Partition] = set()
         """Of which a commit is not answered yet that was sent before they were assigned."""
 
-    @property
-    def due(self) -> bool:
-        """Once a second: a crash then repeats at most two seconds' work."""
-        return self._now_s() >= self._send_at_s
-
     def send(self) -> None:
         """Send off what is done, but for partitions of which a commit is under way."""
         now_s = self._now_s()
-        self._send_at_s = now_s + COMMIT_EVERY_S
+        self.due_at_s = now_s + COMMIT_EVERY_S
         uncommitted = self._offsets.uncommitted()
         awaits = self._client.awaits_commit
         ready = {key: offset for key, offset in uncommitted.items() if not awaits(key)}

@@ -37,28 +37,23 @@ class FlowControl:
         self._client = client
         self._assignment = assignment
         self._offsets = offsets
-        self._circuits = circuits
+        self.circuits = circuits
         self._read_ahead = read_ahead
         self._emit = emit
 
     # -- questions -------------------------------------------------------------------------
 
-    @property
-    def pauses_any(self) -> bool:
-        """Whether any circuit is open, or any partition cannot be read."""
-        return bool(self._circuits) or self._assignment.has_unreadable
-
     def is_paused(self, partition: Partition) -> bool:
         """Whether a circuit is open over it, or what comes next in it cannot be read."""
-        return self._circuits.stops(partition) or self._assignment.is_stopped(partition)
+        return self.circuits.stops(partition) or partition in self._assignment.stopped
 
     def holds(self, partition: Partition, offset: int) -> bool:
         """Whether a circuit holds this message."""
-        return self._circuits.holding(partition, offset) is not None
+        return self.circuits.holding(partition, offset) is not None
 
     def has_in_memory(self, partition: Partition) -> bool:
         """Whether something of it is held or read ahead: begun anew, it would come twice."""
-        return self._circuits.stops(partition) or self._read_ahead.last_of(partition) is not None
+        return self.circuits.stops(partition) or self._read_ahead.last_of(partition) is not None
 
     def next_to_fetch(self, partition: Partition) -> int | None:
         """The offset behind what is in memory; None: not known."""
@@ -89,8 +84,8 @@ class FlowControl:
         Resume, *then* seek: so librdkafka fetches at once (1 ms); a resume alone, or after the
         seek, takes up to a second.
         """
-        is_stopped = self._assignment.is_stopped
-        partitions = [key for key in self._owned(scope.covers) if not is_stopped(key)]
+        stopped = self._assignment.stopped
+        partitions = [key for key in self._owned(scope.covers) if key not in stopped]
         self._each(self._client.resume, partitions)
         self.seek(partitions)
 
@@ -112,11 +107,11 @@ class FlowControl:
 
     def hold_probe(self, message: Message, partition: Partition, offset: int) -> bool:
         """Whether a circuit waits for a first message: this one is held then, the rest paused."""
-        scope = self._circuits.wanting_probe(partition)
+        scope = self.circuits.wanting_probe(partition)
         if scope is None:
             return False
         epoch = self._assignment.epoch_of(partition) or 0
-        self._circuits.hold(scope, Held(message, partition, offset, epoch))
+        self.circuits.hold(scope, Held(message, partition, offset, epoch))
         self.pause(scope)
         return True
 
@@ -138,7 +133,7 @@ class FlowControl:
         the partition begins anew there, or is given up.
         """
         for partition in partitions:
-            if self._assignment.is_stopped(partition):
+            if partition in self._assignment.stopped:
                 continue  # librdkafka may refuse; it is assigned anew when its time has come
             if partition not in self._assignment:
                 continue  # given up a moment ago: librdkafka had refused to pause or resume it
@@ -192,11 +187,11 @@ class FlowControl:
     def drop(self, partitions: Iterable[Partition]) -> None:
         """These are not ours any more; nor are circuits with nothing left to probe."""
         self.forget(partitions)
-        for scope, circuit in self._circuits:
+        for scope, circuit in self.circuits:
             # One that waits for its first message has had its time: nothing is left to probe.
             waits_on = circuit.state == "open" or circuit.held is not None
             if not waits_on and not self._owned(scope.covers):
-                open_s = self._circuits.close(scope, self._assignment.now_s())
+                open_s = self.circuits.close(scope, self._assignment.now_s())
                 self._emit(CircuitClosed(scope, "dropped", open_s))
 
     def mark_lost(self, partitions: Iterable[Partition], reason: str) -> None:
@@ -228,7 +223,7 @@ class FlowControl:
         gone = frozenset(partitions)
         self._assignment.drop(gone)
         self._offsets.forget(gone)
-        self._circuits.drop_held(gone)
+        self.circuits.drop_held(gone)
         self._read_ahead.drop(gone.__contains__)
 
     # -- inside ----------------------------------------------------------------------------

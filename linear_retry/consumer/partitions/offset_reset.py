@@ -49,7 +49,7 @@ class OffsetReset:
         self._flow_control = flow_control
         self._reset = reset
         self._emit = emit
-        self._missing: dict[Partition, _Missing] = {}
+        self.missing: dict[Partition, _Missing] = {}
         self._pause_s = 0.0
         self._unanswered_at_s = -math.inf
 
@@ -66,25 +66,23 @@ class OffsetReset:
             return
         if self._reset == "error" and not self._is_garbage(partition, missing):
             raise DataLossError(_no_place_to_begin(partition, missing))
-        self._missing[partition] = _Missing(missing, self._assignment.serial)
+        self.missing[partition] = _Missing(missing, self._assignment.serial)
         if self._assignment.now_s() >= self._unanswered_at_s + _SHORTEST_PAUSE_S:
             self._ask(partition)
 
-    def tick(self) -> None:
+    def ask_again(self) -> None:
         """Ask again where nobody has answered. To be called before what has arrived is looked at.
 
         What was sought or begun anew since, librdkafka speaks of once more by itself.
         """
-        if not self._missing:
-            return
         is_stale = self._assignment.is_stale
-        self._missing = {
+        self.missing = {
             key: missing
-            for key, missing in self._missing.items()
+            for key, missing in self.missing.items()
             if not is_stale(key, missing.serial)
         }
         if self._assignment.now_s() >= self._unanswered_at_s + self._pause_s:
-            for partition in tuple(self._missing):
+            for partition in tuple(self.missing):
                 if not self._ask(partition):
                     return
 
@@ -92,13 +90,13 @@ class OffsetReset:
 
     def _ask(self, partition: Partition) -> bool:
         """False: there is no answer."""
-        missing = self._missing.pop(partition)
+        missing = self.missing.pop(partition)
         if self._is_garbage(partition, missing.offset):
             self._flow_control.reassign(partition)
             return True
         there = self._client.ask_offset(partition, END if self._begins_at_end else BEGINNING)
         if there is None:
-            self._missing[partition] = missing  # the last one now: others may be answered
+            self.missing[partition] = missing  # the last one now: others may be answered
             self._unanswered_at_s = self._assignment.now_s()
             self._pause_s = min(max(2 * self._pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
             return False

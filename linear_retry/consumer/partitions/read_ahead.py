@@ -30,7 +30,8 @@ class ReadAhead:
 
     `dry`: librdkafka had nothing more in its queue, so what is silent has nothing in there either.
     `deadline_s` is when the loop has to poll again, whatever is still to be handled: a handler's
-    speed so far promises nothing. `overslept`: the machine has slept past the session timeout
+    speed so far promises nothing. `overruns_at_s` is when the group gives our partitions away,
+    unless we poll. `overslept`: the machine has slept past the session timeout
     inside the last poll. `in_hand`: the message, by partition and offset, whose letter is awaited
     with polls in between: it is neither ahead nor done.
     """
@@ -52,7 +53,6 @@ class ReadAhead:
         self._session_timeout_s = session_timeout_s
         self.touch_s = min(TOUCH_S, max_poll_interval_s / 10)
         self._batch_size = 1
-        self._suspended_s = clock.suspended_s()
         self.messages: list[Message] = []
         self.in_hand: tuple[Partition, int] | None = None
         self.is_invalid = False
@@ -60,21 +60,17 @@ class ReadAhead:
         self.overslept = False
         self.polled_at_s = clock.now_s()
         self.deadline_s = self.polled_at_s
+        self.overruns_at_s = self.polled_at_s + max_poll_interval_s
+        self._awake_at_s = clock.awake_s()
 
     # -- questions -------------------------------------------------------------------------
-
-    @property
-    def overruns_at_s(self) -> float:
-        """When the group gives our partitions away, unless we poll."""
-        return self.polled_at_s + self._max_poll_interval_s
 
     def overran(self, now_s: float) -> bool:
         """Whether the group may have given our partitions away since the last poll.
 
         Either by `max.poll.interval.ms`, or because the machine slept past the session timeout.
         """
-        slept_s = self._clock.suspended_s() - self._suspended_s
-        return now_s > self.overruns_at_s or slept_s > self._session_timeout_s
+        return now_s > self.overruns_at_s or self._slept_s(now_s) > self._session_timeout_s
 
     def last_of(self, partition: Partition) -> int | None:
         """The offset of its last message that is in memory, and not done; None: there is none."""
@@ -134,12 +130,17 @@ class ReadAhead:
             # What was raised in there may have taken messages with it (4,378 of 4,809, measured).
             self.invalidate()
             raise
-        self.polled_at_s = self._clock.now_s()
+        now_s = self._clock.now_s()
+        self.overslept = self._slept_s(now_s) > self._session_timeout_s
+        self.polled_at_s = now_s
         self.deadline_s = self.polled_at_s + self.touch_s
-        suspended_s = self._clock.suspended_s()
-        self.overslept = suspended_s - self._suspended_s > self._session_timeout_s
-        self._suspended_s = suspended_s
+        self.overruns_at_s = self.polled_at_s + self._max_poll_interval_s
+        self._awake_at_s = self._clock.awake_s()
         return arrivals
+
+    def _slept_s(self, now_s: float) -> float:
+        """For how long the machine has slept since the last poll."""
+        return now_s - self.polled_at_s - (self._clock.awake_s() - self._awake_at_s)
 
     def _batch(self, timeout_s: float) -> list[Message]:
         asked_at_s = self._clock.now_s()

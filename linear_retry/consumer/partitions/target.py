@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -97,11 +98,10 @@ class ConsumerTarget:
         return str(Place(*held.partition, held.offset))
 
     def tick(self) -> None:
-        """Once a second commit, and have the idle producer tell what has piled up."""
-        if self._commits.due:
-            self._commits.send()
-            if self._publisher is not None:
-                self._publisher.listen()
+        """Commit, and have the idle producer report what has piled up."""
+        self._commits.send()
+        if self._publisher is not None:
+            self._publisher.listen()
 
     # -- the dead letter on its way ----------------------------------------------------------
 
@@ -110,7 +110,8 @@ class ConsumerTarget:
         publisher, letter = self._publisher, held.letter
         if publisher is None or letter is None:
             raise AssertionError("no dead-letter topic: a bug; please report it")
-        self._operator_actions.begin(held)
+        if self._operator_actions.requests.due_at_s < math.inf:
+            self._operator_actions.begin(held)
         self.delivery = OutstandingDelivery(held, letter, publisher.send(held, letter))
 
     def take_step(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -166,12 +167,14 @@ class RetentionCheck:
         self._emit = emit
         self._total_s = total_s
         self._asked: dict[str, Future[int]] = {}
+        self.due_at_s = math.inf
 
     def ask(self, topics: Sequence[str]) -> None:
         """Nothing that a strategy of no waits could outlive: then nothing is asked."""
         if self._total_s > 0:
             named = [topic for topic in topics if not is_pattern(topic)]
             self._asked = {topic: self._admin.ask_retention_ms(topic) for topic in named}
+            self.due_at_s = -math.inf
 
     def tick(self) -> None:
         """Emit `RetentionTooShort` for what has been answered since."""
@@ -179,3 +182,5 @@ class RetentionCheck:
             answer = self._asked.pop(topic)
             if answer.exception() is None and 0 <= answer.result() < self._total_s * 1000:
                 self._emit(RetentionTooShort(topic, answer.result(), self._total_s))
+        if not self._asked:
+            self.due_at_s = math.inf

@@ -47,7 +47,7 @@ class BrokerWatchdog:
         self._finder = finder
         self._report = report
         self._replace = replace
-        self._check_at_s = 0.0
+        self.due_at_s = 0.0
         self._unseen_since_s: float | None = None
         self._found_at_s: float | None = None
         self._asked: Future[int] | None = None
@@ -63,9 +63,7 @@ class BrokerWatchdog:
     def tick(self) -> None:
         """Every few seconds; replaces the client where it sees no broker any more."""
         now_s = self._assignment.now_s()
-        if now_s < self._check_at_s:
-            return
-        self._check_at_s = now_s + CHECK_EVERY_S
+        self.due_at_s = now_s + CHECK_EVERY_S
         if self.sees():
             self._note_seen()
             return

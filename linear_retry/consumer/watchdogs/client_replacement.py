@@ -60,7 +60,7 @@ class InstanceIdWait:
         self._is_emitted = False
 
     def forget(self) -> None:
-        """The name is ours."""
+        """The name has been ours since."""
         self._session = None
 
     def may_try(self, refusal: KafkaError) -> bool:
@@ -114,9 +114,8 @@ class ClientReplacement:
         """
         useless = self._errors.useless
         if useless is None:
-            if self._client.member.was_member:
-                self._instance_id_wait.forget()
-        elif not is_name_taken(useless):
+            return
+        if not is_name_taken(useless):
             self.replace(f"the old one cannot join any more: {useless.str()}")
         elif self._instance_id_wait.may_try(useless):
             self._client.renew()
@@ -125,6 +124,8 @@ class ClientReplacement:
     def replace(self, reason: str) -> None:
         """Not inside a callback of the old client, nor while one of its messages is handled."""
         had = self._assignment.partitions
+        if self._client.member.was_member:
+            self._instance_id_wait.forget()
         self._client.renew()
         self._errors.forget()
         self._drop(had)

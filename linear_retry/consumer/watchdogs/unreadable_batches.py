@@ -47,7 +47,7 @@ class UnreadableBatches:
         Where librdkafka stands after that is garbage: whatever else it delivers does not count.
         What is in memory already is still handled.
         """
-        if self._assignment.is_stopped(partition):
+        if partition in self._assignment.stopped:
             return
         # Where the next one is not known the batch tells; it may begin before that.
         next_offset = self._flow_control.next_to_fetch(partition)
@@ -55,7 +55,7 @@ class UnreadableBatches:
         unreadable = self._assignment.stop(partition, offset)
         self._assignment.expect(partition)
         self._flow_control.apply_pause_state([partition])
-        if self._assignment.unreadable(partition) is not None:  # a refused pause is a loss
+        if partition in self._assignment.unreadable:  # a refused pause is a loss
             delay_s = unreadable.retry_at_s - self._clock.now_s()
             now = datetime.fromtimestamp(self._clock.utc_ms() / 1000, UTC)
             self._emit(
@@ -71,7 +71,7 @@ class UnreadableBatches:
 
     def note_delivered(self, partition: Partition, offset: int) -> None:
         """It has delivered this offset: it can be read if that is the one it had stopped at."""
-        unreadable = self._assignment.unreadable(partition)
+        unreadable = self._assignment.unreadable.get(partition)
         if unreadable is not None and offset >= unreadable.offset:
             self._note_readable(partition, offset, unreadable)
 
@@ -81,14 +81,14 @@ class UnreadableBatches:
 
     def is_next(self, partition: Partition, offset: int) -> bool:
         """Whether it stands still there, and all before that is done."""
-        unreadable = self._assignment.unreadable(partition)
+        unreadable = self._assignment.unreadable.get(partition)
         if unreadable is None or not unreadable.is_stopped or unreadable.offset != offset:
             return False
         return self._offsets.next_offset(partition) in (None, offset)
 
     def skip(self, partition: Partition, offset: int, end: int) -> bool:
         """Whether it goes on at `end` now: all from `offset` to there is lost."""
-        unreadable = self._assignment.unreadable(partition)
+        unreadable = self._assignment.unreadable.get(partition)
         if unreadable is None or end <= offset or not self.is_next(partition, offset):
             return False
         if self._offsets.next_offset(partition) is None:
@@ -123,7 +123,10 @@ class _Search:
 
 
 class UnreadableBatchWatchdog:
-    """Reads stopped partitions again, and skips what operators want skipped."""
+    """Reads stopped partitions again, and skips what operators want skipped.
+
+    `is_searching`: the next turn should come soon.
+    """
 
     def __init__(
         self,
@@ -139,24 +142,24 @@ class UnreadableBatchWatchdog:
         self._requests = requests
         self._finder = finder
         self._search: _Search | None = None
+        self.is_searching = False
 
-    @property
-    def is_searching(self) -> bool:
-        """Whether the next turn should come soon."""
-        return self._search is not None
-
-    def tick(self) -> None:
+    def reread(self) -> None:
+        """Read once more what stopped a while ago."""
         for partition in self._assignment.rereadable():
             # Not while it is about to be skipped; and what is in memory would come twice.
             is_searched = self._search is not None and self._search.partition == partition
             if not (is_searched or self._flow_control.has_in_memory(partition)):
                 self._batches.reread(partition)
+
+    def consider_skips(self) -> None:
+        """Go on with what operators want skipped."""
         for request in self._requests.pending():
             if isinstance(request.wish, SkipUnreadable):
                 self._consider(request, *request.wish.target)
 
     def _consider(self, request: Request, partition: Partition, offset: int) -> None:
-        unreadable, search = self._assignment.unreadable(partition), self._search
+        unreadable, search = self._assignment.unreadable.get(partition), self._search
         if unreadable is None or unreadable.offset != offset:
             self._answer(request, False)
         elif search is not None and search.request is request:
@@ -169,6 +172,7 @@ class UnreadableBatchWatchdog:
             steps = self._finder.search(partition, offset)
             give_up_at_s = self._assignment.now_s() + _SEARCH_WITHIN_S
             self._search = _Search(request, partition, steps, give_up_at_s)
+            self.is_searching = True
 
     def _go_on(self, search: _Search, offset: int) -> None:
         try:
@@ -185,5 +189,5 @@ class UnreadableBatchWatchdog:
     def _answer(self, request: Request, truth: bool) -> None:
         if self._search is not None and self._search.request is request:
             self._search.steps.close()
-            self._search = None
+            self._search, self.is_searching = None, False
         self._requests.answer(request, truth)

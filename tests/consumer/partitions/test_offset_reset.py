@@ -102,7 +102,7 @@ def test_one_question_without_an_answer_at_a_time() -> None:
     assert 1 == silent.questions
     for asked in (2, 3):
         silent.joined.clock.advance(60)
-        silent.offset_reset.tick()
+        silent.offset_reset.ask_again()
         assert asked == silent.questions
 
 
@@ -113,5 +113,5 @@ def test_it_was_begun_anew_meanwhile() -> None:
     silent.offset_reset.lost(P0, None)
     silent.flow_control.revive(P0, "it has messages, and delivered none")
     silent.joined.clock.advance(60)
-    silent.offset_reset.tick()
+    silent.offset_reset.ask_again()
     assert 1 == silent.questions

@@ -56,7 +56,8 @@ class _Scene:
         """The loop looks ten times a second; asked for topics, librdkafka does as `sees` says."""
         for _ in range(int(seconds * 10)):
             self.joined.librdkafka.answers["list_topics"] = sees
-            self.broker_watchdog.tick()
+            if self.broker_watchdog.due_at_s <= self.joined.clock.now_s():
+                self.broker_watchdog.tick()
             self.joined.clock.advance(0.1)
 
 

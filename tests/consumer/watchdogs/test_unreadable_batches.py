@@ -179,7 +179,7 @@ def test_it_goes_to_another_member(protocol: Protocol) -> None:
     answer = ask(first, 4)
     until(group, answer.done)
     assert not answer.result()
-    assert not first.wiring.assignment.has_unreadable
+    assert not first.wiring.assignment.unreadable
     answer = ask(second, 4)
     until(group, answer.done)
     ends_well(group)

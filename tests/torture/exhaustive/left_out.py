@@ -28,9 +28,7 @@ CHOSEN: Names = {
     "circuits.Circuits": ("_asked_for", "_choosing", "_name", "_on_listener_error"),
     "rebalance.Rebalance": ("_emit", "_own_topics"),
     "assignment.Assignment": ("now_s",),
-    "read_ahead.ReadAhead": (
-        *("_epoch", "_max_poll_interval_s", "_session_timeout_s", "_suspended_s", "touch_s"),
-    ),
+    "read_ahead.ReadAhead": (*("_epoch", "_max_poll_interval_s", "_session_timeout_s", "touch_s"),),
     "target.ConsumerTarget": ("emit", "group_id"),
     "operator_actions.OperatorActions": ("_policy",),
     "publisher.DeadLetterPublisher": ("_oversized", "listen", "prepare", "topic"),
@@ -70,8 +68,8 @@ REFERENCES: Names = {
     "rebalance.Rebalance": ("_commits", "_errors", "_flow_control"),
     "read_ahead.ReadAhead": ("_clock", "_source"),
     "loop.Loop": (
-        *("_assignment", "_chores", "_circuits", "_clock", "_engine", "_flow_control"),
-        *("_offsets", "_operator_actions", "_poller", "_read_ahead", "_target"),
+        *("_assignment", "_chores", "_circuits", "_commits", "_engine", "_flow_control", "_now_s"),
+        *("_offsets", "_operator_actions", "_poller", "_read_ahead", "_requests", "_target"),
     ),
     "target.ConsumerTarget": (
         *("_assignment", "_offsets", "_operator_actions", "_publisher", "_read_ahead"),
@@ -120,9 +118,14 @@ held message, its content. Nobody asks for the health and the lag."""
 
 FOLLOWS: Names = {
     "small_world.World": ("_committed_before", "fed", "seen_within", "turns"),
-    "circuits.Circuits": ("_breakers", "_places", "_shown", "views"),
+    "assignment.Assignment": ("due_at_s", "stopped"),
+    "circuits.Circuits": (
+        *("_breakers", "_places", "_shown", "all_closed", "next_retry_at_s", "views"),
+    ),
     "held.Held": ("epoch",),
-    "read_ahead.ReadAhead": ("deadline_s",),
+    "remote_commands.RemoteCommands": ("due_at_s",),
+    "requests.Requests": ("due_at_s",),
+    "read_ahead.ReadAhead": ("_awake_at_s", "deadline_s", "overruns_at_s"),
     "commits.CommittedOnlyDone": ("_checked", "_done", "_owners"),
     "delivery.InOrder": ("_first_undone",),
 }
@@ -157,7 +160,7 @@ SEEN_AS: dict[str, dict[str, How]] = {
     "circuits.Circuits": {"_open": "in order"},
     "circuits.Circuit": {"retry_at_s": "until"},
     "read_ahead.ReadAhead": {"polled_at_s": "since"},
-    "commits.OffsetCommits": {"_send_at_s": "until", "_give_up_at_s": "until"},
+    "commits.OffsetCommits": {"due_at_s": "until", "_give_up_at_s": "until"},
     "fetching.Fetch": {"ready_at_s": "until"},
     "membership.Membership": {"target": "set"},
     "membership.Change": {"partitions": "set"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any, get_args
 import pytest
 
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.partitions.offset_check import OffsetCheck
+from linear_retry.consumer.partitions.polling import OffsetCheck
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition, Scope, ScopeKind
 from tests.consumer.group import Protocol
@@ -316,6 +317,12 @@ def let_leaks_through(patch: pytest.MonkeyPatch) -> None:
 
 def probe_at_once(patch: pytest.MonkeyPatch) -> None:
     """A circuit is due before its time."""
+
+    def note_changed(circuits: Circuits[Any]) -> None:
+        circuits.all_closed = not circuits._open
+        circuits.next_retry_at_s = math.inf if circuits.all_closed else 0.0
+
+    patch.setattr(Circuits, "_note_changed", note_changed)
     patch.setattr(Circuits, "due", lambda circuits, _: [scope for scope, _ in circuits])
 
 
@@ -344,7 +351,7 @@ def never_resume(patch: pytest.MonkeyPatch) -> None:
     """What is assigned while its circuit is closed is not resumed explicitly."""
 
     def settle(flow_control: FlowControl, partitions: Any) -> None:
-        stopped: list[Partition] = [key for key in partitions if flow_control._circuits.stops(key)]
+        stopped: list[Partition] = [key for key in partitions if flow_control.circuits.stops(key)]
         flow_control._each(flow_control._client.pause, stopped)
 
     patch.setattr(FlowControl, "apply_pause_state", settle)

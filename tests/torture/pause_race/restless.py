@@ -78,8 +78,8 @@ class LeapingClock:
     def now_s(self) -> float:
         return self._machine.now_s() + self._leapt_s
 
-    def suspended_s(self) -> float:
-        return self._machine.suspended_s()
+    def awake_s(self) -> float:
+        return self._machine.awake_s() + self._leapt_s
 
     def utc_ms(self) -> int:
         return self._machine.utc_ms() + round(self._leapt_s * 1000)

@@ -1,14 +1,23 @@
-"""Checks that a message is the next of its partition before it joins the read-ahead."""
+"""Polls the client, checks what arrives, and lets it join the read-ahead."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_errors import ClientErrors
 from linear_retry.consumer.partitions.commits import OffsetCommits
 from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import Offsets
-from linear_retry.consumer.partitions.read_ahead import ReadAhead, partition_of
-from linear_retry.kafka import KafkaException, Message
+from linear_retry.consumer.partitions.read_ahead import ReadAhead, is_about_client, partition_of
+from linear_retry.consumer.watchdogs.unreadable_batches import (
+    UnreadableBatches,
+    UnreadableBatchWatchdog,
+)
+from linear_retry.kafka import KafkaError, KafkaException, Message
+from linear_retry.kafka.topics.batch_end import is_unreadable
 from linear_retry.scope import Partition
 
 
@@ -31,12 +40,13 @@ class OffsetCheck:
         self._commits = commits
         self._errors = errors
         self._ends: dict[Partition, int] = {}
+        self.due_at_s = math.inf
 
     def trusts(self, arrivals: list[Message]) -> bool:
         """Whether nothing is paused, and none of these is a first message."""
-        if self._flow_control.pauses_any:
-            return False
         assignment = self._assignment
+        if not self._flow_control.circuits.all_closed or assignment.unreadable:
+            return False
         return assignment.undisturbed or assignment.have_delivered(set(map(partition_of, arrivals)))
 
     def accept(self, message: Message, partition: Partition, serial: int) -> bool:
@@ -56,7 +66,7 @@ class OffsetCheck:
             return False  # its end is no news either: what leaked before it is still to come
         accepted = self._is_next(partition, offset) and self._is_committed_first(partition)
         if accepted and not is_message:
-            self._ends[partition] = offset
+            self._ends[partition], self.due_at_s = offset, -math.inf
         elif accepted and not self._flow_control.hold_probe(message, partition, offset):
             self._read_ahead.keep([message])
         return accepted
@@ -67,9 +77,8 @@ class OffsetCheck:
         Transaction markers, or what was aborted: the lag counts them otherwise. Not while a letter
         is awaited: the message it is for is neither done nor in memory then.
         """
-        if not self._ends:
-            return
         ends, self._ends = self._ends, {}
+        self.due_at_s = math.inf
         ahead = self._read_ahead.messages
         following = {partition_of(message): offset_of(message) + 1 for message in ahead}
         for partition, end in ends.items():
@@ -132,3 +141,114 @@ def offset_of(message: Message) -> int:
     if offset is None:
         raise AssertionError("a consumed message has an offset")
     return offset
+
+
+class DeliveryFilter:
+    """Every arrival passes here: pause() is no guarantee, and neither is a position.
+
+    `assign(); pause()` inside `on_assign` let a whole partition through 6 times in 346,400
+    (librdkafka #5591): what belongs to an open circuit is dropped before the handler.
+    """
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        read_ahead: ReadAhead,
+        offset_check: OffsetCheck,
+        offset_reset: OffsetReset,
+        unreadable: UnreadableBatches,
+        errors: ClientErrors,
+    ) -> None:
+        self._assignment = assignment
+        self._read_ahead = read_ahead
+        self._offset_check = offset_check
+        self._offset_reset = offset_reset
+        self._unreadable = unreadable
+        self._errors = errors
+
+    def accept(self, arrivals: list[Message]) -> None:
+        """Let the messages among these join the read-ahead; errors are dealt with.
+
+        Raises what cannot be mended (`raise_if_fatal`), and `DataLossError`.
+        """
+        if self._errors.unexplained and not any(map(is_about_client, arrivals)):
+            self._errors.raise_if_unexplained()
+        if self._offset_reset.missing:
+            self._offset_reset.ask_again()
+        # The usual case must cost next to nothing.
+        if not any(map(Message.error, arrivals)) and self._offset_check.trusts(arrivals):
+            self._read_ahead.keep(arrivals)
+            return
+        serial = self._assignment.serial
+        for message in arrivals:
+            error, partition = message.error(), partition_of(message)
+            if error is not None and is_about_client(message):
+                self._errors.report(error, message.topic())
+            elif partition not in self._assignment:
+                continue  # given up by us: whoever has it reads it
+            elif error is not None and is_unreadable(error):
+                if not self._assignment.is_stale(partition, serial):
+                    self._unreadable.stop(partition, offset_of(message), error)
+            elif error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+                if partition not in self._assignment.stopped:
+                    self._offset_reset.lost(partition, message.offset())
+            elif self._offset_check.accept(message, partition, serial) and (
+                partition in self._assignment.unreadable
+            ):
+                self._unreadable.note_delivered(partition, offset_of(message))
+
+
+_SEARCHING_S = 0.01
+
+
+class Poller:
+    """The loop's one way to poll; callbacks of a rebalance run inside."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        read_ahead: ReadAhead,
+        flow_control: FlowControl,
+        delivery_filter: DeliveryFilter,
+        batches: UnreadableBatchWatchdog,
+    ) -> None:
+        self._assignment = assignment
+        self._read_ahead = read_ahead
+        self._flow_control = flow_control
+        self._delivery_filter = delivery_filter
+        self._batches = batches
+
+    def poll(self) -> None:
+        """Wait for the first message, and take what is there behind it.
+
+        To the next probe at most: no busy loop, no timer thread. The client bounds it to 1 s.
+        """
+        self._accept(lambda: self._read_ahead.read(self._timeout_s()))
+
+    def touch(self) -> None:
+        """Poll without waiting, so as to stay in the group."""
+        self._accept(self._read_ahead.touch)
+
+    def give_up_if_overran(self) -> None:
+        """The partitions may be another member's if they were not polled for too long.
+
+        librdkafka tells of that some polls later only, so what is held must not be attempted yet.
+        """
+        if self._read_ahead.overran(self._assignment.now_s()):
+            self._flow_control.mark_all_lost("no poll for too long")
+
+    def _accept(self, read: Callable[[], list[Message]]) -> None:
+        owned = self._assignment
+        self.give_up_if_overran()
+        if self._read_ahead.is_invalid:
+            self._flow_control.reposition()
+        epoch = owned.epoch
+        arrivals = read()
+        if self._read_ahead.overslept:
+            before = [key for key in owned.partitions if (owned.epoch_of(key) or 0) <= epoch]
+            self._flow_control.mark_lost(before, "the machine slept for too long")
+        self._delivery_filter.accept(arrivals)
+
+    def _timeout_s(self) -> float:
+        timeout_s = self._flow_control.circuits.next_retry_at_s - self._assignment.now_s()
+        return min(timeout_s, _SEARCHING_S) if self._batches.is_searching else timeout_s
