@@ -9,7 +9,7 @@ from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.replaying import Replayed, replay
 from linear_retry.spark.reporting.report import Reported, ReportError, report
 from linear_retry.spark.streaming import ForeachBatch, foreach_batch
-from linear_retry.spark.tuning.tune import Simulated, Tuned, groups, simulate, tune
+from linear_retry.spark.tuning import Simulated, Tuned, groups, simulate, tune
 
 __all__ = [
     "DEAD_LETTERS",

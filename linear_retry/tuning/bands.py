@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,20 +14,6 @@ MAX_OUTAGES = 5000
 """A sample of so many is taken of more: the band is then 3 per cent wide, and takes seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bands:
-    """Values, and the bounds between which each lies with a confidence of 95 per cent.
-
-    `lasting` is the share of outages that last longer than each time; `ended_ms` the time at which
-    each share of them has ended, infinity where so many are not known to end. Each has the columns
-    value, low, high; `outages` is how many they are estimated from.
-    """
-
-    outages: int
-    lasting: Numbers
-    ended_ms: Numbers
-
-
 def bands(
     outages: Outages,
     concurrent: npt.NDArray[np.int_],
@@ -37,11 +22,13 @@ def bands(
     *,
     rng: np.random.Generator,
     resamples: int,
-) -> Bands:
-    """The estimate at these times and shares, and its bounds by the percentiles of a bootstrap.
+) -> tuple[Numbers, Numbers]:
+    """The share that lasts longer than each of these times, and the time at which each share ends.
 
-    Those with the same number in `concurrent` are one outage, and are drawn together. Raises
-    `UsageError` where there is no outage.
+    Each row has the value, and the bounds between which it lies with a confidence of 95 per cent,
+    by the percentiles of a bootstrap; a time is infinity where so many are not known to end. Those
+    with the same number in `concurrent` are one outage, and are drawn together. Raises `UsageError`
+    where there is no outage.
     """
     if len(outages) > MAX_OUTAGES:
         some = rng.choice(len(outages), MAX_OUTAGES, replace=False)
@@ -57,7 +44,7 @@ def bands(
     # A draw may miss by so much that the estimate itself lies outside, where outages are few.
     value = estimated(outages)
     found = np.column_stack([value, np.minimum(low, value), np.maximum(high, value)])
-    return Bands(len(outages), found[: len(at_ms)], found[len(at_ms) :])
+    return found[: len(at_ms)], found[len(at_ms) :]
 
 
 def lasting(known: Estimate, at_ms: Numbers) -> Numbers:

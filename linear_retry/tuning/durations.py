@@ -15,7 +15,6 @@ with it, must not overlap. docs/tuning.md compares it with lifelines' estimator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -44,11 +43,6 @@ class Estimate:
 
     edges_ms: Numbers
     shares: Numbers
-
-    @classmethod
-    def of(cls, edges_ms: Sequence[float], shares: Sequence[float]) -> Estimate:
-        """Restores an estimate from the columns of a table."""
-        return cls(np.array(edges_ms, np.float64), np.array(shares, np.float64))
 
     def within(self, moments_ms: npt.ArrayLike) -> Numbers:
         """The shares of outages that last no longer than these times, as far as that is known."""

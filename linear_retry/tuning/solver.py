@@ -57,23 +57,12 @@ _ROUNDING = 1e-9
 class OutageDurations:
     """A distribution: `shares[i]` of outages last `durations_ms[i]`, the rest longer than all.
 
-    Lengths are whole milliseconds from 1 to 7 days, ascending; shares are above 0, and together 1
-    at most. Raises `UsageError` for anything else.
+    Durations are whole milliseconds from 1 to 7 days, ascending; shares are above 0, and together 1
+    at most.
     """
 
     durations_ms: tuple[int, ...]
     shares: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.durations_ms) != len(self.shares):
-            raise UsageError(
-                f"{len(self.durations_ms)} durations, {len(self.shares)} shares: pair them"
-            )
-        ascending = all(a < b for a, b in pairwise((0, *self.durations_ms, MAX_DURATION_MS + 1)))
-        if not ascending or any(type(duration) is not int for duration in self.durations_ms):
-            raise UsageError("durations_ms: give whole milliseconds from 1 to 7 days, ascending")
-        if not all(share > 0 for share in self.shares) or fsum(self.shares) > 1 + _ROUNDING:
-            raise UsageError("shares: give numbers above 0 whose sum is 1 at most")
 
     @classmethod
     def of(cls, weights: Iterable[tuple[int, float]], *, rounded_to_ms: int = 1) -> OutageDurations:

@@ -213,27 +213,6 @@ def test_lengths_are_rounded_up_and_added_up() -> None:
     assert 0.5 == share_within(rounded, 1999)
 
 
-@pytest.mark.parametrize(
-    ("durations_ms", "shares"),
-    [
-        ((1,), ()),
-        ((0,), (0.5,)),
-        ((2, 1), (0.5, 0.5)),
-        ((1, 1), (0.5, 0.5)),
-        ((1,), (0.0,)),
-        ((1,), (1.1,)),
-        ((1,), (nan,)),
-        ((8 * DAY_MS,), (1.0,)),
-    ],
-)
-def test_what_is_no_distribution_is_refused(
-    durations_ms: tuple[int, ...], shares: tuple[float, ...]
-) -> None:
-    """Lengths ascend within 1 ms and 7 days, and shares are above 0 and no more than all."""
-    with pytest.raises(UsageError):
-        OutageDurations(durations_ms, shares)
-
-
 @pytest.mark.parametrize("key", ["cover", "max_delays", "shortest_ms"])
 @pytest.mark.parametrize("value", [0, -1, 10**9, nan])
 def test_what_cannot_be_asked_is_refused(key: str, value: float) -> None:

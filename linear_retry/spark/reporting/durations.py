@@ -10,7 +10,7 @@ import pandas as pd  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.tuning.proposals import outages_of
+from linear_retry.spark.tuning import outages_of
 from linear_retry.tuning.bands import bands
 from linear_retry.tuning.outages import Numbers, Outages
 
@@ -50,15 +50,13 @@ def _estimating(resamples: int, seed: int) -> Callable[[pd.DataFrame], pd.DataFr
         group, known, which = outages_of(rows, "began_ms")
         at_ms = _times_ms(known)
         rng = np.random.default_rng(seed)
-        found = bands(known, which, at_ms, SHARES, rng=rng, resamples=resamples)
+        shares, ended_ms = bands(known, which, at_ms, SHARES, rng=rng, resamples=resamples)
         row = {
             "group": group,
             "outages": len(known),
             "known_end": known.ended,
-            "curve": _structs(("after_s", "lasting", "low", "high"), at_ms / 1000, found.lasting),
-            "ends": _structs(
-                ("ended", "after_s", "low_s", "high_s"), SHARES, found.ended_ms / 1000
-            ),
+            "curve": _structs(("after_s", "lasting", "low", "high"), at_ms / 1000, shares),
+            "ends": _structs(("ended", "after_s", "low_s", "high_s"), SHARES, ended_ms / 1000),
         }
         return pd.DataFrame({name: [value] for name, value in row.items()})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,9 @@ from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Unreachable
 
-DURATIONS = Estimate.of([0, 10_000, 60_000, 600_000], [0.25, 0.5, 0.125, 0.125])
+DURATIONS = Estimate(
+    np.array([0.0, 10_000.0, 60_000.0, 600_000.0]), np.array([0.25, 0.5, 0.125, 0.125])
+)
 arrays = st.lists(st.integers(1, 7 * 24 * 3_600_000), min_size=1, max_size=40)
 
 

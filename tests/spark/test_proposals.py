@@ -6,10 +6,10 @@ import random
 
 import numpy as np
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-from linear_retry.spark.tuning.proposals import proposals
-from linear_retry.tuning.proposal import propose
+from linear_retry.spark.tuning import Tuned, proposals
+from linear_retry.tuning.proposal import TooFew, propose
 from linear_retry.tuning.solver import Conditions, Solution
 from tests.tuning.recorded import durations_ms, recorded
 
@@ -32,7 +32,7 @@ def _group(name: str, seed: int, count: int, members: int = 1) -> list[tuple[obj
 
 
 @pytest.fixture(scope="module")
-def proposed(spark: SparkSession) -> dict[str, Row]:
+def proposed(spark: SparkSession) -> dict[str, Tuned]:
     """By group, in one go: a job takes seconds."""
     outages = [
         *_group("enough", 1, 300),
@@ -41,48 +41,55 @@ def proposed(spark: SparkSession) -> dict[str, Row]:
         ("unknown", 0, 0, None, None),
     ]
     table = spark.createDataFrame(outages, COLUMNS).repartition(2)
-    rows = proposals(table, CURRENT_MS, PROBE_COST_MS, CONDITIONS).collect()
+    rows = proposals(table, CURRENT_MS, PROBE_COST_MS, CONDITIONS)
     return {row.group: row for row in rows}
 
 
-def test_where_there_are_enough_delays_are_proposed(proposed: dict[str, Row]) -> None:
+def test_where_there_are_enough_delays_are_proposed(proposed: dict[str, Tuned]) -> None:
     """Those that two thirds call for, and what they save in the last third, with an interval."""
-    row = proposed["enough"]
+    found = proposed["enough"]
     known = recorded(durations_ms(1, 300), CURRENT_MS)
     expected = propose(known.chosen(np.arange(300) < 200), PROBE_COST_MS, CONDITIONS)
     assert isinstance(expected, Solution)
-    assert ("proposed", 300, 200) == (row.verdict, row.outages, row.seen)
-    assert list(expected.delays_ms) == row.delays_ms
-    assert row.saved.low <= row.saved.mean <= row.saved.high
-    before, after = row.current.total_ms, row.proposed.total_ms
-    assert row.saved.mean == pytest.approx(before.mean - after.mean)
-    assert row.proposed.covered.mean >= 0.85
+    assert (expected.delays_ms, 300, 200) == (found.proposal, found.outages, found.seen)
+    assert found.comparison is not None
+    current, proposal, saved = (
+        found.comparison.current,
+        found.comparison.proposed,
+        found.comparison.saved,
+    )
+    assert current is not None
+    assert saved is not None
+    assert saved.low <= saved.mean <= saved.high
+    assert saved.mean == pytest.approx(current.total_ms.mean - proposal.total_ms.mean)
+    assert proposal.covered.mean >= 0.85
 
 
-def test_where_there_are_too_few_it_is_said(proposed: dict[str, Row]) -> None:
+def test_where_there_are_too_few_it_is_said(proposed: dict[str, Tuned]) -> None:
     """How many have ended, how many would have to, and what they are enough for."""
-    row = proposed["few"]
-    assert ("too few", 20, 59, 0.86) == (row.verdict, row.seen_ended, row.needed, row.cover)
-    assert (None, None, None) == (row.delays_ms, row.current, row.saved)
+    found = proposed["few"]
+    assert (TooFew(20, 59, 0.86), None) == (found.proposal, found.comparison)
 
 
-def test_outages_at_the_same_time_are_seen_together(proposed: dict[str, Row]) -> None:
+def test_outages_at_the_same_time_are_seen_together(proposed: dict[str, Tuned]) -> None:
     """No outage that one member saw is held out for another one."""
-    row = proposed["members"]
-    assert (240, 160) == (row.outages, row.seen)
+    found = proposed["members"]
+    assert (240, 160) == (found.outages, found.seen)
 
 
-def test_of_outages_that_nothing_is_known_of_nothing_is_said(proposed: dict[str, Row]) -> None:
-    """A group without bounds has no row."""
+def test_of_outages_that_nothing_is_known_of_nothing_is_said(proposed: dict[str, Tuned]) -> None:
+    """A group without bounds has no result."""
     assert {"enough", "few", "members"} == proposed.keys()
 
 
-def test_partitions_and_order_change_nothing(spark: SparkSession, proposed: dict[str, Row]) -> None:
+def test_partitions_and_order_change_nothing(
+    spark: SparkSession, proposed: dict[str, Tuned]
+) -> None:
     """The same seed gives the same intervals to the last digit, however Spark has cut the rows."""
     outages = [*_group("members", 3, 60, members=4), *_group("enough", 1, 300)]
     random.Random(1).shuffle(outages)
     table = spark.createDataFrame(outages, COLUMNS).repartition(7)
-    rows = proposals(table, CURRENT_MS, PROBE_COST_MS, CONDITIONS).collect()
-    assert {group: proposed[group] for group in ("enough", "members")} == {
-        row.group: row for row in rows
-    }
+    rows = proposals(table, CURRENT_MS, PROBE_COST_MS, CONDITIONS)
+    assert {"enough", "members"} == {row.group for row in rows}
+    for row in rows:
+        assert repr(proposed[row.group]) == repr(row)

@@ -1,1 +1,0 @@
-"""Finds the delays that would have cost least in recorded outages."""
