@@ -16,6 +16,7 @@ from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.errors import DeadLetterError
 from linear_retry.files import atomic_file
+from linear_retry.records.json_fields import integer, text
 from linear_retry.records.record import Record
 
 _VERSION = 1
@@ -87,10 +88,10 @@ def parse_line(line: bytes) -> Exported:
     if content["v"] != _VERSION:
         raise ValueError(f"v is {content['v']!r}, must be {_VERSION}")
     record = Record(
-        _typed(content, "topic", str),
-        _typed(content, "partition", int),
-        _typed(content, "offset", int),
-        _typed(content, "timestamp_ms", int),
+        text("topic", content["topic"]),
+        integer("partition", content["partition"]),
+        integer("offset", content["offset"]),
+        integer("timestamp_ms", content["timestamp_ms"]),
         _bytes(content["key"]),
         _bytes(content["value"]),
         tuple((str(name), _bytes(value)) for name, value in content["headers"]),
@@ -99,12 +100,6 @@ def parse_line(line: bytes) -> Exported:
     found = content["resolution"]
     resolution = None if found is None else Resolution(**found | {"state": State(found["state"])})
     return Exported(read_letter(record), resolution)
-
-
-def _typed(content: dict[str, Any], name: str, kind: type) -> Any:
-    if type(content[name]) is not kind:
-        raise ValueError(f"{name} is {content[name]!r}, must be of type {kind.__name__}")
-    return content[name]
 
 
 def _text_or_bytes(content: bytes | None) -> str | dict[str, str] | None:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
+from typing import Any, get_args
 
 from linear_retry.events import CloseOutcome, Event
+from linear_retry.records.json_fields import (
+    Found,
+    InvalidError,
+    Reader,
+    boolean,
+    integer,
+    invalid,
+    many,
+    number,
+    one_of,
+    optional,
+    read_fields,
+    read_object,
+    readers_of,
+    text,
+)
 from linear_retry.records.process import Process
 from linear_retry.scope import Partition, Scope
 
@@ -58,10 +72,6 @@ class Unreadable:
     is_newer: bool = False
 
 
-class _InvalidError(ValueError):
-    """Why it is no entry."""
-
-
 class _NewerError(ValueError):
     """Why it is none that is known here."""
 
@@ -90,19 +100,12 @@ def read_entry(value: bytes | None) -> Entry | Unreadable:
 
     Fields that are not known are passed over: a later version may have more.
     """
-    if value is None:
-        return Unreadable("no value")
     try:
-        found = json.loads(value.decode(), parse_constant=_refuse_constant)
-        return _entry(found) if isinstance(found, dict) else Unreadable("no JSON object")
-    except _InvalidError as error:
+        return _entry(read_object(value))
+    except InvalidError as error:
         return Unreadable(str(error))
     except _NewerError as error:
         return Unreadable(str(error), is_newer=True)
-    except RecursionError:
-        return Unreadable("nested too deeply")
-    except ValueError as error:
-        return Unreadable(f"no JSON: {error}")
 
 
 def _plain(value: object) -> object:
@@ -125,33 +128,30 @@ def _plain_item(item: object) -> object:
             return item
 
 
-_Found: TypeAlias = Mapping[str, Any]
-
-
-def _entry(found: _Found) -> Entry:
+def _entry(found: Found) -> Entry:
     version = found.get("v")
     if type(version) is not int or version != VERSION:
         is_newer = type(version) is int and version > VERSION
-        error = _NewerError if is_newer else _InvalidError
+        error = _NewerError if is_newer else InvalidError
         raise error(f"v is {version!r:.40}, and {VERSION} is known here")
-    kind = _KINDS.get(_text("event", found.get("event")))
+    kind = _KINDS.get(text("event", found.get("event")))
     if kind is None:
         raise _NewerError(f"event is {found['event']!r:.80}, which is not known here")
-    instance, _, sequence = _text("event_id", found.get("event_id")).rpartition("/")
+    instance, _, sequence = text("event_id", found.get("event_id")).rpartition("/")
     if not (instance and sequence.isascii() and sequence.isdigit() and len(sequence) < 20):
-        raise _InvalidError(f"event_id is {found['event_id']!r:.80}: an instance, / and a number")
+        invalid("event_id", found["event_id"], "an instance, / and a number")
     return Entry(
         instance,
         int(sequence),
-        _integer("at_ms", found.get("at_ms")),
-        _text("group", found.get("group")),
-        _text("member", found.get("member")),
-        kind(**{name: read(name, found.get(name)) for name, read in _READERS[kind].items()}),
+        integer("at_ms", found.get("at_ms")),
+        text("group", found.get("group")),
+        text("member", found.get("member")),
+        kind(**read_fields(found, _READERS[kind])),
         _process(found),
     )
 
 
-def _process(found: _Found) -> Process | None:
+def _process(found: Found) -> Process | None:
     """All of it, or nothing: it says where to look, and spoils no entry."""
     match found:
         case {"host": str(host), "pid": int(pid), "client_id": str(client_id)}:
@@ -160,57 +160,11 @@ def _process(found: _Found) -> Process | None:
             return None
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise _InvalidError(f"{name} is no JSON")
-
-
-def _invalid(name: str, value: object, wanted: str) -> NoReturn:
-    raise _InvalidError(f"{name} is {value!r:.80}: {wanted}")
-
-
-def _text(name: str, value: object) -> str:
-    return value if isinstance(value, str) else _invalid(name, value, "a text")
-
-
-def _integer(name: str, value: object) -> int:
-    return value if type(value) is int else _invalid(name, value, "a whole number")
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if math.isfinite(number):
-            return number
-    return _invalid(name, value, "a finite number")
-
-
-def _boolean(name: str, value: object) -> bool:
-    return value if isinstance(value, bool) else _invalid(name, value, "true or false")
-
-
-def _integer_or_none(name: str, value: object) -> int | None:
-    return None if value is None else _integer(name, value)
-
-
-def _text_or_none(name: str, value: object) -> str | None:
-    return None if value is None else _text(name, value)
-
-
 def _datetime(name: str, value: object) -> datetime:
     try:
-        return _EPOCH + _integer(name, value) * _MILLISECOND
+        return _EPOCH + integer(name, value) * _MILLISECOND
     except OverflowError:
-        return _invalid(name, value, "milliseconds since 1970")
-
-
-def _outcome(name: str, value: object) -> CloseOutcome:
-    for outcome in get_args(CloseOutcome):
-        if value == outcome:
-            return outcome  # type: ignore[no-any-return]  # one of the literals
-    return _invalid(name, value, "an outcome")
+        return invalid(name, value, "milliseconds since 1970")
 
 
 def _scope(name: str, value: object) -> Scope:
@@ -218,46 +172,31 @@ def _scope(name: str, value: object) -> Scope:
         case {"topic": None, "partition": None}:
             return Scope()
         case {"topic": str(topic), "partition": number}:
-            return Scope(topic, _integer_or_none(name, number))
+            return Scope(topic, None if number is None else integer(name, number))
         case _:
-            return _invalid(name, value, "a topic and a partition")
+            return invalid(name, value, "a topic and a partition")
 
 
-def _partitions(name: str, value: object) -> tuple[Partition, ...]:
-    return tuple(_partition(name, item) for item in _items(name, value))
-
-
-def _partition(name: str, item: object) -> Partition:
-    match item:
+def _partition(name: str, value: object) -> Partition:
+    match value:
         case {"topic": str(topic), "partition": number}:
-            return topic, _integer(name, number)
+            return topic, integer(name, number)
         case _:
-            return _invalid(name, item, "a topic and a partition")
+            return invalid(name, value, "a topic and a partition")
 
 
-def _texts(name: str, value: object) -> tuple[str, ...]:
-    return tuple(_text(name, item) for item in _items(name, value))
-
-
-def _items(name: str, value: object) -> list[Any]:
-    return value if isinstance(value, list) else _invalid(name, value, "a list")
-
-
-_BY_TYPE: dict[Any, Callable[[str, object], Any]] = {
-    str: _text,
-    str | None: _text_or_none,
-    int: _integer,
-    int | None: _integer_or_none,
-    float: _number,
-    bool: _boolean,
+_BY_TYPE: dict[Any, Reader] = {
+    str: text,
+    str | None: optional(text),
+    int: integer,
+    int | None: optional(integer),
+    float: number,
+    bool: boolean,
     datetime: _datetime,
-    CloseOutcome: _outcome,
+    CloseOutcome: one_of(get_args(CloseOutcome)),
     Scope: _scope,
-    tuple[Partition, ...]: _partitions,
-    tuple[str, ...]: _texts,
+    tuple[Partition, ...]: many(_partition),
+    tuple[str, ...]: many(text),
 }
 # A field of a new event whose type is not above ends the import: no entry is written unread.
-_READERS: dict[type[Any], dict[str, Callable[[str, object], Any]]] = {
-    kind: {name: _BY_TYPE[hint] for name, hint in get_type_hints(kind).items()}
-    for kind in _KINDS.values()
-}
+_READERS = {kind: readers_of(kind, _BY_TYPE) for kind in _KINDS.values()}

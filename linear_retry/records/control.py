@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, get_args
 from uuid import UUID
 
+from linear_retry.records.json_fields import (
+    Found,
+    InvalidError,
+    Reader,
+    boolean,
+    invalid,
+    one_of,
+    optional,
+    read_fields,
+    read_object,
+    readers_of,
+)
 from linear_retry.scope import Place
-
-_T = TypeVar("_T")
 
 VERSION = 1
 DEFAULT_TOPIC = "linear-retry.control"
@@ -124,10 +134,6 @@ class Garbled:
     reason: str
 
 
-class _InvalidError(ValueError):
-    """Why it is neither."""
-
-
 def encode(message: Command | Answer) -> bytes:
     """As JSON, in ASCII, without what is not set. `read_control` is its inverse."""
     # 0 is a partition, and an offset.
@@ -142,116 +148,63 @@ def read_control(value: bytes | None) -> Command | Answer | Garbled:
 
     Fields that are not known are passed over: a later version may have more.
     """
-    if value is None:
-        return Garbled("no value")
-    if len(value) > _LONGEST_BYTES:
+    if value is not None and len(value) > _LONGEST_BYTES:
         return Garbled(f"more than {_LONGEST_BYTES} bytes")
     try:
-        found = json.loads(value.decode())
-        return _read(found) if isinstance(found, dict) else Garbled("no JSON object")
-    except _InvalidError as error:
+        return _read(read_object(value))
+    except InvalidError as error:
         return Garbled(str(error))
-    except RecursionError:
-        return Garbled("nested too deeply")
-    except ValueError as error:
-        return Garbled(f"no JSON: {str(error)[:80]!r}")
 
 
-def _read(found: Mapping[str, Any]) -> Command | Answer:
+def _read(found: Found) -> Command | Answer:
     if type(found.get("v")) is not int or found["v"] != VERSION:
-        _invalid("v", found.get("v"), f"{VERSION} is known here")
-    return _answer(found) if "answer" in found else _command(found)
-
-
-def _answer(found: Mapping[str, Any]) -> Answer:
-    topic, partition, offset = _place(found)
-    return Answer(
-        _id(found.get("command_id")),
-        _text("member", found.get("member")),
-        _one_of("answer", found["answer"], get_args(AnswerName)),
-        _integer("at_ms", found.get("at_ms")),
-        _boolean("is_final", found.get("is_final")),
-        topic,
-        partition,
-        offset,
-        _or_none(_integer, "failures", found),
-        _or_none(_integer, "retry_at_ms", found),
-        _or_none(_text, "error", found),
-    )
-
-
-def _command(found: Mapping[str, Any]) -> Command:
-    topic, partition, offset = _place(found)
-    command = Command(
-        _id(found.get("command_id")),
-        _one_of("command", found.get("command"), get_args(CommandName)),
-        _text("group", found.get("group")),
-        topic,
-        partition,
-        offset,
-        _text("by", found.get("by")),
-        _integer("at_ms", found.get("at_ms")),
-        _or_none(_text, "member", found),
-        _or_none(_integer, "letters", found),
-        _or_none(_text, "why", found),
-        _boolean("last", found.get("last", False)),
-    )
+        invalid("v", found.get("v"), f"{VERSION} is known here")
+    # All of a place, or nothing.
+    place = _PLACE if any(found.get(name) is not None for name in _PLACE) else {}
+    if "answer" in found:
+        return Answer(**read_fields(found, _ANSWER | place))
+    command = Command(**read_fields(found, _COMMAND | place))
     if command.command == "give-up" and command.topic is None:
-        _invalid("topic", None, "a message is given up by itself, and this names none")
+        invalid("topic", None, "a message is given up by itself, and this names none")
     if command.command == "lift-limit" and (command.why is None or command.letters == 0):
-        _invalid("why", command.why, "a limit is lifted with a reason, and for one letter at least")
+        invalid("why", command.why, "a limit is lifted with a reason, and for one letter at least")
     return command
 
 
-_Place: TypeAlias = tuple[str, int, int] | tuple[None, None, None]
-
-
-def _place(found: Mapping[str, Any]) -> _Place:
-    """All three, or none."""
-    names = "topic", "partition", "offset"
-    if all(found.get(name) is None for name in names):
-        return None, None, None
-    return (
-        _text("topic", found.get("topic")),
-        _integer("partition", found.get("partition")),
-        _integer("offset", found.get("offset")),
-    )
-
-
-def _invalid(name: str, value: object, wanted: str) -> NoReturn:
-    # ascii: it goes into the log, and whoever can write to the topic chooses what is in it.
-    raise _InvalidError(f"{name} is {ascii(value)[:80]}: {wanted}")
-
-
-def _id(value: object) -> str:
-    try:
+def _uuid(name: str, value: object) -> str:
+    # As str writes it: UUID also takes braces, and any case.
+    with suppress(ValueError):
         if isinstance(value, str) and str(UUID(value)) == value:
             return value
-    except ValueError as error:
-        raise _InvalidError(f"command_id is {ascii(value)[:80]}: a UUID") from error
-    _invalid("command_id", value, "a UUID")
+    return invalid(name, value, "a UUID")
 
 
 def _text(name: str, value: object) -> str:
     """Short, and in one line: it goes into logs and on terminals."""
     if isinstance(value, str) and 0 < len(value) <= _LONGEST_TEXT and value.isprintable():
         return value
-    _invalid(name, value, f"a printable text of at most {_LONGEST_TEXT} characters")
+    return invalid(name, value, f"a printable text of at most {_LONGEST_TEXT} characters")
 
 
 def _integer(name: str, value: object) -> int:
     if type(value) is int and 0 <= value <= _INT64_MAX:
         return value
-    _invalid(name, value, "a whole number from 0")
+    return invalid(name, value, "a whole number from 0")
 
 
-def _one_of(name: str, value: object, known: tuple[Any, ...]) -> Any:
-    return value if value in known else _invalid(name, value, f"one of {', '.join(known)}")
+def _false_if_missing(name: str, value: object) -> bool:
+    return value is not None and boolean(name, value)
 
 
-def _boolean(name: str, value: object) -> bool:
-    return value if isinstance(value, bool) else _invalid(name, value, "true or false")
-
-
-def _or_none(read: Callable[[str, object], _T], name: str, found: Mapping[str, Any]) -> _T | None:
-    return None if found.get(name) is None else read(name, found[name])
+_BY_TYPE: dict[Any, Reader] = {
+    str: _text,
+    str | None: optional(_text),
+    int: _integer,
+    int | None: optional(_integer),
+    bool: boolean,
+    CommandName: one_of(get_args(CommandName)),
+    AnswerName: one_of(get_args(AnswerName)),
+}
+_ANSWER = readers_of(Answer, _BY_TYPE) | {"command_id": _uuid}
+_COMMAND = readers_of(Command, _BY_TYPE) | {"command_id": _uuid, "last": _false_if_missing}
+_PLACE: dict[str, Reader] = {"topic": _text, "partition": _integer, "offset": _integer}

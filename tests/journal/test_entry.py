@@ -121,7 +121,7 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
         ({"event": "Rebooted"}, "event is 'Rebooted', which is not known here"),
         ({"event": None}, "event is None: a text"),
         ({"event_id": "life"}, "event_id is 'life': an instance, / and a number"),
-        ({"event_id": "life/٣"}, "event_id is 'life/٣': an instance, / and a number"),
+        ({"event_id": "life/٣"}, "event_id is 'life/\\u0663': an instance, / and a number"),
         ({"offset": True}, "offset is True: a whole number"),
         ({"delay_s": 10**400}, f"delay_s is {'1' + '0' * 79}: a finite number"),
         ({"delay_s": None}, "delay_s is None: a finite number"),

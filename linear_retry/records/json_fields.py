@@ -1,0 +1,92 @@
+"""Reads JSON objects that others wrote, field by field: each reader returns its type or raises."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeAlias, get_type_hints
+
+Reader: TypeAlias = Callable[[str, object], Any]
+"""Takes a field's name and what was found there (None: nothing)."""
+Found: TypeAlias = Mapping[str, Any]
+
+
+class InvalidError(ValueError):
+    """Why something is not what it should be: a sentence that is safe to log."""
+
+
+def read_object(value: bytes | None) -> Found:
+    """A record's value as an object; InvalidError, and no other, for whatever is none."""
+    if value is None:
+        raise InvalidError("no value")
+    try:
+        found = json.loads(value.decode(), parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise InvalidError("nested too deeply") from error
+    except ValueError as error:
+        raise InvalidError(f"no JSON: {str(error)[:80]!r}") from error
+    if not isinstance(found, dict):
+        raise InvalidError("no JSON object")
+    return found
+
+
+def readers_of(kind: type[Any], by_type: Mapping[Any, Reader]) -> dict[str, Reader]:
+    """A reader for each field of a dataclass; KeyError for a field of a type without one."""
+    return {name: by_type[hint] for name, hint in get_type_hints(kind).items()}
+
+
+def read_fields(found: Found, readers: Mapping[str, Reader]) -> dict[str, Any]:
+    """The fields that have a reader; others are passed over: a later version may have more."""
+    return {name: read(name, found.get(name)) for name, read in readers.items()}
+
+
+def invalid(name: str, value: object, rule: str) -> NoReturn:
+    # ascii: it goes into logs, and whoever can write to the topic chooses what is in it.
+    raise InvalidError(f"{name} is {ascii(value)[:80]}: {rule}")
+
+
+def text(name: str, value: object) -> str:
+    return value if isinstance(value, str) else invalid(name, value, "a text")
+
+
+def integer(name: str, value: object) -> int:
+    return value if type(value) is int else invalid(name, value, "a whole number")
+
+
+def number(name: str, value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    return invalid(name, value, "a finite number")
+
+
+def boolean(name: str, value: object) -> bool:
+    return value if isinstance(value, bool) else invalid(name, value, "true or false")
+
+
+def one_of(known: tuple[str, ...]) -> Reader:
+    rule = f"one of {', '.join(known)}"
+    return lambda name, value: value if value in known else invalid(name, value, rule)
+
+
+def optional(read: Reader) -> Reader:
+    return lambda name, value: None if value is None else read(name, value)
+
+
+def many(read: Reader) -> Reader:
+    """A list of what `read` reads, as a tuple."""
+
+    def read_list(name: str, value: object) -> tuple[Any, ...]:
+        items = value if isinstance(value, list) else invalid(name, value, "a list")
+        return tuple(read(name, item) for item in items)
+
+    return read_list
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)  # NaN and Infinity are Python's, not JSON's
