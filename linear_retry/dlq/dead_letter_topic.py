@@ -17,8 +17,8 @@ from linear_retry.dlq.replay.newer_messages import NewerMessages, newer_messages
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.replay.replaying import plan_replay, replay
+from linear_retry.dlq.resolution.recording import reopen, resolve
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
-from linear_retry.dlq.resolution.resolving import reopen, resolve
 from linear_retry.dlq.spill import SpilledSet
 from linear_retry.dlq.stats import Stats, stats_of
 from linear_retry.kafka.topics.reader import Progress

@@ -8,7 +8,7 @@ from itertools import islice
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.letter import State
-from linear_retry.dlq.resolution.recording import Recorder
+from linear_retry.dlq.resolution.recording import recording
 from linear_retry.dlq.resolution.resolutions import Resolutions
 from linear_retry.dlq.spill import SpilledSet
 from linear_retry.kafka.topics.reader import Progress
@@ -67,10 +67,7 @@ def purge(cluster: Cluster, topic: str, progress: Progress | None, *, everything
 
     Ended at any point, the next one goes on. Raises `FencedError`, `BrokerError`.
     """
-    recorder = Recorder(topic, cluster)
-    recorder.fence_others()
-    with Resolutions() as resolutions, SpilledSet() as remaining:
-        reading.read_resolutions(cluster.reader, topic, resolutions)
+    with recording(cluster, topic) as (recorder, resolutions), SpilledSet() as remaining:
         planned = plan_purge(
             cluster, topic, resolutions, remaining, progress, everything=everything
         )
@@ -81,5 +78,4 @@ def purge(cluster: Cluster, topic: str, progress: Progress | None, *, everything
         gone = (key for key in resolutions.resolution_keys() if key not in remaining)
         while batch := list(islice(gone, _BATCH)):
             recorder.record(batch, None)
-    recorder.wait_until_visible()
     return planned

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import Self
+from typing import Any, Self
 
 from linear_retry.errors import LinearRetryError
 
 
 class DiskFullError(LinearRetryError):
     """The temporary file cannot be written."""
-
-
-def temporary_database(*statements: str, cache_kib: int = 16_384) -> sqlite3.Connection:
-    """A temporary SQLite database, its tables made by `statements`.
-
-    It has no name in any directory, and no file at all while its pages fit into the cache; the
-    system removes it however the process ends. It outlives nothing: no journal, no syncing.
-    """
-    database = sqlite3.connect("", isolation_level=None)
-    settings = ("journal_mode = OFF", "synchronous = OFF", f"cache_size = -{cache_kib}")
-    for statement in (*(f"PRAGMA {setting}" for setting in settings), *statements):
-        database.execute(statement)
-    return database
 
 
 @contextmanager
@@ -39,13 +26,18 @@ def spilling() -> Iterator[None]:
         ) from error
 
 
-class SpilledSet:
-    """A set of texts, in a temporary file where it is large. To be used in a `with`."""
+class Spilled:
+    """Tables of a temporary SQLite database. To be used in a `with`.
 
-    def __init__(self) -> None:
-        self._database = temporary_database(
-            "CREATE TABLE member (text TEXT PRIMARY KEY) WITHOUT ROWID", "BEGIN"
-        )
+    It has no name in any directory, and no file at all while its pages fit into the cache; the
+    system removes it however the process ends. It outlives nothing: no journal, no syncing.
+    """
+
+    def __init__(self, *tables: str, cache_kib: int = 16_384) -> None:
+        self._database = sqlite3.connect("", isolation_level=None)
+        settings = ("journal_mode = OFF", "synchronous = OFF", f"cache_size = -{cache_kib}")
+        for statement in (*(f"PRAGMA {setting}" for setting in settings), *tables, "BEGIN"):
+            self._database.execute(statement)
 
     def __enter__(self) -> Self:
         return self
@@ -53,11 +45,28 @@ class SpilledSet:
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
-    def add(self, text: str) -> None:
+    def _write(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+        """Once with each of `rows`. Raises `DiskFullError` where the file cannot grow."""
         with spilling():
-            self._database.execute("INSERT OR IGNORE INTO member VALUES (?)", (text,))
+            self._database.executemany(statement, rows)
+
+    def _select(self, statement: str, *arguments: object) -> Iterator[Any]:
+        with spilling(), closing(self._database.execute(statement, arguments)) as rows:
+            yield from rows
+
+    def _first(self, statement: str, *arguments: object) -> Any:
+        with closing(self._database.execute(statement, arguments)) as rows:
+            return rows.fetchone()
+
+
+class SpilledSet(Spilled):
+    """A set of texts, in a temporary file where it is large. To be used in a `with`."""
+
+    def __init__(self) -> None:
+        super().__init__("CREATE TABLE member (text TEXT PRIMARY KEY) WITHOUT ROWID")
+
+    def add(self, text: str) -> None:
+        self._write("INSERT OR IGNORE INTO member VALUES (?)", [(text,)])
 
     def __contains__(self, text: object) -> bool:
-        found = self._database.execute("SELECT 1 FROM member WHERE text = ?", (text,))
-        with closing(found):
-            return found.fetchone() is not None
+        return self._first("SELECT 1 FROM member WHERE text = ?", text) is not None

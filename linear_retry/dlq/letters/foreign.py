@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from linear_retry.dlq.letters.origin import Origin
 from linear_retry.records.text import whole_number
+from linear_retry.scope import Place
 
 Contents: TypeAlias = Mapping[str, bytes | None]
 
@@ -36,17 +36,20 @@ INT64 = _big_endian(8)
 DIGITS = Encoding("a whole number in decimal digits", whole_number)
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignHeaders:
-    """What the headers of another system say; `problems` has one text for each that is garbled."""
+# Not a frozen dataclass, for the same reason as `Letter`: there are as many.
+class Origin(NamedTuple):
+    """The place of the first death. None: who wrote the letter did not say; -1: no timestamp."""
 
-    origin: Origin | None
-    group_id: str | None
-    reason: str | None
-    exception_type: str | None
-    exception_message: str | None
-    exception_stack: str | None
-    problems: tuple[str, ...]
+    topic: str
+    partition: int | None
+    offset: int | None
+    timestamp_ms: int = -1
+
+    def __str__(self) -> str:
+        if self.partition is not None and self.offset is not None:
+            return str(Place(self.topic, self.partition, self.offset))
+        partition = "" if self.partition is None else f"[{self.partition}]"
+        return f"{self.topic}{partition}{'' if self.offset is None else f'@{self.offset}'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +75,21 @@ class ForeignFormat:
     exception_message: tuple[str, ...] = ()
     exception_stack: tuple[str, ...] = ()
 
-    def read(self, contents: Contents) -> ForeignHeaders:
-        """What `contents`, the headers by name, say. Never raises."""
+    def read(self, contents: Contents) -> dict[str, Any]:
+        """What `contents`, the headers by name, say: fields of `Letter`. Never raises."""
         reader = _Reader(contents)
         group = None if self.group_id is None else reader.text(self.group_id[0])
-        return ForeignHeaders(
-            origin=self._origin(reader),
-            group_id=None if group is None or self.group_id is None else self.group_id[1] + group,
-            reason=reader.text(*self.reason),
-            exception_type=reader.text(*self.exception_type),
-            exception_message=reader.text(*self.exception_message),
-            exception_stack=reader.text(*self.exception_stack),
-            problems=tuple(reader.problems),
-        )
+        return {
+            "origin": self._origin(reader),
+            "group_id": None
+            if group is None or self.group_id is None
+            else self.group_id[1] + group,
+            "reason": reader.text(*self.reason),
+            "exception_type": reader.text(*self.exception_type),
+            "exception_message": reader.text(*self.exception_message),
+            "exception_stack": reader.text(*self.exception_stack),
+            "problem": "; ".join(reader.problems) or None,
+        }
 
     def _origin(self, reader: _Reader) -> Origin | None:
         topic = reader.text(self.topic)

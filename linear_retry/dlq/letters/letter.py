@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from linear_retry.dlq.letters.foreign import FOREIGN, Contents, ForeignFormat
-from linear_retry.dlq.letters.origin import Origin
+from linear_retry.dlq.letters.foreign import FOREIGN, Contents, ForeignFormat, Origin
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import VERSION, read_retry_headers
@@ -115,15 +114,7 @@ def _ours(record: Record, contents: Contents) -> Letter:
 
 
 def _foreign(record: Record, form: ForeignFormat, contents: Contents) -> Letter:
-    headers = form.read(contents)
-    return _of_others(record, form.name, "; ".join(headers.problems) or None)._replace(
-        origin=headers.origin,
-        group_id=headers.group_id,
-        reason=headers.reason,
-        exception_type=headers.exception_type,
-        exception_message=headers.exception_message,
-        exception_stack=headers.exception_stack,
-    )
+    return _of_others(record, form.name, None)._replace(**form.read(contents))
 
 
 def _of_others(record: Record, form: str, problem: str | None) -> Letter:

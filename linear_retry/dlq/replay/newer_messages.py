@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
-from typing import Self
 
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.replay.outgoing import unpacked
 from linear_retry.dlq.replay.plan import PartitionPlan, Plan
-from linear_retry.dlq.spill import spilling, temporary_database
+from linear_retry.dlq.spill import Spilled
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import REPLAY_ID
@@ -38,7 +36,7 @@ def newer_messages(
     What was itself replayed counts with the offset that it had first: it is not newer than what it
     was ahead of. Letters without a key, or whose offset nobody knows, have none.
     """
-    with spilling(), _Keys() as keys:
+    with _Keys() as keys:
         starts: dict[str, dict[int, int]] = {}
         for number, planned in enumerate(plan.partitions):
             topic, partition, _ = planned.source
@@ -57,31 +55,24 @@ def newer_messages(
             yield from keys.newer(number, planned)
 
 
-class _Keys:
+class _Keys(Spilled):
     """The keys of the letters, in a temporary file where they are many."""
 
     def __init__(self) -> None:
-        self._database = temporary_database(
+        super().__init__(
             "CREATE TABLE letter (source INTEGER, key BLOB, first INTEGER, messages INTEGER,"
             " newest INTEGER, PRIMARY KEY (source, key)) WITHOUT ROWID",
             "CREATE TABLE planned (source INTEGER, place INTEGER, PRIMARY KEY (source, place))"
             " WITHOUT ROWID",
-            "BEGIN",
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._database.close()
 
     def add_letters(self, source: int, plan: Plan) -> None:
         """The keys of the letters from this source, each with its first offset."""
-        self._database.executemany(
+        self._write(
             "INSERT OR IGNORE INTO planned VALUES (?, ?)",
             ((source, entry.offset) for entry in plan.order.of(source)),
         )
-        self._database.executemany(
+        self._write(
             # In their order, so that the first is the first.
             "INSERT OR IGNORE INTO letter VALUES (?, ?, ?, 0, NULL)",
             (
@@ -93,7 +84,7 @@ class _Keys:
 
     def count(self, records: Iterable[tuple[int, Record]]) -> None:
         """Messages of the topic. Those that are planned are there too, and do not count."""
-        self._database.executemany(
+        self._write(
             "UPDATE letter SET messages = messages + 1, newest = ?"
             " WHERE source = ? AND key = ? AND first < ?"
             " AND NOT EXISTS (SELECT 1 FROM planned WHERE source = ? AND place = ?)",
@@ -108,15 +99,12 @@ class _Keys:
     def newer(self, number: int, planned: PartitionPlan) -> Iterator[NewerMessages]:
         """The keys from this source that have some."""
         topic, partition, _ = planned.source
-        with closing(
-            self._database.execute(
-                "SELECT key, first, messages, newest FROM letter"
-                " WHERE source = ? AND messages > 0 ORDER BY first",
-                (number,),
-            )
-        ) as rows:
-            for row in rows:
-                yield NewerMessages(topic or "", partition or 0, *row)
+        for row in self._select(
+            "SELECT key, first, messages, newest FROM letter"
+            " WHERE source = ? AND messages > 0 ORDER BY first",
+            number,
+        ):
+            yield NewerMessages(topic or "", partition or 0, *row)
 
 
 def _first_offset(record: Record) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from heapq import merge
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from linear_retry.dlq.spill import spilling, temporary_database
+from linear_retry.dlq.spill import Spilled
 
 _CACHE_KIB = 32 * 1024
 _CHUNK = 1_000
@@ -34,7 +33,7 @@ class Entry(NamedTuple):
 _COLUMNS = "source, place, generation, name, content, written_ms"
 
 
-class InOrder:
+class InOrder(Spilled):
     """Takes letters as they come, and gives them in their order, each once. To be used in a `with`.
 
     They come nearly in order, each source by itself: so each is written behind the others, and only
@@ -43,26 +42,22 @@ class InOrder:
     """
 
     def __init__(self, cache_kib: int = _CACHE_KIB) -> None:
-        self._database = temporary_database(
+        super().__init__(
             f"CREATE TABLE entry ({_COLUMNS})",
             "CREATE UNIQUE INDEX in_order ON entry (source, place, generation, name)",
-            "BEGIN",
             cache_kib=cache_kib,
         )
         self._waiting: list[Entry] = []
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._waiting.clear()
-        self._database.close()
+        super().__exit__()
 
     def add(self, entry: Entry) -> None:
         """Raises `DiskFullError` where the temporary file cannot grow."""
         self._waiting.append(entry)
         if len(self._waiting) >= _CHUNK:
-            self._write()
+            self._flush()
 
     def __iter__(self) -> Iterator[Entry]:
         """One of each source in turn, each source in its order. Not to be added to meanwhile."""
@@ -101,17 +96,14 @@ class InOrder:
         statement = "SELECT content FROM entry WHERE source = ? AND length(content) > ?"
         return (content for (content,) in self._select(statement, source, size_bytes))
 
-    def _select(self, statement: str, *arguments: int) -> Iterator[Any]:
-        self._write()
-        with spilling(), closing(self._database.execute(statement, arguments)) as rows:
-            yield from rows
+    def _select(self, statement: str, *arguments: object) -> Iterator[Any]:
+        self._flush()
+        return super()._select(statement, *arguments)
 
-    def _write(self) -> None:
-        with spilling():
-            self._database.executemany(
-                f"INSERT OR IGNORE INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
-                self._waiting,
-            )
+    def _flush(self) -> None:
+        self._write(
+            f"INSERT OR IGNORE INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", self._waiting
+        )
         self._waiting.clear()
 
 

@@ -5,19 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
+from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
+from linear_retry.dlq.letters.filters import Filter
+from linear_retry.dlq.letters.letter import State
 from linear_retry.dlq.replay.checks import check_resolutions
-from linear_retry.dlq.resolution.resolutions import Resolution, encoded
+from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
 from linear_retry.errors import BrokerError, FencedError, UnknownTopicError
 from linear_retry.kafka.producers.batch_transactions import BatchTransactions, batch_config
 from linear_retry.kafka.topics.description import TopicDescription
+from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import OutgoingRecord
 
 _ANSWER_S = 60.0
 _VISIBLE_S = 3.0
 _LOOK_AGAIN_S = 0.02
+_BATCH = 5_000
 
 
 def transactional_id(dead_letter_topic: str) -> str:
@@ -112,3 +118,50 @@ class Recorder:
                 "one stood still for too long), so this one has ended; nothing is half-done: when "
                 "the other has ended, run this again to go on"
             ) from error
+
+
+@contextmanager
+def recording(cluster: Cluster, topic: str) -> Iterator[tuple[Recorder, Resolutions]]:
+    """The only one who records, and what is recorded; at the end all of it can be read."""
+    recorder = Recorder(topic, cluster)
+    recorder.fence_others()
+    # Read once all others are fenced: nobody deals with these in the meantime.
+    with Resolutions() as resolutions:
+        reading.read_resolutions(cluster.reader, topic, resolutions)
+        yield recorder, resolutions
+    recorder.wait_until_visible()
+
+
+def resolve(
+    cluster: Cluster, topic: str, selected: Filter, by: str, why: str, progress: Progress | None
+) -> int:
+    """Record of the open letters that are selected that they are dealt with; return how many."""
+    only_open = replace(selected, states=(State.OPEN,))
+    return _record(cluster, topic, only_open, Resolution(State.RESOLVED, by, why=why), progress)
+
+
+def reopen(cluster: Cluster, topic: str, selected: Filter, progress: Progress | None) -> int:
+    """Take that back of those that are dealt with and selected; return how many."""
+    states = tuple(state for state in selected.states or tuple(State) if state is not State.OPEN)
+    dealt_with = replace(selected, states=states) if states else replace(selected, limit=0)
+    return _record(cluster, topic, dealt_with, None, progress)
+
+
+def _record(
+    cluster: Cluster,
+    topic: str,
+    selected: Filter,
+    resolution: Resolution | None,
+    progress: Progress | None,
+) -> int:
+    count, batch = 0, dict[str, None]()  # a letter that was written twice is one
+    with recording(cluster, topic) as (recorder, resolutions):
+        for letter, _ in reading.letters(cluster.reader, topic, resolutions, selected, progress):
+            batch[letter.resolution_key] = None
+            if len(batch) >= _BATCH:
+                recorder.record(batch, resolution)
+                count += len(batch)
+                batch.clear()
+        if batch:
+            recorder.record(batch, resolution)
+    return count + len(batch)

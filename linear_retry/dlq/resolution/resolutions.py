@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from linear_retry.dlq.letters.letter import Letter, State
-from linear_retry.dlq.spill import spilling, temporary_database
+from linear_retry.dlq.spill import Spilled
 from linear_retry.records.record import Record
 from linear_retry.retry.clock import now_ms
 
@@ -55,24 +54,16 @@ def decoded(value: bytes) -> Resolution | None:
     return None
 
 
-class Resolutions:
+class Resolutions(Spilled):
     """What is recorded of the letters of one topic, in a temporary file where it is much.
 
     To be used in a `with`.
     """
 
     def __init__(self) -> None:
-        self._database = temporary_database(
-            "CREATE TABLE resolution (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID", "BEGIN"
-        )
+        super().__init__("CREATE TABLE resolution (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
         self.next_offsets: dict[int, int] = {}
         """Of each partition the offset after the last record that was added."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._database.close()
 
     def clear(self) -> None:
         """Forget everything."""
@@ -81,10 +72,7 @@ class Resolutions:
 
     def add(self, records: Iterable[Record]) -> None:
         """Take in records of the resolutions topic; of one key, in their order."""
-        with spilling():
-            self._database.executemany(
-                "INSERT OR REPLACE INTO resolution VALUES (?, ?)", self._readable(records)
-            )
+        self._write("INSERT OR REPLACE INTO resolution VALUES (?, ?)", self._readable(records))
 
     def of(self, letter: Letter) -> Resolution | None:
         """What became of `letter`; None where nothing is recorded, or it was reopened."""
@@ -104,10 +92,8 @@ class Resolutions:
 
     def resolution_keys(self) -> Iterator[str]:
         """The resolution keys of all letters that are dealt with. Not to be added to meanwhile."""
-        found = self._database.execute("SELECT key FROM resolution WHERE value IS NOT NULL")
-        with closing(found):
-            for (key,) in found:
-                yield key.decode("utf-8", "replace")  # what is no UTF-8 is no key of ours
+        for (key,) in self._select("SELECT key FROM resolution WHERE value IS NOT NULL"):
+            yield key.decode("utf-8", "replace")  # what is no UTF-8 is no key of ours
 
     def _readable(self, records: Iterable[Record]) -> Iterator[tuple[bytes, bytes | None]]:
         for record in records:
@@ -119,9 +105,7 @@ class Resolutions:
             yield record.key, value
 
     def _value(self, key: str) -> bytes | None:
-        found = self._database.execute(
-            "SELECT value FROM resolution WHERE key = ?", (key.encode("utf-8", "replace"),)
+        row = self._first(
+            "SELECT value FROM resolution WHERE key = ?", key.encode("utf-8", "replace")
         )
-        with closing(found):
-            row = found.fetchone()
         return None if row is None else row[0]

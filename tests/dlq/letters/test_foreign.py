@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from linear_retry.dlq.letters.foreign import DIGITS, FOREIGN, ForeignFormat, binary_number
+from linear_retry.dlq.letters.foreign import DIGITS, FOREIGN, ForeignFormat, Origin, binary_number
 from linear_retry.dlq.letters.letter import read_letter
-from linear_retry.dlq.letters.origin import Origin
 from linear_retry.records.record import Record
 from linear_retry.records.text import Header
 

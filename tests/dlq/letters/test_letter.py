@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from linear_retry.dlq.letters.foreign import Origin
 from linear_retry.dlq.letters.letter import read_letter
-from linear_retry.dlq.letters.origin import Origin
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.records.record import Record

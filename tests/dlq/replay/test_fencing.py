@@ -13,7 +13,7 @@ import pytest
 from linear_retry.dlq import EVERYTHING
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.purge import purge
-from linear_retry.dlq.resolution.resolving import reopen, resolve
+from linear_retry.dlq.resolution.recording import reopen, resolve
 from linear_retry.errors import FencedError
 from tests.dlq.scene import NewScene, Scene
 from tests.torture.replays.life import replay_all
