@@ -28,8 +28,11 @@ def log(event: e.Event) -> None:
 
     Keys and payloads are never in it. A wait is announced before it begins.
     """
+    level = level_of(event)
+    if not logger.isEnabledFor(level):
+        return
     fields = {one.name: getattr(event, one.name) for one in dataclasses.fields(event)}
-    _write(level_of(event), text_of(event), type(event).__name__, **fields)
+    _write(level, text_of(event), type(event).__name__, **fields)
 
 
 def log_start(group: str, member: str, process: Process) -> None:

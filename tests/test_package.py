@@ -163,7 +163,7 @@ def test_no_module_needs_itself() -> None:
 
 
 _OWNERS = {
-    *("retry.circuits", "retry.consecutive", "consumer.partitions.assignment"),
+    *("retry.circuits", "consumer.partitions.assignment"),
     *("consumer.partitions.offsets", "consumer.partitions.read_ahead"),
     "consumer.watchdogs.slow_handler",
     *("consumer.operations.requests", "consumer.monitoring.counters"),

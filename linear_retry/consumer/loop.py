@@ -12,7 +12,7 @@ from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.polling import Poller
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.partitions.target import ConsumerTarget
-from linear_retry.consumer.runners.batch import Batch
+from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount
 from linear_retry.kafka import Message
@@ -155,7 +155,7 @@ class Loop:
             return None
         message = ahead.pop(0)
         partition = partition_of(message)
-        epoch = self._assignment.epoch_of(partition) or 0
+        epoch = self._assignment.epochs.get(partition) or 0
         return Held(message, partition, message.offset() or 0, epoch)
 
     def _probe(self, scope: Scope) -> Generator[Batch]:

@@ -7,8 +7,11 @@ from uuid import uuid4
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
 from linear_retry.consumer.dead_letters.ack_wait import AckWait
-from linear_retry.consumer.dead_letters.plain import PlainDelivery
-from linear_retry.consumer.dead_letters.publisher import DeadLetterDelivery, DeadLetterPublisher
+from linear_retry.consumer.dead_letters.publisher import (
+    DeadLetterDelivery,
+    DeadLetterPublisher,
+    PlainDelivery,
+)
 from linear_retry.consumer.dead_letters.transactional import TransactionalDelivery
 from linear_retry.consumer.loop import Chore, Loop
 from linear_retry.consumer.monitoring.counters import Counters
@@ -204,7 +207,7 @@ class Wiring:
             self.read_ahead,
             self.assignment,
             answer_within_s=config.answer_within_s,
-            is_stopping=lambda: self._stop.should_not_block,
+            is_stopping=self._stop.should_not_block,
         )
         topic, oversized = config.dead_letters.topic, config.dead_letters.oversized
         delivery = (

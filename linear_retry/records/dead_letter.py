@@ -200,11 +200,11 @@ REFERENCE = "reference"
 SAMPLE_BYTES = 1024
 
 
-def smaller_forms(letter: DeadLetter, record: Record, *, references: bool) -> Iterator[DeadLetter]:
-    """`letter` of `record`, then ever smaller forms of it: send the first that is not too large.
+def smaller_forms(letter: DeadLetter, record: Record | None) -> Iterator[DeadLetter]:
+    """`letter`, then ever smaller forms of it: send the first that is not too large.
 
-    First goes the exception's stack, then its message: `record`'s own parts are whole in all of
-    these. With `references` come envelopes in the value's stead (`reference`): with key and
+    First goes the exception's stack, then its message: the message's own parts are whole in these.
+    With its `record` come envelopes in the value's stead (`reference`): with key and
     original headers, without these headers, and with neither them nor key nor exception texts.
     """
     yield letter
@@ -215,7 +215,7 @@ def smaller_forms(letter: DeadLetter, record: Record, *, references: bool) -> It
     if shorter.error is not None and shorter.error.message is not None:
         shorter = replace(shorter, error=replace(shorter.error, message=None))
         yield shorter
-    if references:
+    if record is not None:
         yield reference(letter, record)
         # Headers and key count towards a record's size as the value does, and have no limit either.
         yield reference(letter, record, keep_headers=False)

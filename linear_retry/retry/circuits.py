@@ -18,6 +18,8 @@ from linear_retry.scope import Partition, Scope
 
 Breaker: TypeAlias = pybreaker.CircuitBreaker
 CircuitState: TypeAlias = Literal["closed", "open", "half-open"]
+BreakerError = pybreaker.CircuitBreakerError
+"""A breaker of the handler's own is open: transient without being listed."""
 _Driven: TypeAlias = tuple[pybreaker.CircuitBreaker, pybreaker.CircuitMemoryStorage]
 
 
@@ -264,8 +266,3 @@ def _view(circuit: Circuit[Any]) -> CircuitView:
         circuit.opened_at,
         held.waits_for,
     )
-
-
-def is_breaker_error(error: BaseException) -> bool:
-    """A breaker of the handler's own is open: transient without being listed."""
-    return isinstance(error, pybreaker.CircuitBreakerError)

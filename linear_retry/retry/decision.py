@@ -152,6 +152,11 @@ def classify(error: Exception, is_transient: IsTransient) -> Failure:
     return Transient(error, max(map(asked_s, asking), default=0.0), unread)
 
 
+def is_any_of(types: tuple[type[BaseException], ...]) -> IsTransient:
+    """Answers whether an error is of one of these types."""
+    return lambda error: isinstance(error, types)
+
+
 def decide(
     failure: Failure,
     failures: int,

@@ -10,11 +10,10 @@ from linear_retry import events
 from linear_retry.errors import ExhaustedError, PermanentError
 from linear_retry.log import log_unread_wait
 from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.retry import failure_events
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.consecutive import ConsecutiveDeadLetters
 from linear_retry.retry.decision import (
+    GIVEN_UP,
     Defer,
     Failure,
     Publish,
@@ -27,9 +26,54 @@ from linear_retry.retry.decision import (
     classify,
     decide,
 )
-from linear_retry.retry.failure_events import CircuitOpening
-from linear_retry.retry.held import Held
+from linear_retry.retry.held import (
+    CircuitOpening,
+    Held,
+    dead_lettered,
+    letter_failed,
+    limit_reached,
+    opened,
+    probe_failed,
+    skipped,
+)
 from linear_retry.scope import Scope
+
+
+class ConsecutiveDeadLetters:
+    """Of all partitions of one consumer, as long as it lives: the process's view of an outage.
+
+    Not per partition, and not dropped with one: a bad deployment fails on all of them, and goes on
+    doing so when partitions are shared out anew.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._is_lifted = False
+        self._free: int | None = None
+
+    def counted(self, in_doubt: int = 0) -> int:
+        """How many the limit is compared with: none while it is lifted.
+
+        `in_doubt` of them were sent, and not acknowledged.
+        """
+        if self._is_lifted and (self._free is None or in_doubt < self._free):
+            return 0
+        return self._count + in_doubt
+
+    def note(self, reason: str) -> None:
+        """A letter has been acknowledged. An operator's word for it ends the row."""
+        self._count = 0 if reason == GIVEN_UP else self._count + 1
+        if self._free is not None and reason != GIVEN_UP:
+            self._free -= 1
+
+    def end(self) -> None:
+        """Something succeeded: the row ends, and the limit holds again."""
+        self._count, self._is_lifted, self._free = 0, False, None
+
+    def lift(self, letters: int | None) -> None:
+        """The limit does not hold until something succeeds, or for so many letters."""
+        self._is_lifted, self._free = True, letters
+
 
 _RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
 
@@ -127,13 +171,13 @@ class Engine(Generic[T]):
                 return self._open(
                     replace(held, at_limit=True),
                     delay_s,
-                    lambda opening: failure_events.limit_reached(opening, limit),
+                    lambda opening: limit_reached(opening, limit),
                 )
             case Publish(reason):
                 self._target.publish(held, reason)
             case Skip():
                 letter = self._target.letter(held, "permanent")
-                self.finish(held, "skipped", failure_events.skipped(held, letter.retry_id))
+                self.finish(held, "skipped", skipped(held, letter.retry_id))
             case Stop(reason):
                 raise self._ended(held, reason) from error
             case decision:
@@ -144,7 +188,7 @@ class Engine(Generic[T]):
         """A handler has returned: whatever fails next is no outage that began before."""
         self._consecutive.end()
 
-    def finish(self, held: Held[T], outcome: events.CloseOutcome, *said: events.Event) -> None:
+    def finish(self, held: Held[T], outcome: events.CloseOutcome, *also: events.Event) -> None:
         """Stored; then everything in scope goes on behind it. Then it is said.
 
         A listener may end the program's loop with a `SystemExit`: what it heard must be so by then,
@@ -157,8 +201,8 @@ class Engine(Generic[T]):
         if self._circuits.get(scope) is not None:
             open_s = self._circuits.close(scope, self._clock.now_s())
             self._target.resume(scope)
-            said = (*said, events.CircuitClosed(scope, outcome, open_s))
-        for event in said:
+            also = (*also, events.CircuitClosed(scope, outcome, open_s))
+        for event in also:
             self._emit(event)
 
     def drop(self, scope: Scope) -> None:
@@ -172,7 +216,7 @@ class Engine(Generic[T]):
     ) -> None:
         """Its letter is there. Unless it `finishes`, that is noted and said, and nothing stored."""
         self._consecutive.note(letter.reason)
-        event = failure_events.dead_lettered(held, letter, topic)
+        event = dead_lettered(held, letter, topic)
         if finishes:
             self.finish(held, "dead-lettered", event)
         else:
@@ -185,7 +229,7 @@ class Engine(Generic[T]):
         return self._open(
             held,
             delay_s,
-            lambda opening: failure_events.letter_failed(opening, topic, error),
+            lambda opening: letter_failed(opening, topic, error),
         )
 
     # -- inside ----------------------------------------------------------------------------
@@ -209,9 +253,9 @@ class Engine(Generic[T]):
             self._target.pause(scope)
         opening = CircuitOpening(scope, held, delay_s, circuit.retry_at)
         if was_closed:
-            self._emit(failure_events.opened(opening))
+            self._emit(opened(opening))
         elif event_of is None:
-            self._emit(failure_events.probe_failed(opening))
+            self._emit(probe_failed(opening))
         if event_of is not None:
             self._emit(event_of(opening))
         if was_closed:  # not at every probe: others may go on meanwhile

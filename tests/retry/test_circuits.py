@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.kafka import Message
-from linear_retry.retry.circuits import Circuits, CircuitView, is_breaker_error
+from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
 
@@ -306,12 +306,6 @@ def test_each_scope_has_a_breaker_of_its_own() -> None:
     _open(circuits, _ORDERS, _held())
     assert "closed" == breaker.current_state
     assert "open" == circuits.breaker(_ORDERS).current_state
-
-
-def test_a_breaker_error_is_known() -> None:
-    """Only pybreaker's own error says that a breaker of the handler's is open."""
-    assert is_breaker_error(pybreaker.CircuitBreakerError())
-    assert not is_breaker_error(OSError())
 
 
 # -- views ----------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def _of_message(policy: Policy, errors: Sequence[Exception]) -> list[Event]:
     settings = RetrySettings(policy, lambda error: isinstance(error, OutageError), "consumer")
     target = scene.target(settings=settings)
     message = Message(topic="orders", partition=0, offset=5, value=b"v")
-    held = Held(message, ("orders", 0), 5, scene.joined.assignment.epoch_of(("orders", 0)) or 0)
+    held = Held(message, ("orders", 0), 5, scene.joined.assignment.epochs.get(("orders", 0)) or 0)
     for error in errors:
         opening = target.engine.failed(held, error)
         while target.delivery is not None:

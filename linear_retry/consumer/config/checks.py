@@ -26,8 +26,15 @@ from linear_retry.kafka.producers.settings import (
 )
 from linear_retry.kafka.topics.names import check_topic_name
 from linear_retry.records.dead_letter import resolutions_topic
-from linear_retry.retry.circuits import is_breaker_error
-from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy, RetrySettings
+from linear_retry.retry.circuits import BreakerError
+from linear_retry.retry.decision import (
+    IsTransient,
+    OnExhausted,
+    OnPermanent,
+    Policy,
+    RetrySettings,
+    is_any_of,
+)
 from linear_retry.scope import ScopeKind
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
@@ -115,7 +122,7 @@ def is_transient(transient: Transient) -> IsTransient:
     if isinstance(transient, Iterable):
         types = tuple(transient)
         _check_types(types)
-        return lambda error: isinstance(error, types) or is_breaker_error(error)
+        return is_any_of((*types, BreakerError))
     if not callable(transient):
         raise ConfigurationError(
             f"transient={transient!r}: exception types, or a predicate on the exception"
@@ -123,7 +130,7 @@ def is_transient(transient: Transient) -> IsTransient:
     # What a handler raises is an Exception, and so is each error of its groups.
     predicate = cast(Callable[[BaseException], object], transient)
     _check_predicate(predicate)
-    return lambda error: is_breaker_error(error) or bool(predicate(error))
+    return lambda error: isinstance(error, BreakerError) or bool(predicate(error))
 
 
 def as_strategy(strategy: object) -> Strategy:

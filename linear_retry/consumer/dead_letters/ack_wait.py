@@ -91,8 +91,8 @@ class AckWait:
 
     def is_ours(self, held: Held[Any]) -> bool:
         """Whether its partition is still, and without a break, ours."""
-        return self._assignment.epoch_of(held.partition) == held.epoch
+        return self._assignment.epochs.get(held.partition) == held.epoch
 
     def has_come_back(self, held: Held[Any]) -> bool:
         """Whether it is ours, and was not in between: its message comes again."""
-        return self._assignment.epoch_of(held.partition) not in (None, held.epoch)
+        return self._assignment.epochs.get(held.partition) not in (None, held.epoch)

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from linear_retry.consumer.dead_letters.ack_wait import Steps
+from linear_retry.consumer.dead_letters.ack_wait import STOP_GRACE_S, AckWait, Steps
 from linear_retry.consumer.dead_letters.settings import Oversized
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.events import Event
-from linear_retry.kafka import KafkaException, Message
+from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.consumer.messages import read
+from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer, Delivery
 from linear_retry.records.dead_letter import DeadLetter, FailureInfo, smaller_forms, to_dead_letter
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.text import describe
-from linear_retry.retry.engine import Abandoned, Answer, NotSent
-from linear_retry.retry.failure_events import dead_lettered
-from linear_retry.retry.held import Held
+from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
+from linear_retry.retry.held import Held, dead_lettered
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class DeadLetterPublisher:
 
         In steps: where it yields, the loop polls the consumer, at once if that is True.
         """
-        if self._assignment.epoch_of(held.partition) != held.epoch:
+        if self._assignment.epochs.get(held.partition) != held.epoch:
             return Abandoned()  # given up since it failed: its letter would be a zombie's
         if not self._topic_is_there():
             return NotSent(
@@ -150,10 +150,10 @@ class DeadLetterPublisher:
     def _send_some_form(self, held: Held[Message], letter: DeadLetter) -> Steps[Answer]:
         """What became of the first form that is not too large."""
         answer = NotSent("no form of it was small enough")
-        references = self._oversized == "reference"
-        for form in smaller_forms(letter, read(held.message), references=references):
-            record = addressed(self.topic, form, self._partitions or 0)
-            sent = yield from self._delivery.send(held, record)
+        record = read(held.message) if self._oversized == "reference" else None
+        for form in smaller_forms(letter, record):
+            outgoing = addressed(self.topic, form, self._partitions or 0)
+            sent = yield from self._delivery.send(held, outgoing)
             if not isinstance(sent, TooLarge):
                 return sent
             answer = NotSent(sent.error)
@@ -165,3 +165,62 @@ class DeadLetterPublisher:
             return self._partitions is not None or self.partitions(1.0) is not None
         except KafkaException:
             return True  # not known; the delivery itself will say what is wrong
+
+
+class PlainDelivery:
+    """The letter by itself; its offset is committed after the delivery report says no error."""
+
+    def __init__(self, producer: AcknowledgedProducer, wait: AckWait) -> None:
+        self._producer = producer
+        self._wait = wait
+        self._unanswered: Delivery | None = None
+        self.topic = producer.topic
+        self.prepare = producer.check
+        self.partitions = producer.partitions
+        self.failed = producer.renew
+
+    def send(self, held: Held[Any], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
+        """A success is what the delivery report says, never less.
+
+        Waits in the producer's poll, where the answer comes (the consumer's costs up to a second).
+        """
+        delivery, answered = self._producer.send(record), False
+        try:
+            came = yield from self._wait.wait_for(lambda: delivery.done, held, self._producer.poll)
+            if not came:
+                # Its message is another's now, or we stop; the letter may be there all the same.
+                # After a revoke the report is on its way, as a rule: a second is enough.
+                if not self._wait.is_ours(held):
+                    self._producer.poll(STOP_GRACE_S)
+                came = delivery.succeeded
+            # Where the partition has come back to us, the message comes again too, and it is then
+            # that its letter is told.
+            answered = came and not self._wait.has_come_back(held)
+        finally:
+            if not answered:
+                self._unanswered = delivery
+        if not answered:
+            return Abandoned()
+        return Acknowledged() if delivery.succeeded else unsent(delivery)
+
+    def listen(self) -> None:
+        self._producer.poll(0)
+        # Told from here on, it would be taken for a letter of what is attempted meanwhile.
+        self._unanswered = None
+
+    def close(self) -> bool:
+        self._producer.renew()
+        return self._unanswered is not None and self._unanswered.succeeded
+
+
+def unsent(delivery: Delivery) -> NotSent | TooLarge:
+    """Why this one was not acknowledged."""
+    if not delivery.done or delivery.error is None:
+        return NotSent("no delivery report came")
+    text = error_text(delivery.error)
+    return TooLarge(text) if delivery.too_large else NotSent(text)
+
+
+def error_text(error: KafkaError) -> str:
+    """Kafka's error, for a person."""
+    return f"{error.name()}: {error.str()}"

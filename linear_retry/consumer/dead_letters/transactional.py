@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from linear_retry.consumer.dead_letters.ack_wait import AckWait, Steps
-from linear_retry.consumer.dead_letters.plain import error_text, unsent
-from linear_retry.consumer.dead_letters.publisher import TooLarge
+from linear_retry.consumer.dead_letters.publisher import TooLarge, error_text, unsent
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.errors import BrokerError

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from linear_retry.consumer.dead_letters.plain import unsent
-from linear_retry.consumer.dead_letters.publisher import addressed
+from linear_retry.consumer.dead_letters.publisher import addressed, unsent
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
 from linear_retry.kafka import Producer
@@ -71,9 +70,8 @@ class RowPublisher:
         except (UnknownTopicError, BrokerError) as error:
             return NotSent(str(error))
         answer: Answer = NotSent("no form of it was small enough")
-        for form in smaller_forms(
-            letter, record, references=self._letters.oversized == "reference"
-        ):
+        referred = record if self._letters.oversized == "reference" else None
+        for form in smaller_forms(letter, referred):
             answer, is_too_large = self._sent(
                 addressed(self.topic, form, self._partitions), is_stopping
             )

@@ -17,9 +17,14 @@ from linear_retry.records.dead_letter import DeadLetter, to_dead_letter
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.consecutive import ConsecutiveDeadLetters
 from linear_retry.retry.decision import RetrySettings
-from linear_retry.retry.engine import Abandoned, Acknowledged, Engine, NotSent
+from linear_retry.retry.engine import (
+    Abandoned,
+    Acknowledged,
+    ConsecutiveDeadLetters,
+    Engine,
+    NotSent,
+)
 from linear_retry.retry.held import Held
 from linear_retry.scope import Scope
 

@@ -21,8 +21,8 @@ from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.consecutive import ConsecutiveDeadLetters
 from linear_retry.retry.decision import GIVEN_UP, Policy, Publish, Stop, Transient, decide
+from linear_retry.retry.engine import ConsecutiveDeadLetters
 from linear_retry.retry.held import Held
 from linear_retry.scope import Scope
 

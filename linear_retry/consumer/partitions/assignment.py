@@ -45,15 +45,15 @@ class Assignment:
     A partition is *silent* from an assign, resume or seek until it delivers a message or its end:
     until then its first offset is not believed (`Offsets`), and after a while it may be dead
     (librdkafka leaves one so in about 1 of 60,000 pauses in `on_assign`; librdkafka #5591).
-    `stopped` are the `unreadable` ones that are to be paused. `due_at_s` is when a watchdog has to
-    look at any of them.
+    `epochs` has what is ours: a partition that went and came back has another epoch. `stopped` are
+    the `unreadable` ones that are to be paused. `due_at_s` is when a watchdog has to look at any.
     """
 
     def __init__(self, now_s: NowS) -> None:
         self.now_s = now_s
         self.epoch = 0
         self.serial = 0
-        self._epochs: dict[Partition, int] = {}
+        self.epochs: dict[Partition, int] = {}
         self._silent: dict[Partition, _Silence] = {}
         self._suspect: dict[Partition, float] = {}
         self.unreadable: dict[Partition, Unreadable] = {}
@@ -63,11 +63,11 @@ class Assignment:
     # -- questions -------------------------------------------------------------------------
 
     def __contains__(self, partition: Partition) -> bool:
-        return partition in self._epochs
+        return partition in self.epochs
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        return tuple(self._epochs)
+        return tuple(self.epochs)
 
     @property
     def undisturbed(self) -> bool:
@@ -76,7 +76,7 @@ class Assignment:
 
     def have_delivered(self, partitions: Iterable[Partition]) -> bool:
         """Whether all of these are ours, and none is silent."""
-        return all(key in self._epochs and key not in self._silent for key in partitions)
+        return all(key in self.epochs and key not in self._silent for key in partitions)
 
     def is_silent(self, partition: Partition) -> bool:
         return partition in self._silent
@@ -87,11 +87,7 @@ class Assignment:
         Or not at all, to us: it is another member's.
         """
         silence = self._silent.get(partition)
-        return partition not in self._epochs or (silence is not None and silence.serial > serial)
-
-    def epoch_of(self, partition: Partition) -> int | None:
-        """None where it is not ours. A partition that went and came back has another epoch."""
-        return self._epochs.get(partition)
+        return partition not in self.epochs or (silence is not None and silence.serial > serial)
 
     def suspiciously_silent(self) -> list[Partition]:
         """Those that have delivered nothing for longer than their timeout."""
@@ -118,7 +114,7 @@ class Assignment:
         """Assigned: a new epoch, in which nothing has been delivered yet."""
         self.epoch += 1
         for partition in partitions:
-            self._epochs[partition] = self.epoch
+            self.epochs[partition] = self.epoch
             self._suspect.pop(partition, None)
             self._silent.pop(partition, None)
             self.expect(partition)
@@ -127,7 +123,7 @@ class Assignment:
         """Revoked or lost."""
         self.epoch += 1
         for partition in partitions:
-            self._epochs.pop(partition, None)
+            self.epochs.pop(partition, None)
             self._silent.pop(partition, None)
             self._suspect.pop(partition, None)
             self.unreadable.pop(partition, None)

@@ -110,7 +110,7 @@ class FlowControl:
         scope = self.circuits.wanting_probe(partition)
         if scope is None:
             return False
-        epoch = self._assignment.epoch_of(partition) or 0
+        epoch = self._assignment.epochs.get(partition) or 0
         self.circuits.hold(scope, Held(message, partition, offset, epoch))
         self.pause(scope)
         return True
@@ -135,7 +135,7 @@ class FlowControl:
         for partition in partitions:
             if partition in self._assignment.stopped:
                 continue  # librdkafka may refuse; it is assigned anew when its time has come
-            if partition not in self._assignment:
+            if partition not in self._assignment.epochs:
                 continue  # given up a moment ago: librdkafka had refused to pause or resume it
             self._assignment.expect(partition)
             offset = self._next(partition)
@@ -235,7 +235,7 @@ class FlowControl:
         self._emit(Assigned(tuple(partitions)))
 
     def _owned(self, covers: Callable[[Partition], bool]) -> list[Partition]:
-        return [partition for partition in self._assignment.partitions if covers(partition)]
+        return [partition for partition in self._assignment.epochs if covers(partition)]
 
     def _next(self, partition: Partition) -> int | None:
         return self._offsets.next_offset(partition)

@@ -245,7 +245,7 @@ class Poller:
         epoch = owned.epoch
         arrivals = read()
         if self._read_ahead.overslept:
-            before = [key for key in owned.partitions if (owned.epoch_of(key) or 0) <= epoch]
+            before = [key for key in owned.partitions if (owned.epochs.get(key) or 0) <= epoch]
             self._flow_control.mark_lost(before, "the machine slept for too long")
         self._delivery_filter.accept(arrivals)
 

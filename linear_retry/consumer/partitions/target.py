@@ -138,7 +138,7 @@ class ConsumerTarget:
     def _conclude(self, delivery: OutstandingDelivery, answer: Answer) -> None:
         held, letter = delivery.held, delivery.letter
         topic = self._publisher.topic if self._publisher else ""
-        is_ours = self._assignment.epoch_of(held.partition) == held.epoch
+        is_ours = self._assignment.epochs.get(held.partition) == held.epoch
         match answer:
             case Acknowledged():
                 if is_ours:

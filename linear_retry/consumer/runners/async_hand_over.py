@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from linear_retry.consumer.runners.async_handler import AsyncAttempting, AsyncHandler
-from linear_retry.consumer.runners.batch import Batch
+from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.retry.clock import NowS
 

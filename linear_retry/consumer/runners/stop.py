@@ -27,7 +27,6 @@ class StopFlag:
     interrupted: bool = False
     forked: bool = False
 
-    @property
     def should_not_block(self) -> bool:
         """Whether nothing may be waited for now."""
         return self.asked or self.interrupted

@@ -119,7 +119,7 @@ class Session:
             self._finish_attempts()
             loop = self._started()
             if not self.stop.asked:
-                run(loop, handler, self.stop, self._now_s)
+                run(loop.turn, handler, self.stop, self._now_s)
         self._lifecycle.finish()
 
     async def run_async(self, handler: AsyncHandler) -> None:

@@ -34,7 +34,7 @@ class CallbackGuard:
     """
 
     def __init__(self) -> None:
-        self._kept: list[BaseException] = []
+        self.kept: list[BaseException] = []
         self._generation = 0
 
     def guarded(self, callback: Callable[..., Any]) -> Callable[..., None]:
@@ -46,7 +46,7 @@ class CallbackGuard:
             try:
                 callback(*arguments)
             except BaseException as error:  # noqa: BLE001  (librdkafka drops a message otherwise)
-                self._kept.append(error)
+                self.kept.append(error)
 
         return guarded
 
@@ -55,13 +55,13 @@ class CallbackGuard:
         self._generation += 1
 
     def clear(self) -> None:
-        self._kept.clear()
+        self.kept.clear()
 
     def raise_kept(self) -> None:
         """Raise the first exception that a callback left behind."""
-        if self._kept:
-            first, *others = self._kept
-            self._kept.clear()
+        if self.kept:
+            first, *others = self.kept
+            self.kept.clear()
             for other in others:
                 first.add_note(f"and in another callback: {other!r}")
             raise first

@@ -89,9 +89,10 @@ class Client:
         # Rounded up to whole milliseconds: librdkafka truncates, and 0.0005 would spin.
         bounded_s = min(max(timeout_s, SHORTEST_POLL_S), LONGEST_POLL_S)
         message: Message | None = self._consumer.poll(math.ceil(bounded_s * 1000) / 1000)
-        if message is None:
+        if message is None and self.member.is_kip_848:
             self.member.note_idle_poll()
-        self.callbacks.raise_kept()
+        if self.callbacks.kept:
+            self.callbacks.raise_kept()
         return message
 
     def drain(self, timeout_s: float) -> None:
@@ -102,7 +103,8 @@ class Client:
     def consume(self, count: int) -> list[Message]:
         """What is there already, at most `count`; callbacks run inside. Never waits."""
         messages: list[Message] = self._consumer.consume(count, 0)
-        self.callbacks.raise_kept()
+        if self.callbacks.kept:
+            self.callbacks.raise_kept()
         return messages
 
     def pause(self, partitions: Iterable[Partition]) -> None:

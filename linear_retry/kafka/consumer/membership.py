@@ -14,7 +14,7 @@ class GroupMembership:
 
     def __init__(self, consumer: Any, *, is_kip_848: bool) -> None:
         self._consumer = consumer
-        self._is_kip_848 = is_kip_848
+        self.is_kip_848 = is_kip_848
         self._lost_epoch = 0
         self.metadata: object | None = None
         """As which member, of which generation, a transaction may commit for us."""
@@ -24,11 +24,10 @@ class GroupMembership:
         """Whether this handle has ever been in its group, so that it may be again."""
 
     def note_idle_poll(self) -> None:
-        """A poll has brought nothing: in a KIP-848 group, look whether we are in all the same."""
-        if self._is_kip_848:
-            epoch = self._epoch()
-            self.has_joined_unheard = epoch is None or epoch > max(self._lost_epoch, 0)
-            self.was_member |= (epoch or 0) > 0
+        """A poll of a KIP-848 group has brought nothing: look whether we are in all the same."""
+        epoch = self._epoch()
+        self.has_joined_unheard = epoch is None or epoch > max(self._lost_epoch, 0)
+        self.was_member |= (epoch or 0) > 0
 
     def note_lost(self) -> None:
         """Something of ours counts as lost: that librdkafka takes us for a member proves nothing.
@@ -36,7 +35,7 @@ class GroupMembership:
         It does so for as long as no broker says otherwise. Only a later epoch is a membership.
         """
         self.has_joined_unheard = False
-        if self._is_kip_848:
+        if self.is_kip_848:
             self._lost_epoch = self._epoch() or 0
 
     def capture(self) -> None:

@@ -35,7 +35,6 @@ def read(message: Message) -> Record:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if topic is None or partition is None or offset is None:
         raise DeadLetterError("a message without topic, partition or offset is not one from Kafka")
-    place = Place(topic, partition, offset)
     timestamp_type, timestamp_ms = message.timestamp()
     headers = make_safe(message)
     return Record(
@@ -43,8 +42,8 @@ def read(message: Message) -> Record:
         partition=partition,
         offset=offset,
         timestamp_ms=-1 if timestamp_type == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
-        key=_bytes(message.key(), f"{place}: key"),
-        value=_bytes(message.value(), f"{place}: value"),
+        key=_bytes(message.key(), message, "key"),
+        value=_bytes(message.value(), message, "value"),
         headers=tuple(headers),
         escaped_headers=headers.escaped,
     )
@@ -225,10 +224,11 @@ def _pair(entry: Any) -> tuple[object, object]:
             return None, entry
 
 
-def _bytes(content: object, what: str) -> bytes | None:
+def _bytes(content: object, message: Message, what: str) -> bytes | None:
     if content is None or isinstance(content, bytes):
         return content
     raise DeadLetterError(
-        f"{what} is {type(content).__name__}, but Kafka gave bytes: the handler has replaced it, "
-        "and a dead letter must keep what came; do not call set_key or set_value in a handler"
+        f"{place_of(message)}: {what} is {type(content).__name__}, but Kafka gave bytes: the "
+        "handler has replaced it, and a dead letter must keep what came; do not call set_key or "
+        "set_value in a handler"
     )

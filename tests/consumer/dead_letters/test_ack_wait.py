@@ -20,7 +20,7 @@ class _Scene:
     def __init__(self) -> None:
         self.joined = Joined({"max.poll.interval.ms": 90_000, "session.timeout.ms": 45_000})
         self.joined.own(_P0)
-        epoch = self.joined.assignment.epoch_of(_P0) or 0
+        epoch = self.joined.assignment.epochs.get(_P0) or 0
         self.held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch)
         self.began_s = self.joined.clock.now_s()
         self.polled_s: list[float] = []

@@ -53,7 +53,7 @@ class _Scene:
             transaction_timeout_s=10.0,
             start_timeout_s=10.0,
         )
-        epoch = self.joined.assignment.epoch_of(_P0) or 0
+        epoch = self.joined.assignment.epochs.get(_P0) or 0
         self.held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch)
 
     def reporting(self, meanwhile: Callable[[], object] = list) -> Callable[..., None]:

@@ -42,13 +42,13 @@ def test_every_change_is_a_new_epoch() -> None:
 def test_what_comes_back_comes_in_another_epoch() -> None:
     """A message held before a revoke is told from one held after it."""
     assignment, _ = _owned(_P0, _P1)
-    before = assignment.epoch_of(_P0)
-    assert assignment.epoch_of(_P1) == before
+    before = assignment.epochs.get(_P0)
+    assert assignment.epochs.get(_P1) == before
     assignment.drop([_P0])
-    assert assignment.epoch_of(_P0) is None
+    assert assignment.epochs.get(_P0) is None
     assignment.take([_P0])
-    assert before != assignment.epoch_of(_P0)
-    assert before == assignment.epoch_of(_P1)
+    assert before != assignment.epochs.get(_P0)
+    assert before == assignment.epochs.get(_P1)
 
 
 def test_an_empty_assignment_changes_nothing_but_the_epoch() -> None:

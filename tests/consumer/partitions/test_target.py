@@ -77,7 +77,7 @@ class Scene:
     def fails(self, target: ConsumerTarget, error: Exception) -> None:
         """An attempt of the next message; then what the loop does until its letter is answered."""
         message = Message(topic="orders", partition=0, offset=5, value=b"v")
-        epoch = self.joined.assignment.epoch_of(_P0) or 0
+        epoch = self.joined.assignment.epochs.get(_P0) or 0
         target.engine.failed(Held(message, _P0, 5, epoch), error)
         while target.delivery is not None:
             target.take_step()

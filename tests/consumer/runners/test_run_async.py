@@ -22,7 +22,7 @@ from linear_retry import (
     events,
 )
 from linear_retry.consumer.runners.async_handler import AsyncAttempting
-from linear_retry.consumer.runners.batch import Batch
+from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka import Message
 from tests.consumer.group import TOPIC, OutageError, PoisonError

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.results import Results
-from linear_retry.consumer.runners.run_handler import attempt_all
+from linear_retry.consumer.runners.run_handler import Batch, attempt_all
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka import Message
 from tests.consumer.group import TOPIC, PoisonError

@@ -81,7 +81,7 @@ REFERENCES: Names = {
     ),
     "publisher.DeadLetterPublisher": ("_assignment", "_emit", "_read_ahead"),
     "ack_wait.AckWait": ("_assignment", "_clock", "_read_ahead"),
-    "plain.PlainDelivery": ("_wait", "failed", "partitions", "prepare"),
+    "publisher.PlainDelivery": ("_wait", "failed", "partitions", "prepare"),
     "cluster.FakeKafka": ("producers",),
     "consumer.FakeConsumer": ("_fake",),
     "commits.Commits": ("_fake", "_membership"),
@@ -155,7 +155,7 @@ How: TypeAlias = Literal["until", "since", "keys", "firsts", "set", "in order"]
 
 SEEN_AS: dict[str, dict[str, How]] = {
     "group.Member": {"_rests_since_s": "since"},
-    "assignment.Assignment": {"_epochs": "keys", "_suspect": "until"},
+    "assignment.Assignment": {"epochs": "keys", "_suspect": "until"},
     "assignment._Silence": {"check_at_s": "until"},
     "circuits.Circuits": {"_open": "in order"},
     "circuits.Circuit": {"retry_at_s": "until"},

@@ -7,10 +7,9 @@ from collections.abc import Generator
 from contextlib import closing
 
 from linear_retry.consumer.runners.async_handler import AsyncAttempting
-from linear_retry.consumer.runners.batch import Batch
 from linear_retry.consumer.runners.own_loop import Attempts
 from linear_retry.consumer.runners.results import Results
-from linear_retry.consumer.runners.run_handler import attempt_all
+from linear_retry.consumer.runners.run_handler import Batch, attempt_all
 from linear_retry.kafka import Message
 from tests.consumer.group import FakeGroup, Member, Protocol
 
