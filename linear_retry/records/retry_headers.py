@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.text import Header, whole_number
@@ -58,8 +58,19 @@ class HeaderReader:
             return at_least
         return number
 
-    def optional_number(self, name: str) -> int | None:
-        return None if self._contents.get(name) is None else self.number(name)
+    def value(self, header: RetryHeader) -> str | int | None:
+        """What the table says of `header`: its default where it is missing, or None."""
+        name, default = header.name, header.default
+        if header.bounds is not None:
+            if header.may_be_missing and self._contents.get(name) is None:
+                return None
+            low, high = header.bounds
+            number = default if isinstance(default, int) else None
+            return self.number(name, at_least=low, at_most=high, default=number)
+        if default is None and not header.may_be_missing:
+            return self.text(name)
+        text = self.optional_text(name)
+        return text if default is None else text or default
 
     def names(self, name: str) -> tuple[str, ...]:
         """A list with commas; empty where it is missing. An empty text is one empty name."""
@@ -108,8 +119,6 @@ USUAL = (
 """Those that each letter of ours has, in the order of the pattern's groups."""
 EXCEPTION = (EXCEPTION_TYPE, EXCEPTION_MESSAGE, EXCEPTION_STACK)
 RARE = (RETRY_AT_MS, ESCAPED_HEADERS, OVERSIZED, REPLAY_ID, REPLAY_COUNT)
-HEADER_NAMES = frozenset({*USUAL, *EXCEPTION, *RARE})
-"""The headers that are ours. Any other name, `retry-foo` too, is the user's and stays."""
 
 DEAD_LETTER = "dead-letter"
 
@@ -156,24 +165,59 @@ class RetryHeaders(NamedTuple):
     replay_count: int | None = None
 
 
-_WRITTEN = (
-    *(ID, GENERATION, DESTINATION, ORIGINAL_PARTITION, ORIGINAL_OFFSET, ORIGINAL_TIMESTAMP_MS),
-    *(GROUP_ID, SEND_TO, REASON, COUNTER, RETRY_AT_MS, FIRST_FAILURE_MS, LAST_FAILURE_MS),
-    *(STRATEGY, *EXCEPTION, ESCAPED_HEADERS, OVERSIZED, REPLAY_ID, REPLAY_COUNT),
+class RetryHeader(NamedTuple):
+    """One retry header: the field of `RetryHeaders` that it is, its name, and what it may say.
+
+    A missing header has the `default`; without one it is a problem, unless it `may_be_missing`.
+    `bounds` are those of a number; None: it is a text, which must not be empty if it is required.
+    """
+
+    field: str
+    name: str
+    bounds: tuple[int, int] | None = None
+    default: str | int | None = None
+    may_be_missing: bool = False
+
+
+_WHOLE, _TIME_MS = (0, INT64_MAX), (-1, INT64_MAX)
+RETRY_HEADERS = (
+    RetryHeader("retry_id", ID),
+    RetryHeader("generation", GENERATION, (1, GENERATION_MAX), default=1),
+    RetryHeader("destination", DESTINATION),
+    RetryHeader("original_partition", ORIGINAL_PARTITION, _WHOLE),
+    RetryHeader("original_offset", ORIGINAL_OFFSET, _WHOLE),
+    RetryHeader("original_timestamp_ms", ORIGINAL_TIMESTAMP_MS, _TIME_MS, default=-1),
+    RetryHeader("group_id", GROUP_ID),
+    RetryHeader("send_to", SEND_TO, default=DEAD_LETTER),
+    RetryHeader("reason", REASON),
+    RetryHeader("failures", COUNTER, _WHOLE, default=0),
+    RetryHeader("retry_at_ms", RETRY_AT_MS, _WHOLE, may_be_missing=True),
+    RetryHeader("first_failure_ms", FIRST_FAILURE_MS, _TIME_MS, default=-1),
+    RetryHeader("last_failure_ms", LAST_FAILURE_MS, _TIME_MS, default=-1),
+    RetryHeader("strategy", STRATEGY, default=""),
+    RetryHeader("exception_type", EXCEPTION_TYPE, may_be_missing=True),
+    RetryHeader("exception_message", EXCEPTION_MESSAGE, may_be_missing=True),
+    RetryHeader("exception_stack", EXCEPTION_STACK, may_be_missing=True),
+    RetryHeader("escaped_headers", ESCAPED_HEADERS, may_be_missing=True),
+    RetryHeader("oversized", OVERSIZED, may_be_missing=True),
+    RetryHeader("replay_id", REPLAY_ID, may_be_missing=True),
+    RetryHeader("replay_count", REPLAY_COUNT, _WHOLE, may_be_missing=True),
 )
-_HEADER_OF = dict(zip(RetryHeaders._fields, _WRITTEN, strict=True))
+"""All of them but the version, in the order in which they are written."""
+HEADER_NAMES = frozenset({VERSION, *(header.name for header in RETRY_HEADERS)})
+"""The headers that are ours. Any other name, `retry-foo` too, is the user's and stays."""
 
 
 def write_retry_headers(values: RetryHeaders) -> list[Header]:
     """The headers that say it, each once, as UTF-8 text. `read_retry_headers` is its inverse."""
     escaped = ",".join(values.escaped_headers) if values.escaped_headers else None
-    contents = {**values._asdict(), "escaped_headers": escaped}
+    contents = values._asdict() | {"escaped_headers": escaped}
     return [
         (VERSION, str(FORMAT_VERSION).encode()),
         *(
-            (_HEADER_OF[field], str(content).encode("utf-8", "replace"))
-            for field, content in contents.items()
-            if content is not None
+            (header.name, str(content).encode("utf-8", "replace"))
+            for header in RETRY_HEADERS
+            if (content := contents[header.field]) is not None
         ),
     ]
 
@@ -228,33 +272,12 @@ def _matched(contents: Mapping[str, bytes | None]) -> RetryHeaders | None:
 
 def _checked(contents: Mapping[str, bytes | None]) -> RetryHeaders:
     reader = HeaderReader(contents)
-    found = RetryHeaders(
-        retry_id=reader.text(ID),
-        generation=reader.number(GENERATION, at_least=1, at_most=GENERATION_MAX, default=1),
-        destination=reader.text(DESTINATION),
-        original_partition=reader.number(ORIGINAL_PARTITION),
-        original_offset=reader.number(ORIGINAL_OFFSET),
-        original_timestamp_ms=reader.number(ORIGINAL_TIMESTAMP_MS, at_least=-1, default=-1),
-        group_id=reader.text(GROUP_ID),
-        send_to=reader.optional_text(SEND_TO) or DEAD_LETTER,
-        reason=reader.text(REASON),
-        failures=reader.number(COUNTER, default=0),
-        first_failure_ms=reader.number(FIRST_FAILURE_MS, at_least=-1, default=-1),
-        last_failure_ms=reader.number(LAST_FAILURE_MS, at_least=-1, default=-1),
-        strategy=reader.optional_text(STRATEGY) or "",
-        exception_type=reader.optional_text(EXCEPTION_TYPE),
-        exception_message=reader.optional_text(EXCEPTION_MESSAGE),
-        exception_stack=reader.optional_text(EXCEPTION_STACK),
-        retry_at_ms=reader.optional_number(RETRY_AT_MS),
-        escaped_headers=reader.names(ESCAPED_HEADERS),
-        oversized=reader.optional_text(OVERSIZED),
-        replay_id=reader.optional_text(REPLAY_ID),
-        replay_count=reader.optional_number(REPLAY_COUNT),
-    )
+    values: dict[str, Any] = {each.field: reader.value(each) for each in RETRY_HEADERS}
+    values["escaped_headers"] = reader.names(ESCAPED_HEADERS)
     if reader.number(VERSION) > FORMAT_VERSION:
         reader.problems.append(
             f"{VERSION} is above {FORMAT_VERSION}: upgrade linear-retry to read it"
         )
     if reader.problems:
         raise DeadLetterError("not a dead letter: " + "; ".join(reader.problems))
-    return found
+    return RetryHeaders(**values)

@@ -10,10 +10,10 @@ from pyspark.sql import Column, DataFrame
 
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS
-from linear_retry.records.retry_headers import EXCEPTION, HEADER_NAMES, RARE, USUAL
+from linear_retry.records.retry_headers import EXCEPTION, HEADER_NAMES, RARE, RETRY_HEADERS, USUAL
 from linear_retry.records.retry_headers import FORMAT_VERSION as VERSION
 from linear_retry.spark.tables import foreign
-from linear_retry.spark.tables.headers import CONTENTS, INT64_MAX, NAMES, HeaderColumn, content
+from linear_retry.spark.tables.headers import CONTENTS, NAMES, HeaderColumn, content
 from linear_retry.spark.tables.sql import (
     Projections,
     array,
@@ -26,33 +26,17 @@ from linear_retry.spark.tables.sql import (
     when,
 )
 
-_NUMBER = (0, INT64_MAX)
-_TIME = (-1, INT64_MAX)
 _MARKER = "retry-version"
-
-HEADER_COLUMNS = (
+_COLUMN_OF = {
+    "retry_id": "id",
+    "destination": "origin_topic",
+    "original_partition": "origin_partition",
+    "original_offset": "origin_offset",
+    "original_timestamp_ms": "origin_timestamp_ms",
+}
+_HEADER_COLUMNS = (
     HeaderColumn("version", _MARKER, (0, VERSION)),
-    HeaderColumn("id", "retry-id"),
-    HeaderColumn("generation", "retry-generation", (1, 2**31 - 1), default=1),
-    HeaderColumn("origin_topic", "retry-destination"),
-    HeaderColumn("origin_partition", "retry-original-partition", _NUMBER),
-    HeaderColumn("origin_offset", "retry-original-offset", _NUMBER),
-    HeaderColumn("origin_timestamp_ms", "retry-original-timestamp-ms", _TIME, default=-1),
-    HeaderColumn("group_id", "retry-group-id"),
-    HeaderColumn("send_to", "retry-send-to", default="dead-letter"),
-    HeaderColumn("reason", "retry-reason"),
-    HeaderColumn("failures", "retry-counter", _NUMBER, default=0),
-    HeaderColumn("retry_at_ms", "retry-at-ms", _NUMBER, may_be_missing=True),
-    HeaderColumn("first_failure_ms", "retry-first-failure-ms", _TIME, default=-1),
-    HeaderColumn("last_failure_ms", "retry-last-failure-ms", _TIME, default=-1),
-    HeaderColumn("strategy", "retry-strategy", default=""),
-    HeaderColumn("exception_type", "retry-exception-type", may_be_missing=True),
-    HeaderColumn("exception_message", "retry-exception-message", may_be_missing=True),
-    HeaderColumn("exception_stack", "retry-exception-stack", may_be_missing=True),
-    HeaderColumn("escaped_headers", "retry-escaped-headers", may_be_missing=True),
-    HeaderColumn("oversized", "retry-oversized", may_be_missing=True),
-    HeaderColumn("replay_id", "retry-replay-id", may_be_missing=True),
-    HeaderColumn("replay_count", "retry-replay-count", _NUMBER, may_be_missing=True),
+    *(HeaderColumn(_COLUMN_OF.get(each.field, each.field), *each[1:]) for each in RETRY_HEADERS),
 )
 """The headers of ours, in the order of the columns. `docs/dead-letters.md` says what they mean."""
 
@@ -87,7 +71,7 @@ def dead_letters(records: DataFrame) -> DataFrame:
 
 def letter_projections() -> Projections:
     """The projections that make the table. Each copies its rows: it passes on what is needed."""
-    found = {each: f"get(contents, {_PLACES.index(each.header)})" for each in HEADER_COLUMNS}
+    found = {each: f"get(contents, {_PLACES.index(each.header)})" for each in _HEADER_COLUMNS}
     is_fine = " AND ".join((_IS_OURS, *(each.is_fine(at) for each, at in found.items())))
     passed_on = (*_RECORD, "written_by", "own_headers")
     return (
@@ -124,7 +108,7 @@ END"""
 
 
 def _columns() -> tuple[Column, ...]:
-    found = {each.column: each.value for each in HEADER_COLUMNS if each.header != _MARKER}
+    found = {each.column: each.value for each in _HEADER_COLUMNS if each.header != _MARKER}
     for name in ("origin_timestamp_ms", "first_failure_ms", "last_failure_ms"):
         found[name] = when(f"{found[name]} <> -1", found[name])
     found["exception_type"] = when(f"{found['exception_type']} <> ''", found["exception_type"])
@@ -138,8 +122,8 @@ def _columns() -> tuple[Column, ...]:
         f"CASE WHEN is_fine THEN NULL WHEN {_IS_OURS} THEN {non_null(ours)} "
         f"ELSE other_system.{name} END"
         for name, ours in (
-            ("problems", [each.problem for each in HEADER_COLUMNS]),
-            ("garbled", [each.garbled for each in HEADER_COLUMNS]),
+            ("problems", [each.problem for each in _HEADER_COLUMNS]),
+            ("garbled", [each.garbled for each in _HEADER_COLUMNS]),
         )
     )
     kept = (name for name in _RECORD if name not in ("timestamp", "headers"))

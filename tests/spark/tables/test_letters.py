@@ -13,9 +13,8 @@ from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS, Letter, read_letter
 from linear_retry.records.dead_letter import parse
 from linear_retry.records.record import Record
-from linear_retry.records.retry_headers import HEADER_NAMES
 from linear_retry.records.text import ErrorText, Header
-from linear_retry.spark.tables.letters import HEADER_COLUMNS, dead_letters
+from linear_retry.spark.tables.letters import dead_letters
 from tests.dlq.sample_letters import OWN_HEADERS, RECORDS, our_record, our_records
 from tests.records.header_corpus import CORPUS
 from tests.spark.records import Many, frame
@@ -130,11 +129,6 @@ def _headers(row: Row) -> tuple[Header, ...]:
 
 def _bytes(content: bytearray | None) -> bytes | None:
     return None if content is None else bytes(content)
-
-
-def test_every_header_of_ours_has_its_column() -> None:
-    """A header that is added to the contract is added here."""
-    assert HEADER_NAMES == {each.header for each in HEADER_COLUMNS}
 
 
 def test_what_dlq_does_not_show_is_as_parsed(spark: SparkSession) -> None:
