@@ -57,8 +57,6 @@ def _within(name: str, package: str) -> bool:
     return name == package or name.startswith(f"{package}.")
 
 
-# -- rooms and arrows -----------------------------------------------------------------------------
-
 _EVERYONES = {"errors", "events", "scope"}
 _MAY_IMPORT = {
     **dict.fromkeys(_EVERYONES, _EVERYONES),
@@ -189,8 +187,6 @@ def test_the_pure_rooms_read_no_clock_and_throw_no_dice(module: str) -> None:
     assert set() == outside & _imports(f"{_PACKAGE}.{module}")
 
 
-# -- doors ----------------------------------------------------------------------------------------
-
 _DOORS = {
     "confluent_kafka": ["kafka"],
     "pybreaker": ["retry.circuits"],
@@ -259,9 +255,6 @@ def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert [] == fresh.stdout.split()
-
-
-# -- the public face ------------------------------------------------------------------------------
 
 
 def test_the_public_names_are_sorted_and_complete() -> None:
@@ -354,8 +347,6 @@ def test_every_module_can_be_imported_by_itself() -> None:
         if not _within(name, f"{_PACKAGE}.demo"):  # needs the extra `demo`
             assert importlib.import_module(name).__name__ == name
 
-
-# -- where exceptions end, and where lines are written -------------------------------------------
 
 _CATCHES = {
     # The handler's call: whatever a user may raise is an outcome.

@@ -44,9 +44,6 @@ def _consumer(fake: FakeKafka, **options: Any) -> LinearConsumer:
     return consumer_on(fake, transient=ConnectionError, **options)
 
 
-# -- the program -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("number", "exit_code"), [(signal.SIGTERM, 0), (signal.SIGINT, -signal.SIGINT)]
 )
@@ -97,9 +94,6 @@ def _run(program: str, number: int, exit_code: int, last: str) -> list[str]:
     return printed
 
 
-# -- the fragments -----------------------------------------------------------------------------
-
-
 def test_run_calls_the_function(fake: FakeKafka) -> None:
     """The first block hands every message over."""
     seen: list[bytes | None] = []
@@ -139,9 +133,6 @@ def test_what_is_wrong_is_wrong(fake: FakeKafka) -> None:
     with pytest.raises(ConnectionError, match="1"), _consumer(fake) as consumer:
         exec(_WRONG, {"consumer": consumer, "save": save})
     assert {(TOPIC, 0): 1} == fake.group(GROUP)
-
-
-# -- the table ---------------------------------------------------------------------------------
 
 
 def _leaving(statement: str) -> Callable[[LinearConsumer, list[Attempt]], None]:

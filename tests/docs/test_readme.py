@@ -31,8 +31,6 @@ _PROGRAM, *_FRAGMENTS = blocks(_README, "python")
 _LOOPS = [fragment for fragment in _FRAGMENTS if "for attempt in" in fragment]
 _CONFIG = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 
-# -- the code ----------------------------------------------------------------------------------
-
 
 def test_the_example_runs() -> None:
     """The example does what it says, and logs what the README shows."""
@@ -119,9 +117,6 @@ def test_the_loop_runs() -> None:
     assert [b"1", b"2", b"2", b"3"] == received
 
 
-# -- strategies --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("row", table(_README, "element"), ids=lambda row: row[0])
 def test_elements_wait_as_said(row: list[str]) -> None:
     """Each element of a strategy comes to the waits beside it."""
@@ -135,9 +130,6 @@ def test_long_forms_are_strategies(form: str) -> None:
     settings = json.loads(form)
     strategy = Strategy(settings.pop("delays"), **settings)
     assert (3, 0.1) == (len(strategy), strategy.jitter)
-
-
-# -- settings ----------------------------------------------------------------------------------
 
 
 def test_the_settings_are_all_there() -> None:
@@ -193,9 +185,6 @@ def _consumer(config: dict[str, Any]) -> LinearConsumer:
         transient=OSError,
         dead_letters="orders.dlq",
     )
-
-
-# -- errors and commands -----------------------------------------------------------------------
 
 
 def test_the_errors_are_all_there() -> None:

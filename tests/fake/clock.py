@@ -27,8 +27,6 @@ class VirtualClock:
         self._actions: list[tuple[float, int, Callable[[], object]]] = []
         self._scheduled = 0
 
-    # -- what `linear_retry.retry.clock.Clock` asks for ------------------------------------
-
     def now_s(self) -> float:
         return self._now_s
 
@@ -42,8 +40,6 @@ class VirtualClock:
         return (
             self._started_utc_ms + round((self._now_s - self._started_s) * 1000) + self._stepped_ms
         )
-
-    # -- what tests do ------------------------------------------------------------------------
 
     def at(self, seconds_from_now: float, action: Callable[[], object]) -> None:
         """Run `action` when so many seconds have passed; those of one moment in order of call."""

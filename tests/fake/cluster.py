@@ -53,8 +53,6 @@ class FakeKafka:
         self._idle_polls = idle_polls
         self._idle = 0
 
-    # -- clients ------------------------------------------------------------------------------
-
     def consumer(self, config: Mapping[str, Any]) -> FakeConsumer:
         consumer = FakeConsumer(self, config, f"consumer-{len(self.consumers) + 1}")
         self.consumers.append(consumer)
@@ -67,8 +65,6 @@ class FakeKafka:
 
     def admin(self, config: Mapping[str, Any]) -> FakeAdmin:
         return FakeAdmin(self)
-
-    # -- topics -------------------------------------------------------------------------------
 
     def create_topic(
         self,
@@ -129,8 +125,6 @@ class FakeKafka:
         if topic is None or not 0 <= partition[1] < len(topic.partitions):
             return None
         return topic.partitions[partition[1]]
-
-    # -- groups -------------------------------------------------------------------------------
 
     def group(self, name: str) -> dict[Partition, int]:
         """What is committed: a dictionary that tests may change."""
@@ -218,8 +212,6 @@ class FakeKafka:
             for other in self.consumers
             if other is not consumer and other.group == consumer.group and not other.closed
         ]
-
-    # -- the clients tell and ask -------------------------------------------------------------
 
     def joined(self, consumer: FakeConsumer, topics: Iterable[str]) -> None:
         self._subscriptions[consumer] = tuple(topics)

@@ -72,8 +72,6 @@ class Commits:
         while self._under_way:
             self._under_way.popleft()()
 
-    # -- inside -------------------------------------------------------------------------------
-
     def _retried(self, items: list[TopicPartition], generation: int) -> Answer:
         if self._membership.generation != generation:
             return KafkaError(KafkaError.ILLEGAL_GENERATION, "Commit failed: Broker"), items

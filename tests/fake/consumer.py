@@ -68,8 +68,6 @@ class FakeConsumer:
         self._polling = Polling(fake, self, self._fetching, self.membership, max_poll_s)
         self._commits = Commits(fake, self.group, self.membership, lambda: self.sees_no_broker)
 
-    # -- reading ------------------------------------------------------------------------------
-
     def poll(self, timeout: float | None = None) -> Message | None:
         self._enter("poll", timeout)
         messages = self._polling.collect(1, timeout)
@@ -80,8 +78,6 @@ class FakeConsumer:
         if not 0 <= num_messages <= _MOST_MESSAGES:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         return self._polling.collect(num_messages, timeout) if num_messages else []
-
-    # -- the group and the broker, seen from outside ------------------------------------------
 
     @property
     def sees_no_broker(self) -> bool:
@@ -170,8 +166,6 @@ class FakeConsumer:
         self._fake.left(self)
         self._polling.raise_what_callbacks_left()
 
-    # -- assignment and positions -------------------------------------------------------------
-
     def assign(self, partitions: list[TopicPartition]) -> None:
         self._enter("assign", _shown(partitions))
         self.membership.assign(partitions)
@@ -225,8 +219,6 @@ class FakeConsumer:
             for fetch in (fetches.get((item.topic, item.partition)),)
         ]
 
-    # -- commits ------------------------------------------------------------------------------
-
     def commit(
         self,
         message: Message | None = None,
@@ -269,8 +261,6 @@ class FakeConsumer:
         if self.closed or is_out or not self._fake.is_member(self):
             return None
         return f"{self.name}-{self.membership.lives}"
-
-    # -- the cluster --------------------------------------------------------------------------
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         if self.closed:

@@ -80,8 +80,6 @@ class Fetching:
         self._jumped: set[tuple[Partition, int, int]] = set()
         self._turn = 0
 
-    # -- commands -----------------------------------------------------------------------------
-
     def begin(self, partition: Partition, start: int) -> None:
         self._known_topics.add(partition[0])
         dead = self._faults.takes_death(partition)
@@ -161,8 +159,6 @@ class Fetching:
         fetch = self.assigned.get(partition)
         if fetch is not None and self._faults.takes_death(partition):
             fetch.dead = True
-
-    # -- delivering ---------------------------------------------------------------------------
 
     def take(self) -> Message | None:
         """The next message or error of any partition, in turn; None where nothing is there."""

@@ -51,8 +51,6 @@ class GroupFaults:
     _polls: deque[BaseException] = field(default_factory=deque)
     _calls: dict[str, deque[BaseException]] = field(default_factory=dict)
 
-    # -- tests switch on ----------------------------------------------------------------------
-
     def fail_commit(self, code: int, times: int = 1, *, lands: bool = False) -> None:
         """A synchronous commit raises, an asynchronous one is answered with the error.
 
@@ -76,8 +74,6 @@ class GroupFaults:
         Inside a callback: a signal's handler that raises there, or a refusal of librdkafka's.
         """
         self._calls.setdefault(call, deque()).extend(repeat(error, times))
-
-    # -- the fake asks ------------------------------------------------------------------------
 
     def takes_commit_fault(self) -> CommitFault | None:
         return self._commits.popleft() if self._commits else None

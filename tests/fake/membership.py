@@ -64,8 +64,6 @@ class Membership:
         self._acted = False
         self._serving_loss = False
 
-    # -- the group commands -------------------------------------------------------------------
-
     def retarget(self, partitions: Iterable[Partition], after: int) -> None:
         """Revoke first, then assign; eager takes everything back first.
 
@@ -109,8 +107,6 @@ class Membership:
         """The group counts this member out, and the member does not know yet."""
         return self._serving_loss or any(change.kind == "lost" for change in self.changes)
 
-    # -- serving ------------------------------------------------------------------------------
-
     def serve(self, change: Change, consumer: object) -> None:
         """Call back, then do what the callback did not: whatever it raises, that is done."""
         self._joined = True
@@ -153,8 +149,6 @@ class Membership:
             self._remove(items)
         else:
             self.replace([])
-
-    # -- the member changes its assignment ----------------------------------------------------
 
     def assign(self, items: list[TopicPartition]) -> None:
         self._require(eager=True)

@@ -29,7 +29,6 @@ class Misbehaviour:
 
 
 MISBEHAVIOURS = (
-    # -- pause, seek, resume ---------------------------------------------------------------------
     Misbehaviour(
         "paused, a partition delivers (librdkafka #5591)",
         "leak",
@@ -84,7 +83,6 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "a resume alone takes up to a second", "late_resume_s", f"{_PAUSES}::test_a_late_resume"
     ),
-    # -- what comes ------------------------------------------------------------------------------
     Misbehaviour(
         "what `consume` returned does not come again on resume",
         ALWAYS,
@@ -154,7 +152,6 @@ MISBEHAVIOURS = (
         "raise_in_poll",
         f"{_READS}::test_an_exception_out_of_poll",
     ),
-    # -- the group -------------------------------------------------------------------------------
     Misbehaviour(
         "a member that is out looks healthy", "lose", f"{_GROUP}::test_a_zombie_is_told_late"
     ),
@@ -210,7 +207,6 @@ MISBEHAVIOURS = (
         "delete_topic",
         f"{_GROUP}::test_a_topic_that_goes_and_comes_back",
     ),
-    # -- brokers and clocks ----------------------------------------------------------------------
     Misbehaviour(
         "the brokers are down, and nothing says so",
         "brokers_down",
@@ -227,7 +223,6 @@ MISBEHAVIOURS = (
         "suspend",
         f"{_GROUP}::test_the_machine_slept",
     ),
-    # -- commits ---------------------------------------------------------------------------------
     Misbehaviour(
         "another's partition may be committed",
         ALWAYS,
@@ -263,7 +258,6 @@ MISBEHAVIOURS = (
         "commit_blocks_s",
         f"{_COMMITS}::test_a_commit_on_revoke_blocks",
     ),
-    # -- producers -------------------------------------------------------------------------------
     Misbehaviour(
         "a record is not delivered, or is and reported as not",
         "fail_delivery",
@@ -288,7 +282,6 @@ MISBEHAVIOURS = (
         ALWAYS,
         f"{_CONTRACT}::Contract::test_headers_refused",
     ),
-    # -- transactions ----------------------------------------------------------------------------
     Misbehaviour(
         "a call fails, done or not, or done later",
         "fail_transaction",

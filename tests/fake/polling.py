@@ -112,8 +112,6 @@ class Polling:
             self._raised.clear()
             raise first
 
-    # -- callbacks ----------------------------------------------------------------------------
-
     def _serve(self) -> bool:
         """Whether there was a rebalance."""
         changes = self._membership.changes

@@ -144,8 +144,6 @@ class FakeProducer:
     def __len__(self) -> int:
         return len(self._in_flight) + len(self._reports)
 
-    # -- inside -------------------------------------------------------------------------------
-
     def _refuse(self, outgoing: Outgoing) -> None:
         if outgoing.size_bytes > self._largest_bytes:
             text = "Unable to produce message: Broker: Message size too large"

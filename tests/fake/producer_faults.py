@@ -41,8 +41,6 @@ class ProducerFaults:
     _breaks: deque[KafkaError] = field(default_factory=deque)
     _transactions: list[TransactionFault] = field(default_factory=list)
 
-    # -- tests switch on ----------------------------------------------------------------------
-
     def fail_delivery(self, code: int, times: int = 1, *, lands: bool = False) -> None:
         """The delivery report says the error. The record is not there, unless it `lands`."""
         fault = DeliveryFault(KafkaError(code, "Delivery failed"), lands)
@@ -86,8 +84,6 @@ class ProducerFaults:
     def transactions_to_fail(self, call: str) -> list[TransactionFault]:
         """What the next such calls will say."""
         return [one for one in self._transactions if one.call == call]
-
-    # -- the fake asks ------------------------------------------------------------------------
 
     def takes_delivery_fault(self) -> DeliveryFault | None:
         return self._deliveries.popleft() if self._deliveries else None

@@ -32,8 +32,6 @@ class ReadingFaults:
     _ignored_pauses: int = 0
     _silent_edges: int = 0
 
-    # -- tests switch on ----------------------------------------------------------------------
-
     def leak(self, partition: Partition, count: int = 1) -> None:
         """A paused partition delivers `count` messages all the same (librdkafka #5591)."""
         self._leaks[partition] += count
@@ -96,8 +94,6 @@ class ReadingFaults:
         where it is touched (confluent-kafka 2.16.1).
         """
         self._spoilt[partition] += times
-
-    # -- the fake asks ------------------------------------------------------------------------
 
     def takes_leak(self, partition: Partition) -> bool:
         return _takes(self._leaks, partition)

@@ -30,9 +30,6 @@ def noted(answers: Answers) -> Any:
     return note
 
 
-# -- calls -------------------------------------------------------------------------------------
-
-
 def test_raising_poll(fake: FakeKafka) -> None:
     """What a poll had taken when it raised is gone."""
     consumer = joined(fake, P0)
@@ -78,9 +75,6 @@ def test_slow_close(fake: FakeKafka) -> None:
     go.set()
     closing.join()
     assert hanging.closed
-
-
-# -- the group ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("config", [{}, COOPERATIVE])
@@ -151,9 +145,6 @@ def test_deleted_topic(fake: FakeKafka) -> None:
     assert error is not None
     assert KafkaError.UNKNOWN_TOPIC_OR_PART == error.code()
     assert [] == offsets(consumer)
-
-
-# -- commits -----------------------------------------------------------------------------------
 
 
 def test_failing_commit(fake: FakeKafka) -> None:
@@ -231,9 +222,6 @@ def test_blocking_commit(fake: FakeKafka, back_s: float, took_s: float) -> None:
         consumer.commit(offsets=[place(P0, 1)], asynchronous=False)
     assert took_s == fake.clock.now_s() - asked_s
     assert (back_s < 45) == (fake.group("group") == {P0: 1})
-
-
-# -- the brokers -------------------------------------------------------------------------------
 
 
 def test_brokers_down(fake: FakeKafka) -> None:

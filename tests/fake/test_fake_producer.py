@@ -78,9 +78,6 @@ def test_raising_produce(fake: FakeKafka) -> None:
     assert 0 == producer.flush(1)
 
 
-# -- the switches ------------------------------------------------------------------------------
-
-
 def test_delivery_that_lands(fake: FakeKafka) -> None:
     """Reported as failed, and there."""
     fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, lands=True)

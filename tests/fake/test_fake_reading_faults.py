@@ -111,9 +111,6 @@ def test_gaps(fake: FakeKafka) -> None:
     assert 11 == end.offset
 
 
-# -- the pause and the seek --------------------------------------------------------------------
-
-
 def test_race(fake: FakeKafka) -> None:
     """Paused right after the assign a partition delivers all the same, until it is paused again."""
     fake.faults.race(P0)
@@ -170,9 +167,6 @@ def test_late_fetch(fake: FakeKafka) -> None:
         assert 7.0 == fake.clock.now_s() - asked_s
         assert [1] == offsets(consumer, 1)
         consumer.seek(place(P0, 0))
-
-
-# -- what comes --------------------------------------------------------------------------------
 
 
 def test_jump_is_never_repeated(fake: FakeKafka) -> None:

@@ -184,8 +184,6 @@ class Transactions:
 
         self._call("abort", act, timeout_s)
 
-    # -- inside -------------------------------------------------------------------------------
-
     def _call(
         self, call: Call, act: Callable[[], None], timeout_s: float, *, needs_one: bool = True
     ) -> None:

@@ -98,8 +98,6 @@ class Prometheus:
         (target,) = self._get("/api/v1/targets")["activeTargets"]
         return dict(target)
 
-    # -- inside ------------------------------------------------------------------------------
-
     def _get(self, path: str, **arguments: str) -> Any:
         url = f"http://127.0.0.1:{self._port}{path}?{urlencode(arguments)}"
         try:

@@ -71,9 +71,6 @@ def _functions(module: Path) -> set[str]:
     return {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
 
 
-# -- the list itself ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("written", "instead", "said"),
     [
@@ -101,9 +98,6 @@ def test_a_name_that_is_there_twice(tmp_path: Path) -> None:
         (tmp_path / file).write_text(_HERE)
     with pytest.raises(RuleError, match="here: there twice"):
         listed(tmp_path)
-
-
-# -- what becomes of one -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

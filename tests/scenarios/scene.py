@@ -57,8 +57,6 @@ class Scene:
         self._threads: list[Member] = []
         self._processes: list[Process] = []
 
-    # -- who takes part ----------------------------------------------------------------------
-
     def join(self, name: str, handler: Callable[[Message], object], **options: Any) -> Member:
         """A member in a thread of this process. `options` are `LinearConsumer`'s.
 
@@ -122,8 +120,6 @@ class Scene:
         for member in self._threads:
             member.consumer.close()
 
-    # -- what is there -----------------------------------------------------------------------
-
     def produce(
         self, count: int, partition: int = 0, key: bytes | None = None, headers: Headers = ()
     ) -> None:
@@ -161,8 +157,6 @@ class Scene:
         """What is in the dead-letter topic, by partition and offset."""
         records = [read(message) for message in self.kafka.read(self.letters)]
         return [parse(record.headers, record.key, record.value) for record in records]
-
-    # -- what they did -----------------------------------------------------------------------
 
     def log(self) -> list[Entry]:
         """What all of them did, in the order of time."""

@@ -37,9 +37,6 @@ pytestmark = pytest.mark.broker
 _SHORT = {"session.timeout.ms": 1000, "max.poll.interval.ms": 2000}
 
 
-# -- in this process ---------------------------------------------------------------------------
-
-
 class Awaited:
     """A member on the loop of the test."""
 
@@ -177,9 +174,6 @@ def test_a_loop_that_is_blocked(scene: SceneFactory) -> None:
     assert 1 == len(member.said(events.HandlerTooSlow))
     assert {(group.topic, 0): 3} == group.committed()
     assert [] == member.violations(finished=True)
-
-
-# -- in a process of its own -------------------------------------------------------------------
 
 
 class Child:

@@ -92,8 +92,6 @@ class Soak:
         self._outage = directory / "outage"
         self._witness = EventLog(_now_s, Written(directory / "testimony"))
 
-    # -- the whole of it ---------------------------------------------------------------------
-
     def run(self, show: Callable[[Status], object] = lambda _: None) -> None:
         """Until the course is over, everything is done, and everybody has left."""
         try:
@@ -128,8 +126,6 @@ class Soak:
     def poisoned(self) -> set[tuple[str, int, int]]:
         """The messages that nobody can handle."""
         return {(self.topic, *place) for place in self._poisoned}
-
-    # -- what happens ------------------------------------------------------------------------
 
     def _play(self, show: Callable[[Status], object]) -> None:
         begun_s, look_at_s = _now_s(), 0.0
@@ -233,8 +229,6 @@ class Soak:
         left = producer.flush(_END_S)
         assert not left, f"{left} messages are not acknowledged"
         assert not self._refused, f"{len(self._refused)} messages refused: {self._refused[0]}"
-
-    # -- what is seen ------------------------------------------------------------------------
 
     def _look(self) -> None:
         for process in self._processes:

@@ -98,8 +98,6 @@ class TopicTail:
             self._look_for_partitions()
         return records
 
-    # -- inside ------------------------------------------------------------------------------
-
     def _starts(self) -> dict[int, int]:
         with closing(StandaloneConsumer(self._config, self._timeout_s)) as handle:
             bounds = handle.bounds(self._topic)

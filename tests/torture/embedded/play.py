@@ -78,8 +78,6 @@ class Play:
         self._producer = Producer(settings)
         self._faults = ExitStack()
 
-    # -- members -----------------------------------------------------------------------------
-
     def join(self) -> None:
         name, life = f"member-{next(self._numbers)}", Mortal()
         options = {
@@ -101,8 +99,6 @@ class Play:
         self._strike("killed", name, [name])
         self._lives[name][1].kill()
         self._is_gone(name)
-
-    # -- brokers -----------------------------------------------------------------------------
 
     def broker_down(self) -> None:
         """Sometimes all of them."""
@@ -159,8 +155,6 @@ class Play:
             partition = self._dice.randrange(PARTITIONS)
             self._producer.produce(TOPIC, value, partition=partition, on_delivery=self._is_there)
         self._producer.poll(0)
-
-    # -- the whole ---------------------------------------------------------------------------
 
     def run(self) -> None:
         self.produce()
@@ -238,8 +232,6 @@ class Play:
                 f"{len(undone)} undone: {undone[:3]}"
             )
         return "\n".join(lines)
-
-    # ----------------------------------------------------------------------------------------
 
     def _step(self, number: int) -> None:
         self._now = number

@@ -78,8 +78,6 @@ class Explorer:
             self._chain.append((at, here))
         return world, here
 
-    # -- inside ----------------------------------------------------------------------------
-
     def _try(self, world: World, way: Way, reached: Reached) -> None:
         """The last step of the way, and the end that it comes to where nothing more goes wrong."""
         reached.counts["transitions"] += 1

@@ -79,8 +79,6 @@ class Eye:
         """As a nest of tuples of numbers and texts. Raises `TypeError` for what nobody knows."""
         return _SEERS[type(thing)](self, thing)
 
-    # -- containers ------------------------------------------------------------------------
-
     def each(self, things: Iterable[Any]) -> Any:
         return tuple(
             [
@@ -117,8 +115,6 @@ class Eye:
     def place(self, topic: str | None, partition: int | None) -> Any:
         return self.pair_or_more((topic or "", partition))
 
-    # -- times, and the rest of `SEEN_AS` --------------------------------------------------
-
     def until(self, time_s: Any) -> Any:
         if isinstance(time_s, dict):
             return tuple(
@@ -144,8 +140,6 @@ class Eye:
 
     def in_order(self, thing: Mapping[Any, Any]) -> Any:
         return self.each(thing.items())
-
-    # -- instances -------------------------------------------------------------------------
 
     def instance(self, thing: Any, plainly: _Getter, otherwise: list[tuple[str, _Seer]]) -> Any:
         if id(thing) in self._met:

@@ -54,9 +54,6 @@ def take(world: World, place: int) -> None:
     world.look()
 
 
-# -- poll --------------------------------------------------------------------------------------
-
-
 def _orders(world: World) -> set[tuple[int, ...]]:
     """Those that may bring something else. Only the first counts where one message is taken."""
     places = [n for n, key in enumerate(world.partitions) if _may_speak(world, key)]
@@ -76,9 +73,6 @@ def _may_speak(world: World, key: Partition) -> bool:
         return False
     last = world.group.visible[key][-1]
     return fetch.next_offset is None or fetch.next_offset <= last or not fetch.eof_told
-
-
-# -- the group ---------------------------------------------------------------------------------
 
 
 def _target(world: World) -> set[Partition]:
@@ -132,9 +126,6 @@ def _other(world: World, key: Partition) -> None:
     witness.listener(_OTHER)(events.Revoked((key,)))
 
 
-# -- time --------------------------------------------------------------------------------------
-
-
 def _next_deadline_s(world: World) -> float:
     """The next `retry_at`, or answer, or time to take back what was given up."""
     now_s = world.fake.clock.now_s()
@@ -159,9 +150,6 @@ def _stall(world: World) -> None:
     world.left["stall"] -= 1
     with world.group.witness.disturbing("a stall"):
         world.fake.clock.advance(world.wiring.config.settings.max_poll_interval_s + 1)
-
-
-# -- faults ------------------------------------------------------------------------------------
 
 
 def _spend(world: World, fault: str) -> None:

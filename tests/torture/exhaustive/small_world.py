@@ -133,8 +133,6 @@ class World:
         self.member.turn()  # what it asks the brokers at the start is answered
         self.look()
 
-    # -- what is driven --------------------------------------------------------------------
-
     @property
     def fake(self) -> FakeKafka:
         return self.group.fake
@@ -154,8 +152,6 @@ class World:
     @property
     def now_s(self) -> float:
         return self.fake.clock.now_s()
-
-    # -- moving ----------------------------------------------------------------------------
 
     def turn(self, order: tuple[Partition, ...]) -> None:
         """One turn of the loop, whose poll finds the partitions in this order."""
@@ -199,8 +195,6 @@ class World:
         if set(self.membership.target) != set(self.partitions):
             self.fake.assign(self.member.consumer, self.partitions)
         self.look()
-
-    # -- what must hold --------------------------------------------------------------------
 
     def look(self) -> None:
         """To be called after each step. Raises `BrokenError`."""

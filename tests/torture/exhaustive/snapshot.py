@@ -105,9 +105,6 @@ class Snapshot:
             restore(thing, content)
 
 
-# -- what one object holds; and what can change is noted ----------------------------------------
-
-
 def _pass_over(kept: _Kept, thing: Any) -> Iterable[Any]:
     return ()
 
@@ -204,9 +201,6 @@ def _slots(kind: type) -> Iterator[str]:
         for name in (names,) if isinstance(names, str) else names:
             if name not in ("__dict__", "__weakref__"):
                 yield name
-
-
-# -- and back ------------------------------------------------------------------------------------
 
 
 def _restore_slots(names: tuple[str, ...], thing: Any, values: tuple[Any, ...]) -> None:

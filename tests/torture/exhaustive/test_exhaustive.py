@@ -63,9 +63,6 @@ def search(worlds: list[int], depth: int) -> Tally:
     return found
 
 
-# -- ways ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("number", WORLDS)
 def test_a_seed_says_the_whole_way(number: int) -> None:
     """A way and its seed are inverse, also where the way has no step, or the first one."""
@@ -118,9 +115,6 @@ def test_what_is_cut_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(counts[f"{name_of(world)}: states cut off"] > 0 for world in (0, 1))
 
 
-# -- snapshots -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("number", WORLDS)
 def test_a_restored_world_goes_on_as_a_new_one(number: int) -> None:
     """Whatever was done after a snapshot, the restored world has the state, and the future, of a
@@ -152,9 +146,6 @@ def test_what_cannot_be_restored_is_refused() -> None:
     """A type whose content nobody can see is no part of a world that goes back."""
     with pytest.raises(TypeError, match="nobody knows"):
         Snapshot([iter([1, 2])])
-
-
-# -- fingerprints --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", WORLDS)
@@ -297,9 +288,6 @@ def test_what_was_seen_stands_only_as_long_as_it_is_so(number: int) -> None:
 def test_worlds_are_told_apart() -> None:
     """States of different worlds are never taken for the same."""
     assert len(SHAPES) == len({fingerprint(World(shape))[0] for shape in SHAPES})
-
-
-# -- what is planted is found --------------------------------------------------------------------
 
 
 def let_leaks_through(patch: pytest.MonkeyPatch) -> None:

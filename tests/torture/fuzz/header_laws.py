@@ -210,9 +210,6 @@ def _wire() -> tuple[RawProducer, Pipe]:
     return raw, pipe
 
 
-# -- of which death ----------------------------------------------------------------------------
-
-
 def record_of(headers: Iterable[Header], escaped: tuple[str, ...] = (), offset: int = 7) -> Record:
     return Record("orders", 0, offset, -1, b"ann", b"book", tuple(headers), escaped)
 

@@ -90,9 +90,6 @@ def _mixed_in() -> list[Pairs]:
     return [pairs for pairs in corpus().values() if len(repr(pairs)) < 5000]
 
 
-# -- what is tried -----------------------------------------------------------------------------
-
-
 def _garbled(dice: random.Random) -> Pairs:
     pairs: Pairs = []
     if dice.random() < 0.5:

@@ -109,9 +109,6 @@ def _texts() -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
     return sound, tuple(found.values())
 
 
-# -- the laws ----------------------------------------------------------------------------------
-
-
 def _is_sound(strategy: Strategy) -> None:
     waits_s = list(strategy)
     assert len(waits_s) <= MAX_DELAYS

@@ -69,8 +69,6 @@ class Race:
         handler = self._log.handler(_MEMBER, self._handle)
         self._ended = pool.submit(self._live, handler)
 
-    # -- what happens ------------------------------------------------------------------------
-
     def open(self) -> None:
         """Every circuit that can open is open: of the consumer, of a topic, of its partitions."""
         count = len(self._of(_TOPIC)) if self._scope == "partition" else 1
@@ -137,8 +135,6 @@ class Race:
         leaks = len(self._said(events.LeakDropped))
         assert leaks <= self.assignments * _MOST_LEAKS, f"{leaks} leaks: no pause?"
 
-    # -- what there is to count --------------------------------------------------------------
-
     @property
     def assignments(self) -> int:
         """How many partitions this member was given, each time counted."""
@@ -158,8 +154,6 @@ class Race:
                 "partitions revived": len(self._said(events.PartitionRevived)),
             }
         )
-
-    # -- inside ------------------------------------------------------------------------------
 
     def _ours(self) -> LinearConsumer:
         def made(config: dict[str, Any]) -> Restless:

@@ -55,8 +55,6 @@ class Ends:
                 raise _unexplained("a start", error) from error
             raise
 
-    # -- inside ------------------------------------------------------------------------------
-
     def _is_explained(self, player: Player, error: Exception, log: list[Entry]) -> bool:
         match error:
             case FencedError():

@@ -115,8 +115,6 @@ class PlayedKafka(FakeKafka):
         """A consumer's poll returns."""
         self._strike(self._inside[-1] if self._inside else None, midway=False)
 
-    # -- a rebalance, which librdkafka serves after the one that is being served -----------------
-
     def assign(
         self, consumer: FakeConsumer, partitions: Iterable[Partition], *, after: int = 0
     ) -> None:
@@ -155,8 +153,6 @@ class PlayedKafka(FakeKafka):
         finally:
             self._waited(since_s)
 
-    # -- what has befallen a member -----------------------------------------------------------
-
     def was_fenced(self, consumer: FakeConsumer) -> bool:
         """Whether it has heard of that."""
         return consumer in self._were_fenced
@@ -166,14 +162,10 @@ class PlayedKafka(FakeKafka):
         assert isinstance(consumer, _PlayedConsumer)
         return consumer.overruns + consumer.is_overdue()
 
-    # -- a rebalance ends -----------------------------------------------------------------------
-
     def catch_up(self) -> None:
         """What has waited for the end of a callback is done, in its order."""
         while self._later and not self._called_back:
             self._later.pop(0)()
-
-    # -- inside ----------------------------------------------------------------------------------
 
     def _hear_of_fences(self, client: str) -> None:
         for fenced in [each for each in self._fenced if each[0].name == client]:

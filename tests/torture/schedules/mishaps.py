@@ -32,9 +32,6 @@ _COMMIT_ERRORS = {
 }
 
 
-# -- reading -----------------------------------------------------------------------------------
-
-
 @MISHAPS.add(partition=PARTITIONS, count=FEW)
 def leak(world: World, partition: int, count: int) -> None:
     world.faults.leak(world.partition(partition), count)
@@ -156,9 +153,6 @@ def brokers(world: World, down: bool) -> None:
     world.faults.brokers_down = down
 
 
-# -- commits -----------------------------------------------------------------------------------
-
-
 @MISHAPS.add(weight=2, code=tuple(_COMMIT_ERRORS), times=FEW, lands=(False, True))
 def failing_commit(world: World, code: str, times: int, lands: bool) -> None:
     """`lands`: only the answer says so."""
@@ -202,9 +196,6 @@ def commits_land_late(world: World, late: bool) -> None:
 def retried_commits(world: World, times: int) -> None:
     """Each lands a second later, behind what was sent since."""
     world.faults.commits_retried = times
-
-
-# -- letters -----------------------------------------------------------------------------------
 
 
 @MISHAPS.add(times=FEW, lands=(False, True))

@@ -27,9 +27,6 @@ FEW = range(1, 4)
 TURNS = (1, 2, 3, 4, 6, 8)
 
 
-# -- the world ---------------------------------------------------------------------------------
-
-
 @MOVES.add(essential=True, weight=4, partition=PARTITIONS, count=range(1, 11), gap=range(3))
 def produce(world: World, partition: int, count: int, gap: int) -> None:
     world.group.produce(world.partition(partition), count, gap=gap)
@@ -97,9 +94,6 @@ def suspend(world: World, seconds: float) -> None:
         world.group.fake.clock.suspend(seconds)
 
 
-# -- the group ---------------------------------------------------------------------------------
-
-
 @MOVES.add(weight=3, owners=OWNERS, after=range(5))
 def share(world: World, owners: tuple[int, ...], after: int) -> None:
     world.group.deal(owners, after=after)
@@ -154,9 +148,6 @@ def move_on(world: World, member: int) -> None:
 def add_partitions(world: World, owners: tuple[int, ...]) -> None:
     world.group.add_partition()
     world.group.deal(owners)
-
-
-# -- the program and its operators -------------------------------------------------------------
 
 
 @MOVES.add(member=MEMBERS, patience=(100, 1, 2, 4))

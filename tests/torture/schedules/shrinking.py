@@ -34,8 +34,6 @@ class Shrinking:
             schedule = self._plainer(schedule, wanted)
         return schedule
 
-    # -- inside ------------------------------------------------------------------------------
-
     def _still(self, schedule: Schedule, wanted: str) -> bool:
         self.plays -= 1
         return self.plays >= 0 and self.breaks(schedule) == wanted

@@ -69,8 +69,6 @@ class Strikes:
         if steps:
             self._chance(steps, state, player)
 
-    # -- inside ------------------------------------------------------------------------------
-
     def _chance(self, steps: list[Step], state: State, player: Player) -> None:
         step = steps[0]
         if step.skip:

@@ -39,9 +39,6 @@ def _raises(error: Exception) -> Callable[..., Any]:
     return raising
 
 
-# -- out of nowhere ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("error", [FencedError("?"), BrokerError("?"), ConfigurationError("?")])
 def test_a_turn_that_ends_the_program(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has fenced it, no broker has refused it anything: that is told."""
@@ -120,9 +117,6 @@ def test_inside_the_handler_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     turn = _step("turn_one", inside="in the handler", member=0, times=2)
     with pytest.raises(BrokenError, match="UnexplainedExhaustedError: member-2"):
         _play(down, turn, Step("turn_one", (("member", 0), ("times", 1))), members=2, partitions=2)
-
-
-# -- explained ---------------------------------------------------------------------------------
 
 
 def test_what_explains_an_end() -> None:

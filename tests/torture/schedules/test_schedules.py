@@ -54,9 +54,6 @@ def test_the_same_seed_gives_the_same_log() -> None:
     assert here == there.stdout.split()
 
 
-# -- what is broken is found, and told ---------------------------------------------------------
-
-
 def _ungated(_: Circuits[Message], partition: object) -> bool:
     return False
 
@@ -99,9 +96,6 @@ def test_a_story_tells_steps_and_violation(monkeypatch: pytest.MonkeyPatch) -> N
     assert "what is broken:" in told
 
 
-# -- shrinking ---------------------------------------------------------------------------------
-
-
 def _needs(*names: str) -> Callable[[Schedule], str | None]:
     def breaks(schedule: Schedule) -> str | None:
         return "law" if set(names) <= {step.name for step in schedule.steps} else None
@@ -131,9 +125,6 @@ def test_what_breaks_nothing_cannot_be_shrunk() -> None:
     """There is nothing to tell."""
     with pytest.raises(ValueError, match="breaks nothing"):
         Shrinking(lambda _: None, {}, 10).shrink(Schedule(Setting(), ()))
-
-
-# -- states and steps --------------------------------------------------------------------------
 
 
 def test_what_has_struck_nowhere_is_a_gap() -> None:

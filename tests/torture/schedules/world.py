@@ -53,8 +53,6 @@ class World:
         self._ended: list[Player] = []
         self.group.dependency.advance = self._in_handler
 
-    # -- a play ------------------------------------------------------------------------------
-
     def play(self, schedule: Schedule) -> None:
         """Raises `BrokenError`, or what a program or the fake raised that it must not."""
         try:
@@ -114,8 +112,6 @@ class World:
         hold(self.group.violations())
         self.counts.update(happened(self.group.witness.entries))
         hold(self.operators.violations([*self.group.players, *self._ended]))
-
-    # -- what steps ask for ------------------------------------------------------------------
 
     def partition(self, number: int) -> Partition:
         there = self.group.partitions
@@ -228,8 +224,6 @@ class World:
             self.fake.clock.advance(_START_S)
             self.join()
             self.group.deal((0,))
-
-    # -- inside ------------------------------------------------------------------------------
 
     def _acts(self, player: Player, act: Callable[[], None]) -> None:
         self._acting.append(player)

@@ -67,8 +67,6 @@ class StruckScene(Scene):
             self.produce(plot.messages, partition)
         self.visible()
 
-    # -- who takes part ----------------------------------------------------------------------
-
     def strike(self, dice: random.Random, by: int | None = signal.SIGKILL, **more: Any) -> Process:
         """A process that is struck by this signal, or stands still, at the scene's point.
 
@@ -158,8 +156,6 @@ class StruckScene(Scene):
         if not any(partition == place[1] for place in self.attempts()):
             key = (self.topic, partition)
             self._seen[key] = {offset for offset in self._seen[key] if offset >= before}
-
-    # -- what is there -----------------------------------------------------------------------
 
     @property
     def struck(self) -> Path:
