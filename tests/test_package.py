@@ -71,7 +71,7 @@ _MAY_IMPORT = {
     "consumer": {"consumer", "journal", "kafka", "log", "records", "retry", "strategy"}
     | _EVERYONES,
     "monitoring": {"monitoring", "consumer", "kafka", "records", "retry"} | _EVERYONES,
-    "testing": {"testing", "kafka", "retry"} | _EVERYONES,
+    "testing": {"testing", "kafka", "records", "retry"} | _EVERYONES,
     # The root is what a user imports: demos show that, so they import it too.
     "": {"consumer", "journal", "retry", "strategy"} | _EVERYONES,
     "demo": {

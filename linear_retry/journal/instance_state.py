@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,6 +13,7 @@ from linear_retry.events import WaitReason
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_view import Member, MemberState, OpenCircuit
 from linear_retry.records.process import Process
+from linear_retry.records.runs import Runs
 from linear_retry.scope import Partition, Place, Scope
 
 Latest: TypeAlias = Mapping[Partition, list[tuple[int, str, str]]]
@@ -24,39 +24,6 @@ _Held: TypeAlias = (
 )
 _HELD = (e.CircuitOpened, e.ProbeFailed, e.DeadLetterFailed, e.LimitReached, e.RetriedNow)
 _LONGEST_S = 1e9
-
-
-class SequenceNumbers:
-    """Which sequence numbers were seen, as runs of them: there are few gaps."""
-
-    def __init__(self) -> None:
-        self._firsts: list[int] = []
-        self._lasts: list[int] = []
-
-    def add(self, number: int) -> bool:
-        """Whether it is new."""
-        at = bisect_right(self._firsts, number)
-        if at and number <= self._lasts[at - 1]:
-            return False
-        follows = at > 0 and self._lasts[at - 1] == number - 1
-        precedes = at < len(self._firsts) and self._firsts[at] == number + 1
-        if follows:
-            self._lasts[at - 1] = self._lasts.pop(at) if precedes else number
-            if precedes:
-                del self._firsts[at]
-        elif precedes:
-            self._firsts[at] = number
-        else:
-            self._firsts.insert(at, number)
-            self._lasts.insert(at, number)
-        return True
-
-    @property
-    def missing(self) -> int:
-        """How many are between the first and the last, and were not seen."""
-        return sum(
-            first - last - 1 for last, first in zip(self._lasts[:-1], self._firsts[1:], strict=True)
-        )
 
 
 @dataclass(slots=True)
@@ -85,11 +52,12 @@ class InstanceState:
     stopped: e.Stopped | None = None
     ownerships: dict[Partition, Ownership] = field(default_factory=dict)
     _circuits: dict[Scope, tuple[int, OpenCircuit | None]] = field(default_factory=dict)
-    _numbers: SequenceNumbers = field(default_factory=SequenceNumbers)
+    _seen: Runs = field(default_factory=Runs)
 
     def take(self, entry: Entry) -> bool:
-        if not self._numbers.add(entry.sequence):
+        if entry.sequence in self._seen:
             return False
+        self._seen.add(entry.sequence)
         self.first_ms = min(self.first_ms, entry.at_ms)
         self.last_ms = max(self.last_ms, entry.at_ms)
         self.process = self.process or entry.process
@@ -114,7 +82,7 @@ class InstanceState:
 
     @property
     def missing(self) -> int:
-        return self._numbers.missing
+        return self._seen.missing
 
     def taken(self, latest: Latest) -> dict[Partition, str]:
         """Its partitions that others were assigned since its last word about them."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from linear_retry import events
+from linear_retry.records.runs import Runs
 from linear_retry.scope import Partition, Place
 from linear_retry.testing.event_log import (
     AttemptFinished,
@@ -14,7 +15,7 @@ from linear_retry.testing.event_log import (
     Entry,
     EventEmitted,
 )
-from linear_retry.testing.guarantees.done import Done, Runs
+from linear_retry.testing.guarantees.done import Done
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
 _SHOWN_OFFSETS = 10

@@ -1,31 +1,13 @@
-"""A set of offsets, and the memory of guarantees over days."""
+"""The memory of guarantees over days."""
 
 from __future__ import annotations
 
-import random
 import tracemalloc
 from collections.abc import Iterator
 
-import pytest
-
 from linear_retry import events
 from linear_retry.testing import Entry, Guarantee, all_guarantees
-from linear_retry.testing.guarantees.done import Runs
 from tests.testing.logs import P0, assigned, attempt, committed, opened, said
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_runs_are_a_set(seed: int) -> None:
-    """Whatever is added in whatever order, alone or as a range, is in it, and nothing else."""
-    dice = random.Random(seed)
-    runs, plain = Runs(), set[int]()
-    for _ in range(60):
-        begin = dice.randrange(100)
-        end = begin + dice.choice((0, 1, 1, 1, 2, 5, 30))
-        runs.add_range(begin, end)
-        plain.update(range(begin, end))
-        assert plain == {offset for offset in range(-1, 140) if offset in runs}
-        assert len(runs) == sum(offset - 1 not in plain for offset in plain)
 
 
 def _days(amount: int) -> Iterator[Entry]:
