@@ -197,11 +197,11 @@ class Loop:
         self, batch: Batch, note_done: Callable[[], Held[Message] | None]
     ) -> Generator[Batch]:
         """Hand it out; then note what is done of it, and have decided what has failed."""
-        self._counters.begin_batch(batch.messages[0], self._now_s())
+        self._counters.handed_out = self._now_s(), batch.messages[0]
         try:
             yield batch
         finally:  # also where whoever attempts it leaves: what is done is done
-            if not self._stop.forked and not self._too_slow(batch.last_attempted):
+            if not self._stop.forked and not self._too_slow(batch):
                 failed = note_done()
                 batch.check_unchanged()
                 if failed is not None and batch.error is not None:
@@ -247,12 +247,13 @@ class Loop:
                 last.setdefault((topic, number), (message.offset() or 0) + 1)
         self._offsets.done(last)
 
-    def _too_slow(self, message: Message) -> bool:
+    def _too_slow(self, batch: Batch) -> bool:
         """It is back. Whether the group has given up on us meanwhile: then nothing is stored."""
         now_s = self._now_s()
         self._counters.end_batch(now_s)
-        if not self._read_ahead.overran(now_s):
+        if now_s <= self._read_ahead.doubtful_at_s or not self._read_ahead.overran(now_s):
             return False
+        message = batch.last_attempted
         partition, offset = partition_of(message), message.offset() or 0
         polled_at_s, overruns_at_s = self._read_ahead.polled_at_s, self._read_ahead.overruns_at_s
         took_s, limit_s = now_s - polled_at_s, overruns_at_s - polled_at_s

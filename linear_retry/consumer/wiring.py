@@ -6,8 +6,8 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
-from linear_retry.consumer.dead_letters.ack_wait import AckWait
 from linear_retry.consumer.dead_letters.publisher import (
+    AckWait,
     DeadLetterDelivery,
     DeadLetterPublisher,
     PlainDelivery,

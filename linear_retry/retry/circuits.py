@@ -264,5 +264,12 @@ def _view(circuit: Circuit[Any]) -> CircuitView:
         *place,
         error,
         circuit.opened_at,
-        held.waits_for,
+        _wait_reason(held),
     )
+
+
+def _wait_reason(held: Held[Any]) -> WaitReason:
+    """Another attempt, the sending of its letter, or the end of a row of dead letters."""
+    if held.letter is not None:
+        return "letter"
+    return "limit" if held.at_limit else "failed"

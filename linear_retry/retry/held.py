@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from linear_retry import events
-from linear_retry.events import WaitReason
-from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.records.text import brief
+from linear_retry.records.dead_letter import DeadLetter, FailureInfo
+from linear_retry.records.text import brief, describe
 from linear_retry.scope import Partition, Scope
 
 T = TypeVar("T")
@@ -53,12 +52,18 @@ class Held(Generic[T]):
             at_limit=False,
         )
 
-    @property
-    def waits_for(self) -> WaitReason:
-        """Another attempt, the sending of its letter, or the end of a row of dead letters."""
-        if self.letter is not None:
-            return "letter"
-        return "limit" if self.at_limit else "failed"
+
+def failure_info(held: Held[Any], reason: str, group_id: str) -> FailureInfo:
+    """What its letter says of why it was given up."""
+    return FailureInfo(
+        group_id=group_id,
+        reason=reason,
+        failures=held.failures,
+        first_failure_ms=held.first_failure_ms,
+        last_failure_ms=held.last_failure_ms,
+        strategy=held.strategy,
+        error=None if held.error is None else describe(held.error),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from linear_retry.consumer.dead_letters.ack_wait import AckWait, Steps
-from linear_retry.consumer.dead_letters.publisher import TooLarge, error_text, unsent
+from linear_retry.consumer.dead_letters.publisher import (
+    AckWait,
+    Steps,
+    TooLarge,
+    error_text,
+    unsent,
+)
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.errors import BrokerError

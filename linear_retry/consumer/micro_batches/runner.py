@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from linear_retry import events
-from linear_retry.consumer.dead_letters.publisher import failure_info
 from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
 from linear_retry.consumer.micro_batches.publisher import RowPublisher
 from linear_retry.consumer.runners.results import Results, UndoneError
@@ -25,7 +24,7 @@ from linear_retry.retry.engine import (
     Engine,
     NotSent,
 )
-from linear_retry.retry.held import Held
+from linear_retry.retry.held import Held, failure_info
 from linear_retry.scope import Scope
 
 _SCOPE = Scope()

@@ -50,7 +50,8 @@ class Counts:
 class Counters:
     """Counts as the loop goes on; any thread may look.
 
-    A message costs nothing: its batch is counted when it is back. Nothing in here knows a key or
+    A message costs nothing: its batch is counted when it is back; `handed_out` is when it was
+    given, and its first message. Nothing in here knows a key or
     an offset, so its size is bounded by partitions and kinds of events.
     """
 
@@ -65,12 +66,8 @@ class Counters:
         self._waited_s: dict[Partition, float] = {}
         self._last_wait: tuple[Partition, datetime] | None = None
 
-    def begin_batch(self, first: Message, now_s: float) -> None:
-        """A batch that begins with `first` is the handler's now."""
-        self.handed_out = now_s, first
-
     def end_batch(self, now_s: float) -> None:
-        """It is the loop's again."""
+        """What was `handed_out` is the loop's again."""
         if self.handed_out is not None:
             took_s = now_s - self.handed_out[0]
             self.handed_out = None

@@ -45,7 +45,7 @@ class OffsetCheck:
     def trusts(self, arrivals: list[Message]) -> bool:
         """Whether nothing is paused, and none of these is a first message."""
         assignment = self._assignment
-        if not self._flow_control.circuits.all_closed or assignment.unreadable:
+        if self._pauses_any:
             return False
         return assignment.undisturbed or assignment.have_delivered(set(map(partition_of, arrivals)))
 
@@ -60,14 +60,16 @@ class OffsetCheck:
             self._offsets.start_at(partition, offset)
         if self._assignment.is_stale(partition, serial):
             return False  # sought or begun anew a moment ago: it comes again, in its order
-        if self._flow_control.is_paused(partition):
+        if self._pauses_any and self._flow_control.is_paused(partition):
             if is_message:
                 self._flow_control.drop_leak(partition, offset)
             return False  # its end is no news either: what leaked before it is still to come
         accepted = self._is_next(partition, offset) and self._is_committed_first(partition)
         if accepted and not is_message:
             self._ends[partition], self.due_at_s = offset, -math.inf
-        elif accepted and not self._flow_control.hold_probe(message, partition, offset):
+        elif accepted and not (
+            self._pauses_any and self._flow_control.hold_probe(message, partition, offset)
+        ):
             self._read_ahead.keep([message])
         return accepted
 
@@ -89,6 +91,11 @@ class OffsetCheck:
                     self._offsets.note_tail(partition, start, end)
 
     # -- inside ----------------------------------------------------------------------------
+
+    @property
+    def _pauses_any(self) -> bool:
+        """Whether any circuit is open, or any partition cannot be read."""
+        return not self._flow_control.circuits.all_closed or bool(self._assignment.unreadable)
 
     def _is_next(self, partition: Partition, offset: int) -> bool:
         if not self._assignment.is_silent(partition):
@@ -234,7 +241,8 @@ class Poller:
 
         librdkafka tells of that some polls later only, so what is held must not be attempted yet.
         """
-        if self._read_ahead.overran(self._assignment.now_s()):
+        now_s = self._assignment.now_s()
+        if now_s > self._read_ahead.doubtful_at_s and self._read_ahead.overran(now_s):
             self._flow_control.mark_all_lost("no poll for too long")
 
     def _accept(self, read: Callable[[], list[Message]]) -> None:

@@ -31,9 +31,9 @@ class ReadAhead:
     `dry`: librdkafka had nothing more in its queue, so what is silent has nothing in there either.
     `deadline_s` is when the loop has to poll again, whatever is still to be handled: a handler's
     speed so far promises nothing. `overruns_at_s` is when the group gives our partitions away,
-    unless we poll. `overslept`: the machine has slept past the session timeout
-    inside the last poll. `in_hand`: the message, by partition and offset, whose letter is awaited
-    with polls in between: it is neither ahead nor done.
+    unless we poll; before `doubtful_at_s` it cannot have done so. `overslept`: the machine has
+    slept past the session timeout inside the last poll. `in_hand`: the message, by partition and
+    offset, whose letter is awaited with polls in between: it is neither ahead nor done.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class ReadAhead:
         self.polled_at_s = clock.now_s()
         self.deadline_s = self.polled_at_s
         self.overruns_at_s = self.polled_at_s + max_poll_interval_s
+        self.doubtful_at_s = self.polled_at_s
         self._awake_at_s = clock.awake_s()
 
     # -- questions -------------------------------------------------------------------------
@@ -134,7 +135,8 @@ class ReadAhead:
         self.overslept = self._slept_s(now_s) > self._session_timeout_s
         self.polled_at_s = now_s
         self.deadline_s = self.polled_at_s + self.touch_s
-        self.overruns_at_s = self.polled_at_s + self._max_poll_interval_s
+        self.overruns_at_s = now_s + self._max_poll_interval_s
+        self.doubtful_at_s = now_s + min(self._max_poll_interval_s, self._session_timeout_s)
         self._awake_at_s = self._clock.awake_s()
         return arrivals
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from linear_retry.consumer.dead_letters.ack_wait import Steps
-from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, write
+from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, Steps, write
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.commits import OffsetCommits

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Message
 
-from linear_retry.consumer.dead_letters.ack_wait import STOP_GRACE_S, AckWait
+from linear_retry.consumer.dead_letters.publisher import STOP_GRACE_S, AckWait
 from linear_retry.retry.held import Held
 from tests.consumer.joined_parts import Joined, driven
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from linear_retry import BrokerError
-from linear_retry.consumer.dead_letters.ack_wait import AckWait
+from linear_retry.consumer.dead_letters.publisher import AckWait
 from linear_retry.consumer.dead_letters.transactional import TransactionalDelivery
 from linear_retry.kafka.producers.transactional import TransactionalProducer
 from linear_retry.records.record import OutgoingRecord

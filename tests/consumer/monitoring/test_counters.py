@@ -65,7 +65,7 @@ def test_a_batch_falls_between_two_times() -> None:
     """In the first that it was within; and the seconds of all are added up."""
     counters = Counters()
     for took_s in (0.0, 0.001, 0.002, 400.0):
-        counters.begin_batch(_FIRST, 0.0)
+        counters.handed_out = 0.0, _FIRST
         counters.end_batch(took_s)
     counts = counters.counts()
     within = dict(zip(HANDLED_WITHIN_S, counts.handled_within, strict=True))
@@ -77,7 +77,7 @@ def test_what_is_with_the_handler_is_known() -> None:
     """From when it was handed out until it is back."""
     counters = Counters()
     seen = [counters.handed_out]
-    counters.begin_batch(_FIRST, 100.0)
+    counters.handed_out = 100.0, _FIRST
     seen.append(counters.handed_out)
     counters.end_batch(101.0)
     seen.append(counters.handed_out)

@@ -32,7 +32,7 @@ CHOSEN: Names = {
     "target.ConsumerTarget": ("emit", "group_id"),
     "operator_actions.OperatorActions": ("_policy",),
     "publisher.DeadLetterPublisher": ("_oversized", "listen", "prepare", "topic"),
-    "ack_wait.AckWait": ("_answer_within_s", "is_stopping"),
+    "publisher.AckWait": ("_answer_within_s", "is_stopping"),
     "acknowledged.AcknowledgedProducer": ("_config", "_make", "topic"),
     "cluster.FakeKafka": (
         *("_balanced", "_idle_polls", "_subscriptions", "names_taken_until_s", "session_ms"),
@@ -80,7 +80,7 @@ REFERENCES: Names = {
         *("_assignment", "_ends", "_flow_control", "_offsets", "_read_ahead"),
     ),
     "publisher.DeadLetterPublisher": ("_assignment", "_emit", "_read_ahead"),
-    "ack_wait.AckWait": ("_assignment", "_clock", "_read_ahead"),
+    "publisher.AckWait": ("_assignment", "_clock", "_read_ahead"),
     "publisher.PlainDelivery": ("_wait", "failed", "partitions", "prepare"),
     "cluster.FakeKafka": ("producers",),
     "consumer.FakeConsumer": ("_fake",),
@@ -125,7 +125,7 @@ FOLLOWS: Names = {
     "held.Held": ("epoch",),
     "remote_commands.RemoteCommands": ("due_at_s",),
     "requests.Requests": ("due_at_s",),
-    "read_ahead.ReadAhead": ("_awake_at_s", "deadline_s", "overruns_at_s"),
+    "read_ahead.ReadAhead": ("_awake_at_s", "deadline_s", "doubtful_at_s", "overruns_at_s"),
     "commits.CommittedOnlyDone": ("_checked", "_done", "_owners"),
     "delivery.InOrder": ("_first_undone",),
 }
