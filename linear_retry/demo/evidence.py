@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from linear_retry.events import Event
+from linear_retry.testing.event_log import EventEmitted
 
 Answer: TypeAlias = Literal["paid", "rejected", "unavailable", "refused", "broken"]
 """`broken`: the connection was made, and no answer came."""
@@ -49,14 +49,6 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class TimedEvent:
-    """An event of the consumer, and when the listener got it."""
-
-    at_s: float
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
 class Letter:
     """A dead letter, read back from its topic."""
 
@@ -74,7 +66,7 @@ class Evidence:
     produced: tuple[Produced, ...]
     attempts: tuple[Attempt, ...]
     receipts: tuple[Receipt, ...]
-    events: tuple[TimedEvent, ...]
+    events: tuple[EventEmitted, ...]
     letters: tuple[Letter, ...]
     delays_s: tuple[float, ...]
     rejected: frozenset[str]

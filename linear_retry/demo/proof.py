@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from linear_retry.demo.evidence import (
     ANSWER_OF_STATUS,
@@ -15,7 +15,6 @@ from linear_retry.demo.evidence import (
     Attempt,
     Evidence,
     Receipt,
-    TimedEvent,
     Verdict,
 )
 from linear_retry.events import CircuitOpened, Lost, ProbeFailed, Revoked
@@ -96,7 +95,7 @@ def _rebalances(evidence: Evidence) -> tuple[float, ...]:
     )
 
 
-def _waits(evidence: Evidence) -> list[TimedEvent]:
+def _waits(evidence: Evidence) -> list[EventEmitted]:
     return [noted for noted in evidence.events if isinstance(noted.event, _OPENS)]
 
 
@@ -108,8 +107,7 @@ def _log(evidence: Evidence, failures: Sequence[_Failure]) -> list[Entry]:
         for failure, noted in zip(failures, _waits(evidence), strict=False)
     }
     log: list[Entry] = [
-        EventEmitted(begun_s.get(id(noted), noted.at_s), "", noted.event)
-        for noted in evidence.events
+        replace(noted, at_s=begun_s.get(id(noted), noted.at_s)) for noted in evidence.events
     ]
     for attempt in evidence.attempts:
         place = Place(evidence.topic, attempt.partition, attempt.offset)
@@ -227,7 +225,7 @@ def _each_wait_announced(evidence: Evidence, failures: Sequence[_Failure]) -> Ve
     )
 
 
-def _announces(noted: TimedEvent, failure: _Failure) -> bool:
+def _announces(noted: EventEmitted, failure: _Failure) -> bool:
     event, attempt = noted.event, failure.attempt
     return (
         isinstance(event, _OPENS)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
-from linear_retry.demo.evidence import Answer, Attempt, Produced, TimedEvent
+from linear_retry.demo.evidence import Answer, Attempt, Produced
 from linear_retry.events import DeadLettered, Event
+from linear_retry.testing.event_log import EventEmitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Record:
         self._unsettled = {(order.partition, order.offset) for order in produced}
         self._lock = Lock()
         self._attempts: list[Attempt] = []
-        self._events: list[TimedEvent] = []
+        self._events: list[EventEmitted] = []
         self._paid: Counter[int] = Counter()
         self._dead: Counter[int] = Counter()
 
@@ -73,20 +74,15 @@ class Record:
     def on_event(self, event: Event) -> None:
         """Records an event: the consumer's listener."""
         with self._lock:
-            self._events.append(TimedEvent(self._clock(), event))
+            self._events.append(EventEmitted(self._clock(), "", event))
         if isinstance(event, DeadLettered):
             self._settle(self._dead, event.partition, event.offset)
-
-    @property
-    def is_settled(self) -> bool:
-        with self._lock:
-            return not self._unsettled
 
     def attempts(self) -> tuple[Attempt, ...]:
         with self._lock:
             return tuple(self._attempts)
 
-    def events(self, since: int = 0) -> tuple[TimedEvent, ...]:
+    def events(self, since: int = 0) -> tuple[EventEmitted, ...]:
         """All events, or those after the first `since`."""
         with self._lock:
             return tuple(self._events[since:])

@@ -12,10 +12,10 @@ from linear_retry.demo.evidence import (
     Letter,
     Produced,
     Receipt,
-    TimedEvent,
 )
 from linear_retry.events import CircuitClosed, CircuitOpened, Event, ProbeFailed
 from linear_retry.scope import Scope
+from linear_retry.testing.event_log import EventEmitted
 
 DELAYS_S = (0.5, 1.0, 2.0, 2.0, 2.0)
 REJECTED = frozenset({"rejected-1", "rejected-2"})
@@ -39,7 +39,7 @@ class Story:
     produced: list[Produced] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     receipts: list[Receipt] = field(default_factory=list)
-    events: list[TimedEvent] = field(default_factory=list)
+    events: list[EventEmitted] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
 
     def tell(self, line: Line) -> None:
@@ -67,7 +67,7 @@ class Story:
 
     def note(self, event: Event) -> None:
         self.now_s += 0.001
-        self.events.append(TimedEvent(self.now_s, event))
+        self.events.append(EventEmitted(self.now_s, "", event))
 
     def _fail(self, order: Produced, answer: Answer, count: int) -> None:
         retry_after_s = 1.0 if answer == "unavailable" else 0.0

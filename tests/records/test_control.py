@@ -89,20 +89,10 @@ def test_what_is_nearly_right_raises_nothing(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [
-        None,
-        b"",
-        b"null",
-        b"[" * 10_000,
-        b"1" * 10_000,
-        b" " * 20_000 + b"{}",
-        b"\xff\xfe",
-        b'{"v":1e999}',
-        b'{"v":true}',
-    ],
+    [None, b"null", b"[" * 10_000, b" " * 20_000 + b"{}", b'{"v":true}'],
 )
 def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
-    """Deep nesting, huge numbers, other encodings, a tombstone: a reason, not an exception."""
+    """A tombstone, deep nesting, what is too long: a reason, not an exception."""
     assert isinstance(read_control(value), Garbled)
 
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Self, TextIO
 
 from linear_retry.demo.display.watching import Circuits
-from linear_retry.demo.evidence import TimedEvent
 from linear_retry.demo.record import Record
 from linear_retry.event_text import text_of
+from linear_retry.testing.event_log import EventEmitted
 
 _PROGRESS_EVERY_S = 1.0
 
@@ -36,7 +36,7 @@ class JsonLines:
             self._drawn += 1
             self._write(self._line(noted))
 
-    def _line(self, noted: TimedEvent) -> str:
+    def _line(self, noted: EventEmitted) -> str:
         return json_line(noted, self._record.started_s)
 
     def _write(self, line: str) -> None:
@@ -63,11 +63,11 @@ class Lines(JsonLines):
             f"503 {answers['unavailable']}"
         )
 
-    def _line(self, noted: TimedEvent) -> str:
+    def _line(self, noted: EventEmitted) -> str:
         return f"{noted.at_s - self._record.started_s:6.2f} s  {text_of(noted.event)}"
 
 
-def json_line(noted: TimedEvent, started_s: float) -> str:
+def json_line(noted: EventEmitted, started_s: float) -> str:
     """One JSON object: `at_s` (since the start), `event`, and the event's own fields."""
     head = {"at_s": round(noted.at_s - started_s, 4), "event": type(noted.event).__name__}
     return json.dumps(head | asdict(noted.event), default=_plain)

@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from linear_retry.demo.display.watching import Circuits
-from linear_retry.demo.evidence import TimedEvent
 from linear_retry.demo.record import Progress, Record
 from linear_retry.event_text import text_of
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
+from linear_retry.testing.event_log import EventEmitted
 
 _EVENTS_SHOWN = 8
 _COLOURS = {"closed": "green", "open": "red", "half-open": "yellow"}
@@ -111,7 +111,7 @@ def _counts(progress: Progress) -> Text:
     )
 
 
-def _last_events(events: tuple[TimedEvent, ...], started_s: float) -> Text:
+def _last_events(events: tuple[EventEmitted, ...], started_s: float) -> Text:
     shown = [
         f" {noted.at_s - started_s:5.1f} s  {text_of(noted.event)}"
         for noted in events[-_EVENTS_SHOWN:]
