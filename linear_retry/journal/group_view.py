@@ -20,7 +20,7 @@ class OpenCircuit:
     """A circuit that is open as far as its member has said. Times are UTC milliseconds.
 
     `held` is None where its partition was taken back since. `failures` and `error` are those of the
-    last word about it; `failures` is None where no word has told them. `asked_ms` is when an
+    last word about it; `failures` is None where no word has told them. `retried_ms` is when an
     operator had it retried, where that was the last word.
     """
 
@@ -28,13 +28,13 @@ class OpenCircuit:
     instance: str
     scope: Scope
     held: Place | None
-    wait_reason: WaitReason
+    waits_for: WaitReason
     error: str
     failures: int | None
     sends: int
     since_ms: int
     retry_at_ms: int
-    asked_ms: int | None
+    retried_ms: int | None
     last_word_ms: int
     process: Process | None = None
 
@@ -46,7 +46,7 @@ class OpenCircuit:
     @property
     def due_ms(self) -> int:
         """When the next attempt begins, or began."""
-        return self.retry_at_ms if self.asked_ms is None else self.asked_ms
+        return self.retry_at_ms if self.retried_ms is None else self.retried_ms
 
 
 @dataclass(frozen=True, slots=True)

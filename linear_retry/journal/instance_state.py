@@ -152,7 +152,7 @@ class InstanceState:
     def _end_wait(self, scope: Scope, entry: Entry) -> None:
         _, known = self._circuits.get(scope, (0, None))
         if known is not None:
-            ended = replace(known, asked_ms=entry.at_ms, last_word_ms=entry.at_ms)
+            ended = replace(known, retried_ms=entry.at_ms, last_word_ms=entry.at_ms)
             self._put(scope, entry.sequence, ended)
 
     def _opened(self, entry: Entry, event: _Held) -> OpenCircuit:
@@ -163,13 +163,13 @@ class InstanceState:
             instance=self.instance,
             scope=event.scope,
             held=None,
-            wait_reason="failed",
+            waits_for="failed",
             error="",
             failures=None,
             sends=0,
             since_ms=entry.at_ms,
             retry_at_ms=entry.at_ms,
-            asked_ms=None,
+            retried_ms=None,
             last_word_ms=entry.at_ms,
         )
         held = Place(event.topic, event.partition, event.offset)
@@ -183,13 +183,13 @@ def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:
             now_ms = before.last_word_ms
             # Whatever a garbled entry says: neither infinity can be rounded.
             at_ms = now_ms + round(min(max(event.remaining_s, 0.0), _LONGEST_S) * 1000)
-            return replace(before, failures=failures, asked_ms=now_ms, retry_at_ms=at_ms)
+            return replace(before, failures=failures, retried_ms=now_ms, retry_at_ms=at_ms)
         case e.DeadLetterFailed(attempts=sends):
-            known = replace(before, wait_reason="letter", sends=sends)
+            known = replace(before, waits_for="letter", sends=sends)
         case _:
             reason: WaitReason = "limit" if isinstance(event, e.LimitReached) else "failed"
-            known = replace(before, wait_reason=reason, failures=event.failures, sends=0)
-    return replace(known, error=event.error, asked_ms=None, retry_at_ms=_ms(event.retry_at))
+            known = replace(before, waits_for=reason, failures=event.failures, sends=0)
+    return replace(known, error=event.error, retried_ms=None, retry_at_ms=_ms(event.retry_at))
 
 
 def _ms(moment: datetime) -> int:

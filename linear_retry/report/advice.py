@@ -87,13 +87,14 @@ def _in_vain(rows: list[Row]) -> Iterator[Advice]:
 
 
 def _too_soon(rows: list[Row]) -> Iterator[Advice]:
-    for each in too_soon(rows):
-        here = f"{count(each.recovered_here)} in this group" if each.recovered_here else ""
-        others = f"{count(each.recovered_elsewhere)} in others" if each.recovered_elsewhere else ""
+    for row in too_soon(rows):
+        here = f"{count(row['recovered_here'])} in this group" if row["recovered_here"] else ""
+        elsewhere = row["recovered_elsewhere"]
+        others = f"{count(elsewhere)} in others" if elsewhere else ""
         where = " and ".join(filter(None, (here, others)))
         yield Advice(
-            f"Group {shown(each.group)} gave up {counted(each.letters, 'message')} at once for "
-            f"{shown(each.error)}, and outages that began with it recover: {where}. Look whether "
+            f"Group {shown(row['group'])} gave up {counted(row['letters'], 'message')} at once for "
+            f"{shown(row['error'])}, and outages that began with it recover: {where}. Look whether "
             "it belongs among `transient`.",
             f"{FEWEST_GIVEN_UP} or more permanent letters, and {FEWEST_RECOVERED} or more outages "
             "of the same error that recovered.",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from linear_retry.report.charts import AMBER, GREEN, GREY, stacked_bars
 from linear_retry.report.section import (
@@ -40,27 +38,22 @@ def in_vain(rows: list[Row]) -> list[Row]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class TooSoon:
-    """An error that a group gives up at once, though outages of it recover, here or in others."""
+def too_soon(rows: list[Row]) -> list[Row]:
+    """Errors of a group that were treated as permanent, but pass where they are waited for.
 
-    group: Any
-    error: str
-    letters: int
-    recovered_here: int
-    recovered_elsewhere: int
-
-
-def too_soon(rows: list[Row]) -> list[TooSoon]:
-    """Errors of a group that were treated as permanent, but pass where they are waited for."""
+    Outages of such an error recover here, or in other groups.
+    """
     recovered: Counter[str] = Counter()
     for row in rows:
         recovered[row["error"]] += row["recovered"]
     return [
-        TooSoon(
-            *(row["group"], row["error"], row["letters_permanent"]),
-            *(row["recovered"], recovered[row["error"]] - row["recovered"]),
-        )
+        {
+            "group": row["group"],
+            "error": row["error"],
+            "letters": row["letters_permanent"],
+            "recovered_here": row["recovered"],
+            "recovered_elsewhere": recovered[row["error"]] - row["recovered"],
+        }
         for row in rows
         if row["error"]
         and row["letters_permanent"] >= FEWEST_GIVEN_UP
@@ -72,15 +65,14 @@ def section(tables: Tables) -> Section:
     """Shows how the outages of each error ended, and the errors that look wrongly classified."""
     rows = records(tables["errors"])
     vain = sorted(in_vain(rows), key=lambda row: -row["given_up"])
-    soon = sorted(too_soon(rows), key=lambda each: -each.letters)
+    soon = sorted(too_soon(rows), key=lambda row: -row["letters"])
     grids = []
     if vain:
         title = "Treated as transient, never recovered"
         grids.append(Grid.of(title, vain, _VAIN_COLUMNS, "errors"))
     if soon:
         title = "Treated as permanent, but they recover where they are waited for"
-        found = [asdict(each) for each in soon]
-        grids.append(Grid.of(title, found, _SOON_COLUMNS, "errors"))
+        grids.append(Grid.of(title, soon, _SOON_COLUMNS, "errors"))
     begun = [row for row in rows if row["outages"]]
     charts = (_chart(begun),) if begun else ()
     return Section("Transient or not", _summary(len(vain), len(soon)), charts, tuple(grids), _NOTES)

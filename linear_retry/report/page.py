@@ -11,7 +11,6 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -38,14 +37,6 @@ _ROOM = files("linear_retry.report")
 _IN_SCRIPTS = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
 _CODE = re.compile(r"`([^`<>]*)`")
 _ADVICE = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One number at the top of the page."""
-
-    value: str
-    label: str
 
 
 def render(
@@ -109,24 +100,25 @@ def _policy(*scripts: str) -> str:
     )
 
 
-def _tiles(tables: Tables) -> list[Tile]:
+def _tiles(tables: Tables) -> list[tuple[str, str]]:
+    """The numbers at the top of the page, each with its label."""
     found = []
     if "groups" in tables:
         groups = records(tables["groups"])
         number = total(groups, "outages")
         recovered = total(groups, "recovered") / number if number else None
         found += [
-            Tile(count(number), "outages"),
-            Tile(percent(recovered), "of them recovered"),
-            Tile(duration(total(groups, "blocked_s")), "blocked in all"),
-            Tile(count(total(groups, "still_open")), "open when last heard of"),
+            (count(number), "outages"),
+            (percent(recovered), "of them recovered"),
+            (duration(total(groups, "blocked_s")), "blocked in all"),
+            (count(total(groups, "still_open")), "open when last heard of"),
         ]
     if "letters" in tables:
         rows = records(tables["letters"])
         exhausted = total([row for row in rows if row["reason"] == "exhausted"], "letters")
         found += [
-            Tile(count(total(rows, "letters")), "dead letters"),
-            Tile(count(exhausted), "of them after waiting in vain"),
+            (count(total(rows, "letters")), "dead letters"),
+            (count(exhausted), "of them after waiting in vain"),
         ]
     return found
 

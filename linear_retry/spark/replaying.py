@@ -1,6 +1,6 @@
 """Replays the dead letters that an SQL condition chooses.
 
-The lake only says which: `linear_retry.dlq` reads letters letters from their topic and sends them.
+The lake only says which: `linear_retry.dlq` reads letters from their topic and sends them.
 The lake is no source of messages, not even of those that the topic has no longer: what is recorded
 of a removed letter may be gone too, and nobody could tell whether it was sent already.
 """
@@ -78,7 +78,7 @@ def replay(
     Raises `ConfigurationError` for an invalid condition, or one that chooses letters of several
     topics, and `LakeError`; and what those two raise. Nothing is sent then.
     """
-    source = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
+    source = Lake(spark, lake) if isinstance(lake, str) else lake
     source.require_classic()
     with choose(source, config, where) as letters:
         if letters.topic is None:

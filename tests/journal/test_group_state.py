@@ -73,7 +73,7 @@ def test_what_a_circuit_waits_for() -> None:
         life.says(4, e.RetriedNow(*held, 4, 3.0)),
     ]
     circuits = [_view(*told[:count]).circuits[0] for count in range(1, 5)]
-    assert ["failed", "letter", "limit", "limit"] == [one.wait_reason for one in circuits]
+    assert ["failed", "letter", "limit", "limit"] == [one.waits_for for one in circuits]
     assert [1, 1, 4, 4] == [one.failures for one in circuits]
     assert [0, 3, 0, 0] == [one.sends for one in circuits]
     assert "bad" == circuits[3].error

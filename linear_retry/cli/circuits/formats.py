@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from typing import Any
 
@@ -21,7 +21,7 @@ HEAD = (
 
 def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
     """What `HEAD` names, each in one line without control characters; `-`: nobody has said."""
-    waits_for = {"failed": "", "letter": ", letter", "limit": ", limit"}[circuit.wait_reason]
+    waits_for = {"failed": "", "letter": ", letter", "limit": ", limit"}[circuit.waits_for]
     row = (
         group,
         circuit.member,
@@ -80,40 +80,16 @@ def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
 
 def circuit_json(group: str, circuit: OpenCircuit, now_ms: int) -> dict[str, Any]:
     """All of it."""
-    held = circuit.held
-    return {
-        "group": group,
-        "member": circuit.member,
-        "instance": circuit.instance,
-        "process": None if circuit.process is None else asdict(circuit.process),
-        "scope": asdict(circuit.scope),
-        "state": circuit.state(now_ms),
-        "waits_for": circuit.wait_reason,
-        "held": None if held is None else held._asdict(),
-        "failures": circuit.failures,
-        "sends": circuit.sends,
-        "error": circuit.error,
-        "since_ms": circuit.since_ms,
-        "retry_at_ms": circuit.retry_at_ms,
-        "retried_ms": circuit.asked_ms,
-        "last_word_ms": circuit.last_word_ms,
-    }
+    held = None if circuit.held is None else circuit.held._asdict()
+    return {"group": group, **asdict(circuit), "held": held, "state": circuit.state(now_ms)}
 
 
 def member_json(member: Member) -> dict[str, Any]:
     """All of it."""
     return {
-        "member": member.member,
-        "instance": member.instance,
-        "process": None if member.process is None else asdict(member.process),
-        "state": member.state,
-        "since_ms": member.since_ms,
-        "last_word_ms": member.last_word_ms,
+        **asdict(replace(member, taken={})),  # a mapping proxy cannot be copied
         "partitions": [_partition(one) for one in member.partitions],
         "taken": [{**_partition(one), "by": by} for one, by in member.taken.items()],
-        "left_group": member.left_group,
-        "lives": member.lives,
-        "missing": member.missing,
     }
 
 

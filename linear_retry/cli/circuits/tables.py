@@ -69,9 +69,9 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
         yield in_one_line(str(circuit.process))
     if circuit.failures is not None:
         yield plural(circuit.failures, "failure")
-    if circuit.wait_reason == "letter":
+    if circuit.waits_for == "letter":
         yield f"letter not sent ({circuit.sends} times)"
-    if circuit.wait_reason == "limit":
+    if circuit.waits_for == "limit":
         yield "held by the limit of dead letters"
     if (stopped := _stopped(circuit)) is not None:
         yield f"stops {stopped}"

@@ -14,6 +14,7 @@ HEAD = ("when", "id", "origin", "reason", "failures", "exception", "state")
 PAYLOAD_HEAD = ("key", "value")
 
 _HEX_BYTES = 200
+_UNLISTED = ("key", "value", "headers", "escaped_headers", "exception_stack")
 
 
 def cells(letter: Letter, state: State) -> tuple[str, ...]:
@@ -64,31 +65,11 @@ def _exception(letter: Letter) -> str:
 
 def as_json(letter: Letter, state: State, *, payload: bool) -> dict[str, Any]:
     """All but headers and stack; key and value only with `payload`."""
-    place = letter.origin
-    values: dict[str, Any] = {
-        "id": letter.id,
-        "generation": letter.generation,
-        "state": state.value,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "timestamp_ms": letter.timestamp_ms,
-        "format": letter.format,
-        "origin": None
-        if place is None
-        else {
-            "topic": place.topic,
-            "partition": place.partition,
-            "offset": place.offset,
-            "timestamp_ms": place.timestamp_ms,
-        },
-        "group_id": letter.group_id,
-        "reason": letter.reason,
-        "failures": letter.failures,
-        "exception_type": letter.exception_type,
-        "exception_message": letter.exception_message,
-        "problem": letter.problem,
-    }
+    values = letter._asdict()
+    for what in _UNLISTED:
+        del values[what]
+    origin = None if letter.origin is None else letter.origin._asdict()
+    values |= {"state": state.value, "origin": origin}
     if payload:
         values |= {**content("key", letter.key), **content("value", letter.value)}
     return values

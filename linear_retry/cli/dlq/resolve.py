@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import typer
 
@@ -33,26 +34,18 @@ def resolve_letters(
     topic: DeadLetterTopic, selected: Filter, *, by: str | None, why: str, yes: bool, as_json: bool
 ) -> None:
     """Record that the selected open letters are dealt with, or say how many that would be."""
-    require_known_ids(topic, selected)
     only_open = replace(selected, states=(State.OPEN,))
-    with ProgressBar(f"reading {topic.topic}") as bar:
-        if yes:
-            count = topic.resolve(selected, by=by or whoami(), why=why, progress=bar)
-        else:
-            count = _count(topic, only_open, bar)
-    _print_count(topic, only_open, count, "resolved", yes=yes, as_json=as_json)
+    resolve = partial(topic.resolve, by=by or whoami(), why=why)
+    _record(topic, only_open, resolve, "resolved", yes=yes, as_json=as_json)
 
 
 def reopen_letters(topic: DeadLetterTopic, selected: Filter, *, yes: bool, as_json: bool) -> None:
     """Take that back for the selected letters, or say how many that would be."""
-    require_known_ids(topic, selected)
     closed = replace(selected, states=selected.states or (State.REPLAYED, State.RESOLVED))
-    with ProgressBar(f"reading {topic.topic}") as bar:
-        count = topic.reopen(selected, progress=bar) if yes else _count(topic, closed, bar)
-    _print_count(topic, closed, count, "reopened", yes=yes, as_json=as_json)
+    _record(topic, closed, topic.reopen, "reopened", yes=yes, as_json=as_json)
 
 
-def _count(topic: DeadLetterTopic, selected: Filter, progress: Callable[[int, int], object]) -> int:
+def _count(topic: DeadLetterTopic, selected: Filter, progress: ProgressBar) -> int:
     return sum(1 for _ in topic.letters(selected, progress))
 
 
@@ -67,9 +60,18 @@ def _why_nothing(topic: DeadLetterTopic, selected: Filter) -> str:
     return f"of {plural(count, matching)} in {topic.topic} none is {' or '.join(selected.states)}"
 
 
-def _print_count(
-    topic: DeadLetterTopic, selected: Filter, count: int, what: str, *, yes: bool, as_json: bool
+def _record(
+    topic: DeadLetterTopic,
+    selected: Filter,
+    record: Callable[..., int],
+    what: str,
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> None:
+    require_known_ids(topic, selected)
+    with ProgressBar(f"reading {topic.topic}") as bar:
+        count = record(selected, progress=bar) if yes else _count(topic, selected, bar)
     if as_json:
         write_json([{"topic": topic.topic, what: count, "dry_run": not yes}])
     elif not count:

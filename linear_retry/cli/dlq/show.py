@@ -17,8 +17,6 @@ from linear_retry.dlq import DeadLetterTopic, Letter, Resolution, State
 from linear_retry.dlq.letters.foreign import binary_number
 from linear_retry.scope import Place
 
-FORMS = ("auto", "text", "json", "hex")
-
 _HEX_BYTES = 16
 _SHOWN_ABOVE = frozenset(
     {"retry-exception-type", "retry-exception-message", "retry-exception-stack"}

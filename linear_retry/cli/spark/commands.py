@@ -109,7 +109,7 @@ def outages(
         from linear_retry.spark.session import session
 
         with session(master) as spark:
-            kinds = run(Lake(spark, lake.rstrip("/")))
+            kinds = run(Lake(spark, lake))
         if as_json:
             write_json([kinds])
         else:
@@ -239,7 +239,7 @@ def report(
 
         check(to)  # before Spark is begun, which takes seconds
         with session(master) as spark:
-            done = run(Lake(spark, lake.rstrip("/")), to, keys=not no_keys)
+            done = run(Lake(spark, lake), to, keys=not no_keys)
         if as_json:
             write_json([asdict(done)])
         else:

@@ -27,7 +27,7 @@ def replay(
     with ExitStack() as stack:
         # Spark has gone before anything is sent: its memory is free, and Ctrl-C is Python's again.
         with ProgressBar("choosing"), session(master) as spark:
-            letters = stack.enter_context(choose(Lake(spark, lake.rstrip("/")), config, where))
+            letters = stack.enter_context(choose(Lake(spark, lake), config, where))
         _print_chosen(letters, as_json=as_json)
         if letters.topic is None:
             if not as_json:

@@ -32,7 +32,7 @@ def simulate(
     current = None if recorded.current is None else load(recorded.current)
     with session(recorded.master) as spark:
         found = run(
-            Lake(spark, lake.rstrip("/")),
+            Lake(spark, lake),
             strategy,
             probe_cost_ms / 1000,
             group=recorded.group,

@@ -39,7 +39,7 @@ def tune(
     target.check()
     current = None if recorded.current is None else load(recorded.current)
     with session(recorded.master) as spark:
-        where = Lake(spark, lake.rstrip("/"))
+        where = Lake(spark, lake)
         if target.to is not None and recorded.group is None:
             _check_one(groups(where))
         found = run(

@@ -90,7 +90,7 @@ def ingest(
     Raises `ConfigurationError`, `BrokerError`, `UnknownTopicError` and `LakeError`. Needs a classic
     session, not one of Spark Connect, with the Kafka connector.
     """
-    into = Lake(spark, lake.rstrip("/")) if isinstance(lake, str) else lake
+    into = Lake(spark, lake) if isinstance(lake, str) else lake
     if not into.path:
         raise ConfigurationError(f"{lake!r} is no directory for a lake; name one of its own")
     into.require_classic()

@@ -40,6 +40,9 @@ class Lake:
     spark: SparkSession
     path: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", self.path.rstrip("/"))
+
     def require_classic(self) -> SparkSession:
         """Returns its session; raises `LakeError` for one of Spark Connect, which has no JVM."""
         if not isinstance(self.spark, SparkSession):
