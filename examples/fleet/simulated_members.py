@@ -192,8 +192,6 @@ class _Instance:
             else:
                 episode.kind = "restarted" if is_followed else "open"
 
-    # -- one message after another -----------------------------------------------------------------
-
     def _retry_until_up(self, at_ms: int, free_ms: int) -> int:
         """Retries one message after another until the dependency is up; when it is free again."""
         while at_ms < self.until_ms and self.calendar.during(at_ms) is not None:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from linear_retry import events
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Scope
 from linear_retry.testing.event_log import (
     AttemptFinished,
     AttemptStarted,
@@ -84,14 +84,14 @@ class CommittedOnlyDone(Guarantee):
         begin, end = self._checked.get(partition, 0), bisect_left(visible, next_offset)
         for offset in visible[begin:end]:
             if offset not in done:
-                text = f"{_text(partition)} is committed up to {next_offset}, {offset} is not done"
+                text = f"{Scope(*partition)} is committed up to {next_offset}, {offset} is not done"
                 self._violate(text, self._last.get(partition), entry, partition=partition)
         self._checked[partition] = max(begin, end)
 
     def _check_monotonic(self, partition: Partition, next_offset: int, entry: Committed) -> None:
         before = self._before.get((entry.member, partition))
         if before is not None and next_offset < before[0]:
-            text = f"{_text(partition)} was committed up to {before[0]}, then up to {next_offset}"
+            text = f"{Scope(*partition)} was committed up to {before[0]}, then up to {next_offset}"
             self._violate(text, before[1], entry, partition=partition)
         self._before[entry.member, partition] = next_offset, entry
 
@@ -103,14 +103,10 @@ class CommittedOnlyDone(Guarantee):
         is_new = next_offset > self._earlier.get(key, -1)
         if before is not None and is_new and next_offset < before[0]:
             whose = f" by {before[1].member}" * bool(before[1].member)
-            text = f"{_text(partition)} was committed up to {before[0]}{whose}, then by "
+            text = f"{Scope(*partition)} was committed up to {before[0]}{whose}, then by "
             text += f"{entry.member}, who was given it after that, up to {next_offset}"
             self._violate(text, before[1], entry, partition=partition)
         owners = self._owners[partition]
         is_shared = len(owners) > 1 or (entry.member and owners - {entry.member})
         if not is_shared and next_offset >= self._highest.get(partition, (0,))[0]:
             self._highest[partition] = next_offset, entry
-
-
-def _text(partition: Partition) -> str:
-    return f"{partition[0]}[{partition[1]}]"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from linear_retry import events
 from linear_retry.records.runs import Runs
-from linear_retry.scope import Partition, Place
+from linear_retry.scope import Partition, Place, Scope
 from linear_retry.testing.event_log import (
     AttemptFinished,
     AttemptStarted,
@@ -93,8 +93,9 @@ class NothingLost(Guarantee):
                 self._report(partition, f"done up to {visible[-1]}, committed up to {committed}")
 
     def _report(self, partition: Partition, what: str) -> None:
-        text = f"{partition[0]}[{partition[1]}]: {what}"
-        self._violate(text, None, self._last.get(partition), partition=partition)
+        self._violate(
+            f"{Scope(*partition)}: {what}", None, self._last.get(partition), partition=partition
+        )
 
 
 class BoundedDuplicates(Guarantee):

@@ -224,7 +224,7 @@ class Liveness(Guarantee):
                     continue
                 what = "which no open circuit stopped" if retry_at_s is None else "after retry_at"
                 text = (
-                    f"{partition[0]}[{partition[1]}] stood still for {waited_s:.3f} s in "
+                    f"{Scope(*partition)} stood still for {waited_s:.3f} s in "
                     f"{wait.owner}, {what}; {min(wait.lag)} is not done"
                 )
                 self._violate(text, wait.since, entry, member=wait.owner, partition=partition)

@@ -55,9 +55,6 @@ def _code(attempt: Callable[[], object]) -> int:
     return code
 
 
-# -- what a test fills and asks -------------------------------------------------------------------
-
-
 def test_what_is_produced_is_found(three: EmbeddedKafka) -> None:
     """`produce` writes in order to the partition it is told, and `offsets` shows what is there."""
     three.produce("orders", [b"book", "pen", None], partition=1)
@@ -84,9 +81,6 @@ def test_what_cannot_be_written_or_read_says_so(three: EmbeddedKafka) -> None:
         three.produce("orders", [b"book"], partition=9)
     with pytest.raises(BrokerError, match="refunds"):
         three.offsets("refunds")
-
-
-# -- faults that last -----------------------------------------------------------------------------
 
 
 def test_all_brokers_are_down_and_up_again(three: EmbeddedKafka) -> None:
@@ -189,9 +183,6 @@ def test_a_fault_ends_where_its_block_raises(three: EmbeddedKafka) -> None:
     with pytest.raises(ZeroDivisionError), three.down():
         _ = 1 / 0
     assert _admin(three).list_topics(timeout=_ANSWER_S)
-
-
-# -- faults that happen ---------------------------------------------------------------------------
 
 
 def test_the_next_requests_fail(three: EmbeddedKafka) -> None:
@@ -347,9 +338,6 @@ def test_a_reader_of_deleted_records_is_told(three: EmbeddedKafka) -> None:
         assert error.code() == KafkaError._AUTO_OFFSET_RESET
 
 
-# -- what was asked, and the group's times --------------------------------------------------------
-
-
 def test_requests_are_counted_within_the_block_only(three: EmbeddedKafka) -> None:
     """Each broker's requests are told by kind; counting again begins at nothing."""
     with three.counting() as asked:
@@ -389,9 +377,6 @@ def test_a_silent_member_of_the_new_protocol_is_out_after_its_session() -> None:
             assert heir.poll(1.0) is None
             del vanishing  # without a goodbye
             assert heir.poll(_ANSWER_S) is not None
-
-
-# -- what cannot be -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("broker", [0, 4, -1])
