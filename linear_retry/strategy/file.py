@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from itertools import groupby
 from pathlib import PurePath
@@ -46,7 +46,7 @@ def parse(text: bytes | str, where: str) -> Arguments:
     Each problem is one sentence: file, path inside it, value, rule, remedy.
     """
     where = printable_path(where)
-    document = _document(text, where)
+    document, problems = _document(text, where)
     is_short = not isinstance(document, dict)
     written = {"delays": document} if is_short else document
     found: list[str] = []
@@ -59,7 +59,7 @@ def parse(text: bytes | str, where: str) -> Arguments:
     )
     expand(arguments["delays"], found)
     found += check_settings(arguments["jitter"], arguments["name"], arguments["description"])
-    problems = _structure_problems(document, where)
+    problems += _structure_problems(document, where)
     problems += [_located(problem, where, is_short) for problem in found]
     if problems:
         raise StrategyError(problems)
@@ -100,9 +100,11 @@ class _Object(dict[str, Any]):
         self.repeated = [key for key, count in counts.items() if count > 1]
 
 
-def _document(text: bytes | str, where: str) -> Any:
+def _document(text: bytes | str, where: str) -> tuple[Any, list[str]]:
+    """What is written, and the problems with keys that are there twice."""
     try:
         document = json.loads(_checked_text(text), object_pairs_hook=_Object, parse_int=_integer)
+        return document, list(_repeated_keys(document, where))
     except json.JSONDecodeError as error:
         problem = (
             f"line {error.lineno}, column {error.colno}: this is not JSON ({error.msg}); "
@@ -110,32 +112,10 @@ def _document(text: bytes | str, where: str) -> Any:
         )
         raise StrategyError([f"{where} {problem}"]) from error
     except RecursionError:
-        too_deep = True
+        # Not `from` it: its traceback is as long as the file is deep.
+        raise StrategyError([f"{where}: nested too deeply; write {_FORMS}"]) from None
     except _NotText as error:
         raise StrategyError([f"{where}: {error}"]) from error
-    else:
-        too_deep = _is_deep(document)
-    if too_deep:
-        raise StrategyError([f"{where}: nested too deeply; write {_FORMS}"])
-    return document
-
-
-def _is_deep(document: Any) -> bool:
-    """Whether it is by our own measure: the JSON parser's depends on how deep its caller is."""
-    layer = [document]
-    for _ in range(_MAX_DEPTH):
-        layer = [child for value in layer for child in _children(value)]
-    return bool(layer)
-
-
-def _children(value: Any) -> Iterable[Any]:
-    match value:
-        case dict():
-            return value.values()
-        case list():
-            return value
-        case _:
-            return ()
 
 
 class _NotText(Exception):  # noqa: N818  (never leaves this room: it becomes a StrategyError)
@@ -166,7 +146,7 @@ def _integer(digits: str) -> int | float:
 
 
 def _structure_problems(document: Any, where: str) -> list[str]:
-    problems = list(_repeated_keys(document, where))
+    problems: list[str] = []
     if isinstance(document, dict):
         problems += [
             f"{where}: the key {shown(key)} is unknown; take it out, known are "
@@ -179,28 +159,28 @@ def _structure_problems(document: Any, where: str) -> list[str]:
     return problems
 
 
-def _repeated_keys(document: Any, where: str) -> Iterator[str]:
-    # A stack of our own: what the C parser could nest, recursion in Python may not follow.
-    pending: list[tuple[str, Any]] = [("", document)]
-    while pending:
-        path, value = pending.pop()
-        if isinstance(value, _Object):
-            place = f"{where} {path}" if path else where
-            for key in value.repeated:
-                yield f"{place}: the key {shown(key)} appears more than once; keep one of them"
-            pending += [(_inside(path, key), child) for key, child in reversed(value.items())]
-        elif isinstance(value, list):
-            pending += [(_bounded(f"{path}[{i}]"), value[i]) for i in reversed(range(len(value)))]
+def _repeated_keys(value: Any, where: str, path: str = "", depth: int = 0) -> Iterator[str]:
+    # By our own measure: the JSON parser's depends on how deep its caller is.
+    if depth == _MAX_DEPTH:
+        raise RecursionError
+    if isinstance(value, _Object):
+        place = f"{where} {_cut(path)}" if path else where
+        for key in value.repeated:
+            yield f"{place}: the key {shown(key)} appears more than once; keep one of them"
+        for key, child in value.items():
+            yield from _repeated_keys(child, where, _inside(path, key), depth + 1)
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _repeated_keys(child, where, f"{path}[{index}]", depth + 1)
 
 
 def _inside(path: str, key: str) -> str:
     if not key.isidentifier() or len(key) > _PATH_END:
-        return _bounded(f"{path}[{shown(key)}]")
-    return _bounded(f"{path}.{key}" if path else key)
+        return f"{path}[{shown(key)}]"
+    return f"{path}.{key}" if path else key
 
 
-def _bounded(path: str) -> str:
-    # Each child has a path of its own: below a key of 32 KB ten thousand took 320 MB.
+def _cut(path: str) -> str:
     if len(path) <= _PATH_START + _PATH_END:
         return path
     return f"{path[: _PATH_START - 3]}...{path[-_PATH_END:]}"

@@ -72,7 +72,7 @@ def ingest(
     Ctrl-C; 143, SIGTERM.
     """
     with exit_on_error(), require_pyspark():
-        from linear_retry.cli.spark.ingest import ingest as run
+        from linear_retry.cli.spark.topics import ingest as run
 
         run(
             connection.keys(),
@@ -197,7 +197,7 @@ def replay(
     (nothing is sent then); 4, ended by a newer one; 130, Ctrl-C; 143, SIGTERM.
     """
     with exit_on_error(), require_pyspark():
-        from linear_retry.cli.spark.replay import replay as run
+        from linear_retry.cli.spark.topics import replay as run
 
         run(lake, connection, where, options, master=master)
 

@@ -1,9 +1,9 @@
-"""Proposes strategies and prints or writes them: `spark tune`."""
+"""Tunes and simulates strategies by recorded outages: `spark tune`, `strategy simulate --lake`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import typer
 
@@ -12,18 +12,24 @@ from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.rows import write_aligned, write_json
 from linear_retry.cli.spark import comparison
 from linear_retry.cli.spark.options import RecordedOutages, StrategyFile
-from linear_retry.cli.strategy import commands
+from linear_retry.cli.strategy.commands import load, print_heading
 from linear_retry.errors import StrategyError
 from linear_retry.files import printable_path
-from linear_retry.spark import Lake, Tuned, groups
-from linear_retry.spark import tune as run
+from linear_retry.spark import Lake, Simulated, Tuned, groups
+from linear_retry.spark import simulate as simulate_in
+from linear_retry.spark import tune as tune_in
 from linear_retry.spark.session import session
 from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Conditions, Unreachable
 
-_HEAD = ("group", "outages", "proposed", "waits", "in total", "covered", "saved an outage")
+_TUNED = ("group", "outages", "proposed", "waits", "in total", "covered", "saved an outage")
+_SIMULATED = (
+    *("group", "outages", "idle after one", "attempts", "covered", "given up"),
+    "saved an outage",
+)
+_Found = TypeVar("_Found")
 
 
 def tune(
@@ -37,19 +43,13 @@ def tune(
 ) -> None:
     """Proposes and compares, prints the result, and writes the strategy to `target`."""
     target.check()
-    current = None if recorded.current is None else load(recorded.current)
-    with session(recorded.master) as spark:
-        where = Lake(spark, lake)
+
+    def tuned(where: Lake, **options: Any) -> list[Tuned]:
         if target.to is not None and recorded.group is None:
             _check_one(groups(where))
-        found = run(
-            where,
-            probe_cost_ms / 1000,
-            conditions,
-            group=recorded.group,
-            current=current,
-            seed=recorded.seed,
-        )
+        return tune_in(where, probe_cost_ms / 1000, conditions, **options)
+
+    found = _in_lake(lake, recorded, tuned)
     if as_json:
         write_json(map(comparison.tuned_json, found))
     else:
@@ -61,12 +61,40 @@ def tune(
     _write(target, one, probe_cost_ms, conditions, as_json)
 
 
-def load(path: Path) -> Strategy:
-    """The strategy in a file; ends the command if it is invalid."""
-    loaded = commands.load(path)
-    if isinstance(loaded, StrategyError):
-        fail("\n".join(loaded.problems), NEGATIVE)
-    return loaded
+def simulate(
+    lake: str,
+    strategy: Strategy,
+    probe_cost_ms: int,
+    recorded: RecordedOutages,
+    as_json: dict[str, Any] | None,
+) -> None:
+    """Simulates and prints; `as_json` is the beginning of each JSON object."""
+
+    def simulated(where: Lake, **options: Any) -> list[Simulated]:
+        return simulate_in(where, strategy, probe_cost_ms / 1000, **options)
+
+    found = _in_lake(lake, recorded, simulated)
+    if not found:
+        fail("of no outage anything is known", INSUFFICIENT_DATA)
+    if as_json is not None:
+        write_json(as_json | comparison.simulated_json(one) for one in found)
+        return
+    print_heading(strategy)
+    if len(found) > 1:
+        write_aligned([_SIMULATED, *map(_simulated_row, found)])
+    else:
+        _print_simulated(found[0], strategy)
+
+
+def _in_lake(
+    lake: str, recorded: RecordedOutages, call: Callable[..., list[_Found]]
+) -> list[_Found]:
+    """What `call` finds; ends the command if the strategy of --current is invalid."""
+    current = None if recorded.current is None else load(recorded.current)
+    if isinstance(current, StrategyError):
+        fail("\n".join(current.problems), NEGATIVE)
+    with session(recorded.master) as spark:
+        return call(Lake(spark, lake), group=recorded.group, current=current, seed=recorded.seed)
 
 
 def _check_one(names: list[str]) -> None:
@@ -95,15 +123,15 @@ def _print(found: list[Tuned], conditions: Conditions) -> None:
     if not found:
         typer.echo("of no outage anything is known; nothing is proposed")
     elif len(found) > 1:
-        write_aligned([_HEAD, *map(_row, found)])
+        write_aligned([_TUNED, *map(_tuned_row, found)])
         for one in found:
             for line in _reasons(one):
                 typer.echo(line)
     else:
-        _print_one(found[0], conditions)
+        _print_tuned(found[0], conditions)
 
 
-def _print_one(one: Tuned, conditions: Conditions) -> None:
+def _print_tuned(one: Tuned, conditions: Conditions) -> None:
     for line in _reasons(one):
         typer.echo(line)
     if not isinstance(one.proposal, tuple):
@@ -119,7 +147,7 @@ def _print_one(one: Tuned, conditions: Conditions) -> None:
         typer.echo(f"{conditions.cover:g} are not covered: outages were longer than those before")
 
 
-def _row(one: Tuned) -> tuple[str, ...]:
+def _tuned_row(one: Tuned) -> tuple[str, ...]:
     group, outages = one_line(one.group), str(one.outages)
     if not isinstance(one.proposal, tuple):
         return group, outages, "nothing", "", "", "", ""
@@ -146,3 +174,22 @@ def _reasons(one: Tuned) -> Iterator[str]:
         case _:
             return
     yield f"{one_line(one.group)}: nothing is proposed: {why}"
+
+
+def _print_simulated(one: Simulated, strategy: Strategy) -> None:
+    typer.echo(f"{one_line(one.group)}: {one.outages} outages, {one.ended} with a known end")
+    strategies = one.current_ms, strategy.delays_ms
+    comparison.show(one.comparison, "simulated", strategies, one.outages)
+
+
+def _simulated_row(one: Simulated) -> tuple[str, ...]:
+    found = one.comparison.proposed
+    return (
+        one_line(one.group),
+        str(one.outages),
+        comparison.time(found.idle_ms),
+        comparison.count(found.probes),
+        comparison.share(found.covered),
+        comparison.given_up(found.covered, one.outages),
+        comparison.saved(one.comparison),
+    )

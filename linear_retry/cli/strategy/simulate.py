@@ -141,7 +141,7 @@ def _in_recorded(
     if isinstance(loaded, StrategyError):
         _refuse(file, list(loaded.problems), as_json)
     with exit_on_error(), require_pyspark():
-        from linear_retry.cli.spark.simulate import simulate as run
+        from linear_retry.cli.spark.tune import simulate as run
 
         head = summary(file, loaded) if as_json else None
         run(lake, loaded, probe_cost_ms, recorded, head)
