@@ -231,11 +231,9 @@ class Wiring:
         keys = {**config.producer_config, **own_id}
         return TransactionalDelivery(
             self.client,
-            self.offsets,
             TransactionalProducer(topic, keys, config.dependencies.producer),
             wait,
             flow_control,
-            group_id=config.settings.group_id,
             transaction_timeout_s=int(keys["transaction.timeout.ms"]) / 1000,
             start_timeout_s=config.start_timeout_s,
         )

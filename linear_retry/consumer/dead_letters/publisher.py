@@ -148,8 +148,8 @@ class DeadLetterDelivery(Protocol):
     def failed(self) -> None:
         """No form of a letter went out: the next delivery begins afresh."""
 
-    def listen(self) -> None:
-        """Have the producer tell what has piled up: errors, and late answers."""
+    def poll(self) -> None:
+        """Have the producer report what has piled up: errors, and late answers."""
 
     def close(self) -> bool:
         """Forget what is not acknowledged. True: the last is, though nobody had waited for it."""
@@ -175,7 +175,7 @@ class DeadLetterPublisher:
         self._unanswered: tuple[Held[Message], DeadLetter] | None = None
         self.topic = delivery.topic
         self.prepare = delivery.prepare
-        self.listen = delivery.listen
+        self.poll = delivery.poll
 
     def partitions(self, timeout_s: float) -> int | None:
         """How many the topic has, asked of the cluster that letters go to, as who sends them.
@@ -276,7 +276,7 @@ class PlainDelivery:
             return Abandoned()
         return Acknowledged() if delivery.succeeded else unsent(delivery)
 
-    def listen(self) -> None:
+    def poll(self) -> None:
         self._producer.poll(0)
         # Told from here on, it would be taken for a letter of what is attempted meanwhile.
         self._unanswered = None

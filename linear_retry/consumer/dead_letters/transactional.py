@@ -12,7 +12,6 @@ from linear_retry.consumer.dead_letters.publisher import (
     unsent,
 )
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.consumer.client import Client
@@ -55,23 +54,21 @@ class TransactionalDelivery:
     def __init__(
         self,
         client: Client,
-        offsets: Offsets,
         producer: TransactionalProducer,
         wait: AckWait,
         flow_control: FlowControl,
         *,
-        group_id: str,
         transaction_timeout_s: float,
         start_timeout_s: float,
     ) -> None:
         self._client = client
-        self._offsets = offsets
+        self._offsets = flow_control.offsets
         self._producer = producer
         self.topic = producer.topic
         self.partitions = producer.partitions
         self._wait = wait
         self._flow_control = flow_control
-        self._group_id = group_id
+        self._group_id = client.group_id
         self._timeout_s = transaction_timeout_s
         self._start_timeout_s = start_timeout_s
 
@@ -109,7 +106,7 @@ class TransactionalDelivery:
     def failed(self) -> None:
         """Nothing to do: what is not committed is aborted already."""
 
-    def listen(self) -> None:
+    def poll(self) -> None:
         self._producer.poll(0)
 
     def close(self) -> bool:

@@ -82,10 +82,6 @@ class RowPublisher:
             self._producer.renew()
         return answer
 
-    def listen(self) -> None:
-        """Let the producer tell what has piled up."""
-        self._producer.poll(0)
-
     def close(self) -> None:
         """Forget what is not acknowledged: its batch is not done, it will be sent again."""
         self._producer.renew()

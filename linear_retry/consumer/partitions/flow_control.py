@@ -36,7 +36,7 @@ class FlowControl:
     ) -> None:
         self._client = client
         self._assignment = assignment
-        self._offsets = offsets
+        self.offsets = offsets
         self.circuits = circuits
         self._read_ahead = read_ahead
         self._emit = emit
@@ -58,7 +58,7 @@ class FlowControl:
     def next_to_fetch(self, partition: Partition) -> int | None:
         """The offset behind what is in memory; None: not known."""
         last = self._read_ahead.last_of(partition)
-        start = self._offsets.starts()[partition] if last is None else last + 1
+        start = self.offsets.starts()[partition] if last is None else last + 1
         try:
             return self._client.committed(partition) if start is None else start
         except KafkaException:
@@ -151,7 +151,7 @@ class FlowControl:
 
         An eager assignment is replaced whole, so there all partitions begin anew.
         """
-        starts, assigned = self._offsets.starts(), self._client.assignment()
+        starts, assigned = self.offsets.starts(), self._client.assignment()
         if self._client.restarts_all:
             # What we gave up and librdkafka still has must not fall out of its assignment.
             # In order: a schedule of faults is then the same each time.
@@ -222,7 +222,7 @@ class FlowControl:
         """Drop what is kept of them; their circuits stay until `retry_at`."""
         gone = frozenset(partitions)
         self._assignment.drop(gone)
-        self._offsets.forget(gone)
+        self.offsets.forget(gone)
         self.circuits.drop_held(gone)
         self._read_ahead.drop(gone.__contains__)
 
@@ -230,7 +230,7 @@ class FlowControl:
 
     def _take(self, partitions: Iterable[Partition]) -> None:
         self._assignment.take(partitions)
-        self._offsets.begin(partitions)
+        self.offsets.begin(partitions)
         self._read_ahead.start_small()
         self._emit(Assigned(tuple(partitions)))
 
@@ -238,7 +238,7 @@ class FlowControl:
         return [partition for partition in self._assignment.epochs if covers(partition)]
 
     def _next(self, partition: Partition) -> int | None:
-        return self._offsets.next_offset(partition)
+        return self.offsets.next_offset(partition)
 
     def _each(
         self, command: Callable[[Iterable[Partition]], None], partitions: list[Partition]

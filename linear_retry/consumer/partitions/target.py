@@ -100,7 +100,7 @@ class ConsumerTarget:
         """Commit, and have the idle producer report what has piled up."""
         self._commits.send()
         if self._publisher is not None:
-            self._publisher.listen()
+            self._publisher.poll()
 
     # -- the dead letter on its way ----------------------------------------------------------
 

@@ -51,6 +51,7 @@ class Client:
 
         `transactional`: keep as which member we were given partitions (`member.metadata`).
         """
+        self.group_id = settings.group_id
         self.restarts_all = not settings.incremental
         self.reconnect_within_s = settings.reconnect_within_s
         self._listener: ConsumerListener

@@ -45,11 +45,9 @@ class _Scene:
         )
         self.delivery = TransactionalDelivery(
             self.joined.client,
-            self.joined.offsets,
             self.producer,
             wait,
             self.joined.flow_control,
-            group_id="billing",
             transaction_timeout_s=10.0,
             start_timeout_s=10.0,
         )

@@ -35,7 +35,7 @@ class _Publisher(DeadLetterPublisher):
         self._meanwhile = meanwhile
         self._answer = answer
 
-    def listen(self) -> None:
+    def poll(self) -> None:
         """There is no producer."""
 
     def send(self, held: Held[Message], letter: DeadLetter) -> Generator[bool, None, Answer]:

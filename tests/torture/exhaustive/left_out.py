@@ -20,8 +20,8 @@ CHOSEN: Names = {
     "wiring.Wiring": ("config",),
     "remote_commands.RemoteCommands": ("_emit", "_gives_up", "_utc_ms", "member"),
     "client.Client": (
-        *("_make", "_settings", "_topics", "_transactional", "reconnect_within_s"),
-        "restarts_all",
+        *("_make", "_settings", "_topics", "_transactional", "group_id"),
+        *("reconnect_within_s", "restarts_all"),
     ),
     "callbacks.CallbackGuard": ("_generation",),
     "membership.GroupMembership": ("metadata",),
@@ -31,7 +31,7 @@ CHOSEN: Names = {
     "read_ahead.ReadAhead": (*("_epoch", "_max_poll_interval_s", "_session_timeout_s", "touch_s"),),
     "target.ConsumerTarget": ("emit", "group_id"),
     "operator_actions.OperatorActions": ("_policy",),
-    "publisher.DeadLetterPublisher": ("_oversized", "listen", "prepare", "topic"),
+    "publisher.DeadLetterPublisher": ("_oversized", "poll", "prepare", "topic"),
     "publisher.AckWait": ("_answer_within_s", "is_stopping"),
     "acknowledged.AcknowledgedProducer": ("_config", "_make", "topic"),
     "cluster.FakeKafka": (
