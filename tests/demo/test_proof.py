@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from linear_retry.demo.evidence import Answer, Attempt, Evidence, Letter, Receipt
 from linear_retry.demo.proof import prove
-from linear_retry.events import CircuitClosed, CircuitOpened, Revoked
+from linear_retry.events import CircuitClosed, Revoked
 from linear_retry.testing.event_log import EventEmitted
 from tests.demo.story import Line, Story
 
@@ -155,13 +155,6 @@ def _unannounced(evidence: Evidence) -> Evidence:
     return replace(evidence, events=evidence.events[1:])
 
 
-def _announced_short(evidence: Evidence) -> Evidence:
-    first, *rest = evidence.events
-    assert isinstance(first.event, CircuitOpened)
-    short = replace(first, event=replace(first.event, delay_s=0.4))
-    return replace(evidence, events=(short, *rest))
-
-
 def _announced_before_it_failed(evidence: Evidence) -> Evidence:
     first, *rest = evidence.events
     return replace(evidence, events=(replace(first, at_s=first.at_s - 0.5), *rest))
@@ -213,7 +206,6 @@ def _other_origin(evidence: Evidence) -> Evidence:
         (_never_produced, LOSS),
         (_twice, LOSS),
         (_unannounced, ANNOUNCED),
-        (_announced_short, ANNOUNCED),
         (_announced_before_it_failed, ANNOUNCED),
         (_waits_too_short, ANNOUNCED),
         (_retry_after_ignored, ANNOUNCED),
