@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Iterator
@@ -29,6 +30,23 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ValueError(f"{printable_path(path)}: cannot be read ({reason})") from error
+
+
+def decode_small(content: bytes) -> str:
+    """The text that is the content of a small file.
+
+    Raises `ValueError` with the reason why it is none.
+    """
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES} bytes are too many")
+    if b"\0" in content:
+        raise ValueError(f"byte {content.index(0)} is NUL, so it is no text")
+    if content.startswith(codecs.BOM_UTF8):
+        raise ValueError("it begins with a byte order mark; save it as UTF-8 without one")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start} is not UTF-8") from error
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:

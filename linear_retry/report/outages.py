@@ -202,7 +202,6 @@ def _curve(rows: list[Row], longest_s: float) -> dict[str, Any]:
 
 
 def _tick(seconds: int) -> str:
-    """A tick of the axis, in whole units."""
     for size_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size_s:
             return f"{seconds // size_s} {unit}"

@@ -169,7 +169,6 @@ def _numbered(transitions: DataFrame) -> DataFrame:
 
 
 def _aggregates() -> list[Column]:
-    """The aggregates of one episode's entries."""
     event, before = F.col("event"), F.col("before")
     is_closed = event == "CircuitClosed"
     is_probe = (event == "ProbeFailed") | (

@@ -240,7 +240,6 @@ class SparkBatch:
 
 
 def _query(session: SparkSession) -> Any:
-    """The JVM's query of this thread."""
     query_id = session.sparkContext.getLocalProperty("sql.streaming.queryId")
     if query_id is None:
         raise UsageError(

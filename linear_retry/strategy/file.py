@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any, TypedDict
 
 from linear_retry.errors import StrategyError
-from linear_retry.files import MAX_BYTES, NOT_TEXT, printable_path, read_small
+from linear_retry.files import MAX_BYTES, NOT_TEXT, decode_small, printable_path, read_small
 from linear_retry.strategy.delays import Element, check_settings, duration_text, expand, shown
 
 _SETTINGS = ("delays", "jitter", "description")
@@ -102,8 +102,9 @@ class _Object(dict[str, Any]):
 
 def _document(text: bytes | str, where: str) -> tuple[Any, list[str]]:
     """What is written, and the problems with keys that are there twice."""
+    content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     try:
-        document = json.loads(_checked_text(text), object_pairs_hook=_Object, parse_int=_integer)
+        document = json.loads(decode_small(content), object_pairs_hook=_Object, parse_int=_integer)
         return document, list(_repeated_keys(document, where))
     except json.JSONDecodeError as error:
         problem = (
@@ -114,29 +115,8 @@ def _document(text: bytes | str, where: str) -> tuple[Any, list[str]]:
     except RecursionError:
         # Not `from` it: its traceback is as long as the file is deep.
         raise StrategyError([f"{where}: nested too deeply; write {_FORMS}"]) from None
-    except _NotText as error:
-        raise StrategyError([f"{where}: {error}"]) from error
-
-
-class _NotText(Exception):  # noqa: N818  (never leaves this room: it becomes a StrategyError)
-    """The bytes cannot be a strategy, whatever they say."""
-
-
-def _checked_text(text: bytes | str) -> str:
-    content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if len(content) > MAX_BYTES:
-        raise _NotText(
-            f"more than {MAX_BYTES} bytes are too many for a strategy; "
-            'use {"every": ..., "times": ...} for what repeats'
-        )
-    if content.startswith(b"\xef\xbb\xbf"):
-        raise _NotText("it begins with a byte order mark; save it as UTF-8 without one")
-    if isinstance(text, str):
-        return text
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _NotText(f"byte {error.start} is not UTF-8; save the file as UTF-8") from error
+    except ValueError as error:
+        raise StrategyError([f"{where}: {error}; write {_FORMS}"]) from error
 
 
 def _integer(digits: str) -> int | float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from pathlib import Path
 from typing import Any
 
-from linear_retry.files import MAX_BYTES, printable_path, read_small
+from linear_retry.files import decode_small, printable_path, read_small
 
 _FORM = "write lines of key=value, or a JSON object"
 
@@ -18,14 +19,10 @@ def read(path: Path) -> dict[str, Any]:
     """
     content = read_small(path)
     where = printable_path(path)
-    if len(content) > MAX_BYTES:
-        raise ValueError(f"{where}: more than {MAX_BYTES} bytes are too many")
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{where}: byte {error.start} is not UTF-8; {_FORM}") from None
-    if "\0" in text:
-        raise ValueError(f"{where}: a NUL is in it, so it is no text; {_FORM}")
+        text = decode_small(content.removeprefix(codecs.BOM_UTF8))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}; {_FORM}") from None
     return _from_json(text, where) if text.lstrip().startswith("{") else _from_lines(text, where)
 
 

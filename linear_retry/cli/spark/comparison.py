@@ -98,7 +98,6 @@ def count(of: Mean) -> str:
 
 
 def _rough(milliseconds: float) -> str:
-    """A duration with two or three digits."""
     whole_ms, sign = abs(milliseconds), "-" if milliseconds < 0 else ""
     unit_ms = next(unit_ms for least_ms, unit_ms in _UNITS_MS if whole_ms >= least_ms)
     rounded_ms = round(whole_ms / unit_ms) * unit_ms

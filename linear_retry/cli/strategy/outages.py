@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from linear_retry.files import MAX_BYTES, printable_path, read_small
+from linear_retry.files import decode_small, printable_path, read_small
 from linear_retry.strategy.delays import DURATION_REMEDY, duration_ms, shown
 
 MAX_OUTAGES = 1000
@@ -44,7 +44,7 @@ def parse(content: bytes, where: str, problems: list[str]) -> list[int]:
     outages_ms: list[int] = []
     found: list[str] = []
     try:
-        lines = _text(content).split("\n")
+        lines = decode_small(content).split("\n")
     except ValueError as error:
         problems.append(f"{where}: {error}; {_FORM}")
         return []
@@ -68,20 +68,6 @@ def _length_ms(text: str) -> int:
     if found_ms > _MAX_MS:
         raise ValueError(f"{shown(text)} is longer than 10 years; write 87600h at most")
     return round(found_ms)
-
-
-def _text(content: bytes) -> str:
-    """Raises `ValueError` with the reason why it is none."""
-    if b"\0" in content:
-        raise ValueError(f"byte {content.index(0)} is NUL, so it is no text")
-    if len(content) > MAX_BYTES:
-        raise ValueError(f"more than {MAX_BYTES} bytes are too many")
-    if content.startswith(b"\xef\xbb\xbf"):
-        raise ValueError("it begins with a byte order mark; save it as UTF-8 without one")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"byte {error.start} is not UTF-8") from error
 
 
 def _first(found: list[str], where: str) -> list[str]:

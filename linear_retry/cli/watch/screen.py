@@ -138,7 +138,6 @@ def _members(members: Sequence[Member], now_ms: int) -> RenderableType:
 
 
 def _named(member: Member) -> Text:
-    """Its name, and below that its process."""
     text = Text(in_one_line(member.member))
     if member.process is not None:
         text.append(f"\n{in_one_line(str(member.process))}", "dim")
