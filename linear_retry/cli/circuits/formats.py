@@ -78,6 +78,11 @@ def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
         yield f"{many} of a journal ({one_line(states.trouble)})"
 
 
+def away(trouble: str) -> str:
+    """Why nothing comes."""
+    return in_one_line(f"{trouble}; it goes on once they are back")
+
+
 def circuit_json(group: str, circuit: OpenCircuit, now_ms: int) -> dict[str, Any]:
     """All of it."""
     held = None if circuit.held is None else circuit.held._asdict()

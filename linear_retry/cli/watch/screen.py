@@ -18,7 +18,6 @@ from linear_retry.cli.circuits.listing import no_such_group
 from linear_retry.cli.circuits.tables import STYLES as CIRCUIT_STYLES
 from linear_retry.cli.circuits.tables import circuit_table, clock
 from linear_retry.cli.output.printable import in_one_line, moment
-from linear_retry.cli.watch.lines import away
 from linear_retry.event_text import text_of
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
@@ -99,7 +98,7 @@ class Screen:
             second = Text(no_such_group(self._group, self._states, self._topic), "yellow")
         troubles = [Text(one, "yellow") for one in formats.troubles(self._states, [view])]
         if self._trouble is not None:
-            troubles.append(Text(away(self._trouble), "bold red"))
+            troubles.append(Text(formats.away(self._trouble), "bold red"))
         return [_cut(first), second, *troubles]
 
     def _fitting(

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from linear_retry.cli.circuits import formats
 from linear_retry.cli.output.rows import json_line
-from linear_retry.cli.watch.lines import event_line
 from linear_retry.cli.watch.screen import Screen
+from linear_retry.cli.watch.watch import event_line
 from linear_retry.events import Event
 from linear_retry.journal.entry import Entry, encode, read_entry
 from linear_retry.journal.group_state import GroupStates
