@@ -32,8 +32,8 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
         raise ValueError(f"{printable_path(path)}: cannot be read ({reason})") from error
 
 
-def decode_small(content: bytes) -> str:
-    """The text that is the content of a small file.
+def decode_small(content: bytes, errors: str = "strict") -> str:
+    """The text that is the content of a small file; `errors` is that of `bytes.decode`.
 
     Raises `ValueError` with the reason why it is none.
     """
@@ -44,7 +44,7 @@ def decode_small(content: bytes) -> str:
     if content.startswith(codecs.BOM_UTF8):
         raise ValueError("it begins with a byte order mark; save it as UTF-8 without one")
     try:
-        return content.decode()
+        return content.decode(errors=errors)
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start} is not UTF-8") from error
 

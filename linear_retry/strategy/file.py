@@ -102,9 +102,11 @@ class _Object(dict[str, Any]):
 
 def _document(text: bytes | str, where: str) -> tuple[Any, list[str]]:
     """What is written, and the problems with keys that are there twice."""
-    content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    errors = "surrogatepass" if isinstance(text, str) else "strict"
+    content = text.encode(errors=errors) if isinstance(text, str) else text
     try:
-        document = json.loads(decode_small(content), object_pairs_hook=_Object, parse_int=_integer)
+        decoded = decode_small(content, errors)
+        document = json.loads(decoded, object_pairs_hook=_Object, parse_int=_integer)
         return document, list(_repeated_keys(document, where))
     except json.JSONDecodeError as error:
         problem = (
