@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install check test jars checks tests-without-broker tests-that-compute tests-that-wait demo torture soak rules benchmarks clean
+.PHONY: help install check test jars checks tests-of-the-consumer tests-of-the-rest tests-that-compute tests-that-wait demo torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
@@ -46,7 +46,7 @@ jars: install
 	@$(BIN)/python -m tests.kafka_jars >/dev/null
 
 check:
-	$(MAKE) --no-print-directory -j2 checks tests-without-broker
+	$(MAKE) --no-print-directory -j3 checks tests-of-the-consumer tests-of-the-rest
 
 test: checks jars
 	$(MAKE) --no-print-directory -j2 tests-that-wait tests-that-compute
@@ -59,8 +59,11 @@ checks: install
 # Two at once take two thirds of the time: those that wait for brokers and clocks hardly compute, and
 # what they need of a processor comes first.
 COMPUTING := tests/spark tests/torture tests/tuning
-tests-without-broker: install
-	$(BIN)/pytest -q -m "not broker" $(addprefix --ignore=,$(COMPUTING))
+tests-of-the-consumer: install
+	$(BIN)/pytest -q -m "not broker" tests/consumer | sed -u 's/^/consumer: /'
+
+tests-of-the-rest: install
+	$(BIN)/pytest -q -m "not broker" $(addprefix --ignore=,$(COMPUTING) tests/consumer) | sed -u 's/^/rest: /'
 
 tests-that-compute: jars
 	nice -n 10 $(BIN)/pytest -q --durations=15 $(COMPUTING) | sed -u 's/^/compute: /'
