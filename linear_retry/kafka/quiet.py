@@ -1,12 +1,25 @@
-"""Keeps librdkafka's own lines off stderr, and gives its errors as text."""
+"""Makes and closes librdkafka's clients, keeps their lines off stderr, gives errors as text."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
+
+from linear_retry.errors import ConfigurationError
+
+
+def make_client(make: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> Any:
+    """The client that `make` makes. Raises `ConfigurationError` where librdkafka refuses a key."""
+    try:
+        return make(config)
+    except (KafkaException, ValueError, TypeError) as error:
+        raise ConfigurationError(
+            f"librdkafka refuses the configuration: {text_of(error)}; correct the key it names"
+        ) from error
 
 
 def close_in_thread(handle: Any, name: str, wait_s: float = 0.0) -> None:

@@ -18,11 +18,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.consumer.callbacks import CallbackGuard, ConsumerListener
 from linear_retry.kafka.consumer.membership import GroupMembership
 from linear_retry.kafka.consumer.settings import ConsumerSettings
-from linear_retry.kafka.quiet import close_in_thread, text_of
+from linear_retry.kafka.quiet import close_in_thread, make_client
 from linear_retry.scope import Partition
 
 SHORTEST_POLL_S = 0.001
@@ -75,12 +74,7 @@ class Client:
         ours = {key: user[key] for key in ("stats_cb", "throttle_cb") if key in user}
         ours |= {"on_commit": self._on_commit, "error_cb": self._on_error}
         guarded = {key: self.callbacks.guarded(callback) for key, callback in ours.items()}
-        try:
-            made = self._make(dict(self._settings.config) | guarded)
-        except (KafkaException, ValueError, TypeError) as error:
-            raise ConfigurationError(
-                f"librdkafka refuses the configuration: {text_of(error)}; correct the key it names"
-            ) from error
+        made = make_client(self._make, dict(self._settings.config) | guarded)
         is_kip_848 = self._settings.config.get("group.protocol") == "consumer"
         self.member = GroupMembership(made, is_kip_848=is_kip_848)
         return made

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry.errors import BrokerError, ConfigurationError, FencedError, UnknownTopicError
 from linear_retry.kafka.consumer.settings import Config, connection, servers_of
-from linear_retry.kafka.quiet import QUIET, text_of
+from linear_retry.kafka.quiet import QUIET, make_client
 from linear_retry.kafka.topics.standalone_consumer import MISSING
 from linear_retry.records.record import OutgoingRecord
 
@@ -185,12 +185,7 @@ def write_all(
     `BrokerError` where one is refused, or not acknowledged `within_s` of the last: it may be there
     then all the same.
     """
-    try:
-        handle = producer(dict(config))
-    except (KafkaException, ValueError, TypeError) as error:
-        raise ConfigurationError(
-            f"librdkafka refuses the configuration: {text_of(error)}; correct the key it names"
-        ) from error
+    handle = make_client(producer, dict(config))
     sent = [(record, _queued(handle, record)) for record in records]
     deadline_s = time.monotonic() + within_s
     while handle.flush(_SLICE_S) and time.monotonic() < deadline_s:

@@ -16,9 +16,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported by import only
 
-from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.settings import connection, servers_of
-from linear_retry.kafka.quiet import QUIET, text_of
+from linear_retry.kafka.quiet import QUIET, make_client, text_of
 from linear_retry.kafka.topics.standalone_consumer import (
     ANSWER_TIMEOUT_S,
     MISSING,
@@ -178,13 +178,7 @@ class Topics:
 
     def _handle(self) -> Any:
         if self._admin is None:
-            try:
-                self._admin = self._make(self._config)
-            except (KafkaException, ValueError, TypeError) as error:
-                raise ConfigurationError(
-                    f"librdkafka refuses the configuration: {text_of(error)}; correct the key it "
-                    "names"
-                ) from error
+            self._admin = make_client(self._make, self._config)
         return self._admin
 
 

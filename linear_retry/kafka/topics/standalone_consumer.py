@@ -15,8 +15,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
-from linear_retry.kafka.quiet import QUIET, text_of
+from linear_retry.errors import BrokerError, UnknownTopicError
+from linear_retry.kafka.quiet import QUIET, make_client
 
 _Answer = TypeVar("_Answer")
 
@@ -63,12 +63,7 @@ class StandaloneConsumer:
         self._last_error: KafkaError | None = None
         self._user_error_cb: Callable[[KafkaError], object] | None = config.get("error_cb")
         keys = _DEFAULTS | QUIET | dict(config) | _OURS | {"error_cb": self._on_error}
-        try:
-            self.consumer = Consumer(keys)
-        except (KafkaException, ValueError, TypeError) as error:
-            raise ConfigurationError(
-                f"librdkafka refuses the configuration: {text_of(error)}; correct the key it names"
-            ) from error
+        self.consumer = make_client(Consumer, keys)
 
     def close(self) -> None:
         self.consumer.close()
