@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from linear_retry.consumer.dead_letters.publisher import addressed, unsent
+from linear_retry.consumer.dead_letters.publisher import TooLarge, addressed, unsent
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
 from linear_retry.kafka import Producer
@@ -72,11 +72,11 @@ class RowPublisher:
         answer: Answer = NotSent("no form of it was small enough")
         referred = record if self._letters.oversized == "reference" else None
         for form in smaller_forms(letter, referred):
-            answer, is_too_large = self._sent(
-                addressed(self.topic, form, self._partitions), is_stopping
-            )
-            if not is_too_large:
+            sent = self._sent(addressed(self.topic, form, self._partitions), is_stopping)
+            if not isinstance(sent, TooLarge):
+                answer = sent
                 break
+            answer = NotSent(sent.error)
         if isinstance(answer, NotSent):
             self._partitions = None  # asked anew before the next: it may be another topic then
             self._producer.renew()
@@ -88,19 +88,15 @@ class RowPublisher:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _sent(
-        self, outgoing: OutgoingRecord, is_stopping: Callable[[], bool]
-    ) -> tuple[Answer, bool]:
-        """What came of it, and whether it was too large. A success is what the report says."""
+    def _sent(self, outgoing: OutgoingRecord, is_stopping: Callable[[], bool]) -> Answer | TooLarge:
+        """What came of it. A success is what the report says."""
         delivery = self._producer.send(outgoing)
         give_up_at_s = self._clock.now_s() + self._kafka.answer_within_s
         while not delivery.done and self._clock.now_s() < give_up_at_s:
             self._producer.poll(_LONGEST_POLL_S)
             if not delivery.done and is_stopping():
-                return Abandoned(), False
-        if delivery.succeeded:
-            return Acknowledged(), False
-        return NotSent(unsent(delivery).error), delivery.too_large
+                return Abandoned()
+        return Acknowledged() if delivery.succeeded else unsent(delivery)
 
     def _refuse_own(self, record: Record) -> None:
         if record.topic == self.topic:
