@@ -1,7 +1,5 @@
 """Runs the benchmarks: `python -m benchmarks`."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Measures how soon after a circuit has closed the next message comes."""
 
-from __future__ import annotations
-
 import time
 
 from confluent_kafka import Message

@@ -1,7 +1,5 @@
 """Who reads: the bare loop that a careful person writes by hand, and ours."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from time import monotonic

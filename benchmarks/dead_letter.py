@@ -1,7 +1,5 @@
 """Measures how long one dead letter holds up the messages behind it."""
 
-from __future__ import annotations
-
 import time
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Measures `dlq list` against a bare loop over the same letters, and its memory."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

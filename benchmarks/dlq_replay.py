@@ -1,7 +1,5 @@
 """Measures the rate of a transactional `dlq replay`, and its memory."""
 
-from __future__ import annotations
-
 import time
 
 from benchmarks.child import in_child

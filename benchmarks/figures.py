@@ -1,7 +1,5 @@
 """A figure: samples, their unit, and the target that it has to reach."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Produces the dead letters that the benchmarks read."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Measures the latency that the consumer adds to a lone message, against a bare poll."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

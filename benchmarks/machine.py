@@ -1,7 +1,5 @@
 """Describes the machine that the benchmarks run on, and the memory of a process there."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """Measures memory over many openings of a circuit."""
 
-from __future__ import annotations
-
 import os
 import statistics
 from pathlib import Path

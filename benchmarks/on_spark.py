@@ -1,7 +1,5 @@
 """Gives a measurement a Spark session of its own, and tells that JVM's memory."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Prints the figures as a table, and as JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Measures how punctual a retry is."""
 
-from __future__ import annotations
-
 import time
 
 from confluent_kafka import Message

@@ -1,7 +1,5 @@
 """How much each benchmark measures."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

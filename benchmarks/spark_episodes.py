@@ -1,7 +1,5 @@
 """Measures the episodes of outages over growing numbers of events."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Measures the time from the first handled message to the last."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from time import perf_counter
 

@@ -1,7 +1,5 @@
 """Measures the successful path against a bare loop."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from benchmarks.child import in_child

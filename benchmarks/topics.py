@@ -1,7 +1,5 @@
 """Produces the messages that the benchmarks read."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The library's errors, split by what the caller can do about them."""
 
-from __future__ import annotations
-
 
 class LinearRetryError(Exception):
     """Everything that `linear_retry` raises of its own accord."""

@@ -1,7 +1,5 @@
 """The text of an event: one line for people, without keys or payloads."""
 
-from __future__ import annotations
-
 from linear_retry import events as e
 from linear_retry.scope import Partition
 

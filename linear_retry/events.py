@@ -1,7 +1,5 @@
 """Events: one frozen value for each thing that happened, given to the listeners."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime

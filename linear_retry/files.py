@@ -1,7 +1,5 @@
 """Small files of the user's: read in part, and written whole or not at all."""
 
-from __future__ import annotations
-
 import codecs
 import os
 import re

@@ -1,7 +1,5 @@
 """The log: one line for each event, with its fields beside it for programs."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import sys

@@ -1,7 +1,5 @@
 """The service that the examples of the pages call, and a broker with orders for it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A headless Chromium for tests, and what it sees of a page."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

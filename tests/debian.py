@@ -1,7 +1,5 @@
 """Programs of Debian packages, for tests on a machine that lacks them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

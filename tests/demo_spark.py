@@ -1,7 +1,5 @@
 """`make demo-spark`: the fleet of `examples/fleet` on a broker started for it."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

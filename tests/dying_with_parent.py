@@ -5,8 +5,6 @@ first, which a `preexec_fn` could do too, but not beside threads. Elsewhere than
 nothing to ask, and a broker outlives a test process that is killed.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

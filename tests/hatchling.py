@@ -1,7 +1,5 @@
 """Builds the package as `pip` would, by a build backend that is fetched once into .cache."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What tests do to a Kafka cluster besides running the consumer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar

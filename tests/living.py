@@ -1,7 +1,5 @@
 """A consumer in a thread of a test's, on an embedded broker."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A confluent_kafka `Consumer` that records its calls, with given answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

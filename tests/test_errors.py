@@ -1,7 +1,5 @@
 """The errors are one tree, and say what they are about."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """Every event is one line of the log, without payloads."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """Imports, foreign libraries and exceptions keep to their rooms."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.metadata

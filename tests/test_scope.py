@@ -1,7 +1,5 @@
 """A scope covers what it says, and nothing else."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """How fast is FastStream, with its Confluent broker? Run by its own environment's Python."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

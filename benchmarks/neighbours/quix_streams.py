@@ -1,7 +1,5 @@
 """How fast is Quix Streams? Run by its own environment's Python."""
 
-from __future__ import annotations
-
 import json
 import sys
 

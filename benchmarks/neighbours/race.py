@@ -1,7 +1,5 @@
 """Runs each neighbour in a virtual environment of its own, in turns."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Runs the pipeline on a fleet: `python -m examples.fleet --bootstrap HOST:PORT`."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import sys

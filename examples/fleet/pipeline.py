@@ -4,8 +4,6 @@ Two of the twelve services are real: consumers on the broker, with a week of sec
 others would write in a week that ends now is written beside it, in the library's own formats.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The real part of the fleet: consumers on a broker, whose dependency is down as the model says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ imports what does the work in its body: `--help` stays fast. Write with `typer.e
 `print`, they cope with a reader that has gone (`| head`). Exit codes: `output/exit_codes.py`.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The consumer that users run: in order, and waiting where a message fails for now."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Reads, attempts, and has the engine decide: the one way that every message goes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Protocol, TypeAlias

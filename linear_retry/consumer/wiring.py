@@ -1,7 +1,5 @@
 """Joins the parts of a running consumer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """What was observed, by whom and when; all times are seconds of one monotonic clock."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """The orders, and the handler that pays one and records what its HTTP client saw."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

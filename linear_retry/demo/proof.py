@@ -1,7 +1,5 @@
 """Proves that the consumer kept its promises: one verdict for each, from what was observed."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence

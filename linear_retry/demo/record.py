@@ -1,7 +1,5 @@
 """The record of a run, filled by the consumer's thread and read by the display's."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The whole demo: 400 orders, a service that goes down twice, one consumer, and the proof."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

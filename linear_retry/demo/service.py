@@ -1,7 +1,5 @@
 """A payment service that goes down twice, and the record of what it received."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

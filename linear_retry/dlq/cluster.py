@@ -1,7 +1,5 @@
 """The clients that reading and replaying dead letters need."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

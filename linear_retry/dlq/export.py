@@ -1,7 +1,5 @@
 """Writes the letters of a topic to a file of JSON lines, and reads them back."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import os

@@ -1,7 +1,5 @@
 """Deletes letters that are dealt with."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """Reads the letters of a topic, each with its state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from linear_retry.dlq.letters.filters import EVERYTHING, Filter

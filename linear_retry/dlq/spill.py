@@ -1,7 +1,5 @@
 """Temporary databases for what is too large for memory."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager

@@ -1,7 +1,5 @@
 """Counts letters: how many are alike, and statistics of a whole topic."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

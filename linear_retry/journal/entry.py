@@ -1,7 +1,5 @@
 """The journal's entry: one event as JSON, with who emitted it and when."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta

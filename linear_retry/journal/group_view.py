@@ -1,7 +1,5 @@
 """The values that say how a group stands, as far as its journal tells."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

@@ -1,7 +1,5 @@
 """The state of one instance of a member, folded from its entries in any order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime

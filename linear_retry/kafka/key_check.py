@@ -1,7 +1,5 @@
 """Asks librdkafka whether it takes these keys and values, without making a client."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches

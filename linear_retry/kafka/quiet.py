@@ -1,7 +1,5 @@
 """Makes and closes librdkafka's clients, keeps their lines off stderr, gives errors as text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread

@@ -1,7 +1,5 @@
 """The HTTP endpoint for probes, Prometheus and a person with curl."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

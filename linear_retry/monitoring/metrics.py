@@ -1,7 +1,5 @@
 """A consumer's metrics for Prometheus. Needs the extra `prometheus`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime

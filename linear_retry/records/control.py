@@ -1,7 +1,5 @@
 """The records of the control topic: operators' commands, and what the members answer."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """The dead letter: what its headers say, how it is read back, and its smaller forms."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

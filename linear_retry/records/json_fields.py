@@ -1,7 +1,5 @@
 """Reads JSON objects that others wrote, field by field: each reader returns its type or raises."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The process that a member of a group runs in."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

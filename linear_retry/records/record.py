@@ -1,7 +1,5 @@
 """A record as it was read from Kafka, and one to be sent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

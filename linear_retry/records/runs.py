@@ -1,7 +1,5 @@
 """A set of offsets, or of sequence numbers, with few gaps."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from operator import sub
 

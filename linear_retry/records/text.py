@@ -1,7 +1,5 @@
 """Text of headers and exceptions: bounded, sendable, and without ever raising another."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

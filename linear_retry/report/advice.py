@@ -1,7 +1,5 @@
 """Advice by the numbers of a report, each with the rule that it comes from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The charts' style, for wide and narrow pages, light and dark, and the scripts that draw them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache

@@ -1,7 +1,5 @@
 """The section on errors that are wrongly treated as transient, or as permanent."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from linear_retry.report.charts import AMBER, GREEN, GREY, stacked_bars

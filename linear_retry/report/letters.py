@@ -1,7 +1,5 @@
 """The sections on dead letters: when, why, and of which keys."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any

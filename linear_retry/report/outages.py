@@ -1,7 +1,5 @@
 """The sections on outages: over time, how long they last, and the time that they blocked."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

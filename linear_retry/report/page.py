@@ -5,8 +5,6 @@ in which no tag can begin or end, and the page's content security policy lets th
 two scripts, by their hash, compile no text as a script, and fetch nothing.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Formats numbers, times and untrusted text for people."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The circuits of a consumer: which are open, until when, and what each holds."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Decides what a failure leads to, and puts it into effect on a consumer or a micro-batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeAlias, TypeVar, assert_never

@@ -1,7 +1,5 @@
 """Lets a handler say how long to wait, in whatever form a server says it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -18,8 +18,6 @@ bound unless it ended with `recovered`; and there are no bounds if entries are m
 opened for a dead letter and not for an attempt, or a clock went back.
 """
 
-from __future__ import annotations
-
 from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 

@@ -1,7 +1,5 @@
 """Finds the cause in the many lines of Spark's errors."""
 
-from __future__ import annotations
-
 import re
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types

@@ -5,8 +5,6 @@ The lake is no source of messages, not even of those that the topic has no longe
 of a removed letter may be gone too, and nobody could tell whether it was sent already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The Spark session of the command line, and the error if there can be none."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

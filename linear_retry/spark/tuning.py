@@ -1,7 +1,5 @@
 """Tunes strategies by the outages in a lake, and simulates a strategy in them."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

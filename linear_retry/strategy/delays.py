@@ -1,7 +1,5 @@
 """Reads arrays of delays and the settings beside them, from files and from code alike."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

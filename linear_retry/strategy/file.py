@@ -1,7 +1,5 @@
 """Reads and writes strategy files: JSON, with everything that is wrong in one error."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """The strategies that come with the package, by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from linear_retry.errors import StrategyError

@@ -3,8 +3,6 @@
 Times are milliseconds since the first attempt starts. What repeats is counted, not listed.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

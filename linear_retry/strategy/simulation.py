@@ -5,8 +5,6 @@ that starts before the end of the outage fails, whenever the attempt itself ends
 at its end or later succeeds.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeAlias
 

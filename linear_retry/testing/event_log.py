@@ -1,7 +1,5 @@
 """The log of a test: what the members of a group did, in the order of time."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager

@@ -1,7 +1,5 @@
 """Ends a test once everything is done."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from linear_retry.scope import Partition, Place

@@ -1,7 +1,5 @@
 """Confidence bands of the distribution of outages' durations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

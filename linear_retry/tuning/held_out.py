@@ -1,7 +1,5 @@
 """Compares what two strategies would have cost in recorded outages, with confidence intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Proposes delays for recorded outages, if there are enough of them to do so."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil, log
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The benchmarks measure what they say, whatever the times are."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a command has printed, and its exit code."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

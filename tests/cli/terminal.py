@@ -1,7 +1,5 @@
 """Runs commands on a terminal, and in a pipe."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

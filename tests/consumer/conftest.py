@@ -1,7 +1,5 @@
 """Fixtures of the consumer's tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.consumer.group import LETTERS, TOPIC

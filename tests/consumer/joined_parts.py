@@ -1,7 +1,5 @@
 """The parts of a consumer, over a client that only records, for tests of one part."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar

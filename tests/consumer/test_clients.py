@@ -1,7 +1,5 @@
 """The clients that a consumer makes reach its cluster as it does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from threading import Event
 from typing import Any

@@ -1,7 +1,5 @@
 """A row of dead letters ends where the user has set its limit."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from itertools import pairwise
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """What the consumer promises to the program that holds it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -1,7 +1,5 @@
 """Seams: between two runs, while a letter is awaited, after a long absence."""
 
-from __future__ import annotations
-
 import threading
 from typing import TypeVar, get_args
 

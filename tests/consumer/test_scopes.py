@@ -1,7 +1,5 @@
 """A narrow circuit stops what is in its scope, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, get_args

@@ -1,7 +1,5 @@
 """From a failure to the attempt that follows it."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """A consumer that keeps its promises, told as the evidence that it would leave behind."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 

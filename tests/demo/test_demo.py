@@ -1,7 +1,5 @@
 """`linear-retry demo` ends with a proof that holds, or with one sentence."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Displays show the state of the run, and fit where they are shown."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The proof finds every broken promise, and nothing where none is broken."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The payment service goes down as planned, and the handler records what it saw."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field

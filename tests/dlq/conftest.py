@@ -1,7 +1,5 @@
 """The fixture of tests of dead letters on a real broker."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

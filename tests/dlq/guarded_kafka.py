@@ -1,7 +1,5 @@
 """A real broker that wants a login, and has access rules."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path

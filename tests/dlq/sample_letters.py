@@ -1,7 +1,5 @@
 """Letters and records that tests of dead letters draw and make."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A source topic with its dead-letter topic on a real broker."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """An export is whole, and is read back as it was."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A purge deletes only what is dealt with, and nothing deleted is sent again."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a replay hands to the transactions, letter by letter."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from linear_retry.dlq.cluster import Cluster

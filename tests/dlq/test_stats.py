@@ -1,7 +1,5 @@
 """Letters are counted right, one by one and in summary."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Reads a page of Markdown: blocks of code, tables, links."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/async.md is true."""
 
-from __future__ import annotations
-
 import asyncio
 import builtins
 import re

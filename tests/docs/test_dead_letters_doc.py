@@ -1,7 +1,5 @@
 """docs/dead-letters.md is true."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """docs/dlq.md is true."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pages say what the code says, and their links lead somewhere."""
 
-from __future__ import annotations
-
 import dataclasses
 import fnmatch
 import logging

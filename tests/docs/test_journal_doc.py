@@ -1,7 +1,5 @@
 """docs/journal.md has every field of every event, with the type that it is written with."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import fields

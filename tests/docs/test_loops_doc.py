@@ -1,7 +1,5 @@
 """docs/loops.md is true."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

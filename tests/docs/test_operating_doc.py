@@ -1,7 +1,5 @@
 """docs/operating.md is true."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """docs/operations.md is true."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

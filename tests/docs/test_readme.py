@@ -1,7 +1,5 @@
 """The README is true."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

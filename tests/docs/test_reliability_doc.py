@@ -1,7 +1,5 @@
 """docs/reliability.md names what there is."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

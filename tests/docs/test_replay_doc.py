@@ -1,7 +1,5 @@
 """docs/replay.md is true."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from pathlib import Path

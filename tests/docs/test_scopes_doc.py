@@ -1,7 +1,5 @@
 """docs/scopes.md is true."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """docs/testing.md is true."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from typing import Any

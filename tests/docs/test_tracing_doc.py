@@ -1,7 +1,5 @@
 """docs/tracing.md is true."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """VERSIONING.md names what the packages export."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 from typing import get_args

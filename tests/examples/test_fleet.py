@@ -1,7 +1,5 @@
 """The model of the fleet writes what consumers would write, and its truth is the truth of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from examples.fleet.model import FLEET, Calendar, Service, Week

@@ -1,7 +1,5 @@
 """A virtual clock: waiting takes no time."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable

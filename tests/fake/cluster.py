@@ -1,7 +1,5 @@
 """The fake cluster: topics, groups, the clock, the faults, the log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

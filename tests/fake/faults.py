@@ -3,8 +3,6 @@
 Which misbehaviour is which switch, and which is always there: `tests/fake/misbehaviours.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache

@@ -1,7 +1,5 @@
 """Fetches the next message of an assigned partition."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Faults of the group, its commits and the calls of a member."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from dataclasses import dataclass, field

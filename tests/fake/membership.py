@@ -1,7 +1,5 @@
 """A member's assignment and rebalances."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The fake messages: sound ones, ones with spoilt headers, and errors about a partition."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

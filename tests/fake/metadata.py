@@ -1,7 +1,5 @@
 """The metadata of topics that are there, and of those that are not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError

@@ -1,7 +1,5 @@
 """The table of misbehaviours of librdkafka and Kafka, their switches and their tests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 ALWAYS = "always"

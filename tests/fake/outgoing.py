@@ -1,7 +1,5 @@
 """A record on its way to the broker, and its delivery report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Faults of records, their delivery reports and transactions."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import repeat

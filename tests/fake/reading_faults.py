@@ -1,7 +1,5 @@
 """Faults of librdkafka where a partition is paused, sought and read."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Each fault of members, their commits and the brokers does what it says."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """Do the fake Kafka's clock, commands and faults do what they say? (The rest: the contract.)"""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 

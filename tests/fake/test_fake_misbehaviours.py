@@ -1,7 +1,5 @@
 """The table of misbehaviours names every switch, and tests that are there."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

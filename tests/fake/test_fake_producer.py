@@ -1,7 +1,5 @@
 """The fake producer and its faults do what they say."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported by import only

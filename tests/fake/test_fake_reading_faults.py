@@ -1,7 +1,5 @@
 """Each fault of pausing, seeking and reading does what it says."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

@@ -1,7 +1,5 @@
 """The log of a fake partition, and its offsets."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Entries of a journal, by Hypothesis."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

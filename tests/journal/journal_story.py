@@ -1,7 +1,5 @@
 """Stories of members, as entries of a journal."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from datetime import UTC, datetime

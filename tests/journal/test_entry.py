@@ -1,7 +1,5 @@
 """An entry is read back as it was written, and whatever else is there is refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Entries add up to how the group stands, in whichever order they are read."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterable

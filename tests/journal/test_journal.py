@@ -1,7 +1,5 @@
 """The journal has every event, and the consumer none of its troubles."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """A consumer is not held up by a journal that nobody takes, with librdkafka's own producer."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

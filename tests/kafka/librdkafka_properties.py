@@ -1,7 +1,5 @@
 """Reads the table of properties (CONFIGURATION.md) out of the librdkafka that is in use."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a client needs to log in where tokens come from a server of the company's own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

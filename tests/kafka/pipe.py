@@ -1,7 +1,5 @@
 """Sends a message through a broker and reads it back, whatever its headers are."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from uuid import uuid4

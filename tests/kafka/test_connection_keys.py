@@ -1,7 +1,5 @@
 """Every client that reaches the consumer's cluster gets the keys it takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

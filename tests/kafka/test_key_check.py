@@ -1,7 +1,5 @@
 """A key that librdkafka does not take is refused without a client, and the nearest one named."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

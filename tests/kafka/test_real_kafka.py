@@ -1,7 +1,5 @@
 """The broker of the tests does what they rely on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Finds Java and the jars of the Apache Kafka broker that the tests run on."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """`python -m tests.kafka_jars`: are Java and the jars here? Fetches the jars where they are not."""
 
-from __future__ import annotations
-
 import sys
 
 from tests.kafka_jars import NoBrokerError, directory, java

@@ -1,7 +1,5 @@
 """Probes, Prometheus and a person with curl get the right answer, and only that."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Prometheus sees what has happened, on a page that it can read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any

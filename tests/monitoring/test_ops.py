@@ -1,7 +1,5 @@
 """The alert rules and the dashboard ask for metrics that exist."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """A real Prometheus takes the alert rules, the dashboard's queries and our metrics."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A trace shows each attempt, whose message it was, and what came of a failure."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import subprocess

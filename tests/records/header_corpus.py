@@ -1,7 +1,5 @@
 """Sets of retry headers, valid, missing and garbled, with what every parser must read in them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is written to the control topic is read back, and whatever else is there is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, get_args
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """A dead letter says what it must, and is read back as it was written."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A letter that is too large shrinks in the order that loses least."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Retry headers are read as the shared corpus says, usual ones fast and all others alike."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 

@@ -1,7 +1,5 @@
 """A set of offsets that is kept as runs."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

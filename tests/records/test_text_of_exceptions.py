@@ -1,7 +1,5 @@
 """Any exception is described briefly, by what says most."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

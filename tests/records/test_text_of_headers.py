@@ -1,7 +1,5 @@
 """Whatever comes as a header can be sent."""
 
-from __future__ import annotations
-
 from urllib.parse import unquote_to_bytes
 
 import pytest

@@ -1,7 +1,5 @@
 """Small tables as Spark would have made them, of a week in three groups, with hostile texts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

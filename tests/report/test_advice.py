@@ -1,7 +1,5 @@
 """Each piece of advice is given if its rule holds, and only then."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types

@@ -1,7 +1,5 @@
 """The tests name the remedy where there is no browser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

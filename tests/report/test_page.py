@@ -1,7 +1,5 @@
 """A browser draws the page, wide and narrow, and runs nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Numbers, times and texts of a report are readable and safe."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry.report.words import between, count, counted, duration, moment, percent, shown

@@ -1,7 +1,5 @@
 """Circuits open, half-open and close, and anyone may see how they are."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The machine's clock says what waits and headers need."""
 
-from __future__ import annotations
-
 import inspect
 import time
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What becomes of a failed message is exactly what the user chose."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

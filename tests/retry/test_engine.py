@@ -1,7 +1,5 @@
 """What a failure leads to is the same for a message and for a micro-batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

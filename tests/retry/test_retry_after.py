@@ -1,7 +1,5 @@
 """Whatever a server says is taken for a wait, and never for an error."""
 
-from __future__ import annotations
-
 import copy
 import email.message
 import math

@@ -1,7 +1,5 @@
 """Does a test die without each rule? `python -m tests.rules --rule gate`."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

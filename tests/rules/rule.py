@@ -1,7 +1,5 @@
 """A rule of the loop, and the library without it."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass

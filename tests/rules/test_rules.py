@@ -1,7 +1,5 @@
 """Every rule of the lists can be taken away, and its test exists."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

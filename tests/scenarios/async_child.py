@@ -5,8 +5,6 @@ The script of the role knows two steps: `hang PATH` makes the file and waits unt
 handler of SIGTERM of its own on the loop, which stops the consumer and makes the file of that name.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

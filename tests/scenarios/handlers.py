@@ -1,7 +1,5 @@
 """The handlers of the scenarios."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """An HTTP server that soon hangs up on who is silent, and knows its connections."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

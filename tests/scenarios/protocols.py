@@ -1,7 +1,5 @@
 """The group protocols that scenarios run with."""
 
-from __future__ import annotations
-
 import pytest
 
 EAGER = {"partition.assignment.strategy": "range"}

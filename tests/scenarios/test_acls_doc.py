@@ -1,7 +1,5 @@
 """The permissions of docs/acls.md are enough."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

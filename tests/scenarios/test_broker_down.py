@@ -1,7 +1,5 @@
 """The broker dies and comes back."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

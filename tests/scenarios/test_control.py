@@ -1,7 +1,5 @@
 """Commands of the control topic on a real broker."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

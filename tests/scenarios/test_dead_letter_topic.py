@@ -1,7 +1,5 @@
 """The dead-letter topic refuses a letter."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

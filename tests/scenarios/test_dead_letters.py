@@ -1,7 +1,5 @@
 """A dead letter is the message that failed, and says why."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry import events

@@ -1,7 +1,5 @@
 """Two members have one `group.instance.id`."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """The first offset of a group that has committed nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry import DataLossError, events

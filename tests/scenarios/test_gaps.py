@@ -1,7 +1,5 @@
 """Partitions whose offsets have gaps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Health and lag on a real broker."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

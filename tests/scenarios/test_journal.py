@@ -1,7 +1,5 @@
 """The journal of a member on a real broker, and of one that was killed."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry import Journal, events

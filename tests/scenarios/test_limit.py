@@ -1,7 +1,5 @@
 """The limit of consecutive dead letters on a real broker."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry import DeadLetters, events

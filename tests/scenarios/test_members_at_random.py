@@ -1,7 +1,5 @@
 """Members come and go at random while the dependency fails in bursts."""
 
-from __future__ import annotations
-
 import random
 import threading
 from itertools import count

@@ -1,7 +1,5 @@
 """A consumer stays in its group while its circuit is open."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry import RetryAfter, events

@@ -1,7 +1,5 @@
 """Operators' requests on a real broker."""
 
-from __future__ import annotations
-
 import random
 import threading
 from concurrent.futures import Future

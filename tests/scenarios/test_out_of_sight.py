@@ -1,7 +1,5 @@
 """A client that has lost all brokers is replaced, and nothing is lost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

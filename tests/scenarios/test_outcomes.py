@@ -1,7 +1,5 @@
 """A message that fails for good: dead-lettered, skipped, or the end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A loop of one's own keeps the guarantees on a real broker, wherever it is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

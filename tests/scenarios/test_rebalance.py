@@ -1,7 +1,5 @@
 """Partitions come and go while their circuit is open."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import pytest

@@ -1,7 +1,5 @@
 """Retention removes messages that a consumer has still to read."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry import DataLossError, events

@@ -1,7 +1,5 @@
 """A broker refuses for want of rights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

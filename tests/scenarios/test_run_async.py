@@ -1,7 +1,5 @@
 """`run_async` on a real broker: the event loop runs on, and the consumer ends as it should."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

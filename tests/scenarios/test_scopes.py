@@ -1,7 +1,5 @@
 """A narrow scope on a real broker, while members come and go."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias, get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """A member ends when it is told to."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A handler takes longer than `max.poll.interval.ms`."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Something is missing at the start."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

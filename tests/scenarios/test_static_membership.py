@@ -1,7 +1,5 @@
 """Static members leave, and come back."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry import events

@@ -1,7 +1,5 @@
 """Topics grow, appear or vanish while a consumer runs."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

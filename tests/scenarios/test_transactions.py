@@ -1,7 +1,5 @@
 """A transactional letter is there exactly once, though its sender wakes up late."""
 
-from __future__ import annotations
-
 import random
 import signal
 import threading

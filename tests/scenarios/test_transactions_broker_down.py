@@ -1,7 +1,5 @@
 """Transactional letters are there exactly once, though the broker is killed meanwhile."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry import DeadLetters, events

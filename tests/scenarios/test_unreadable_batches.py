@@ -1,7 +1,5 @@
 """A batch of a real broker's log cannot be read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`linear-retry watch` on a real broker."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

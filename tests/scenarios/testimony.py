@@ -1,7 +1,5 @@
 """A process's log, which outlives it."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scenarios with several source topics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """How is it soaked? `python -m tests.soak --minutes 30`."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

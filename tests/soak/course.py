@@ -1,7 +1,5 @@
 """The course of a soak: what happens when."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How much does a process take of the machine? On Linux, from /proc."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The judgement of a soak: guarantees, and lines that are not flat."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any

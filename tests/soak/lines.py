@@ -1,7 +1,5 @@
 """The lines that have to be flat, with how much each may rise, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """One life of a member of the soak, in a process of its own: run as a script, with a `Role`."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

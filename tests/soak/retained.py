@@ -1,7 +1,5 @@
 """Counts the state that a consumer retains."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The members of a soak, and what is measured of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

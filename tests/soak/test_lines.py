@@ -1,7 +1,5 @@
 """A member that grows is told from one that does not."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Everything that a consumer retains is counted."""
 
-from __future__ import annotations
-
 from confluent_kafka import Message
 
 from linear_retry.retry.held import Held

@@ -1,7 +1,5 @@
 """A short soak ends, with all that a long one tells."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

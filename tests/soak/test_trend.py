@@ -1,7 +1,5 @@
 """A line that rises is told from one that sways."""
 
-from __future__ import annotations
-
 import math
 import random
 

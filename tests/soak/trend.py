@@ -1,7 +1,5 @@
 """The trend of a line."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

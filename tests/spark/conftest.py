@@ -1,7 +1,5 @@
 """Where does a test get Spark from? One session, for it takes seconds to begin."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 With a server of its own, as a process that has a classic session can have no other.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

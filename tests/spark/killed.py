@@ -3,8 +3,6 @@
 With everything that it has begun: the JVM too is gone at once, without a last word.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Makes of records the rows that Spark's Kafka source would give."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TypeVar

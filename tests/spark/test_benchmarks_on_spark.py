@@ -1,7 +1,5 @@
 """The benchmarks on Spark measure what they claim, whatever the times are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

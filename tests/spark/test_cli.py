@@ -1,7 +1,5 @@
 """`linear-retry spark ingest` reports its result in one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

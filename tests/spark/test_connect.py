@@ -1,7 +1,5 @@
 """A session of Spark Connect reads a lake as a classic one does."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The fleet of `examples/fleet`, on a broker: the pipeline finds what the model says is true."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

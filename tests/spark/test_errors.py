@@ -1,7 +1,5 @@
 """One line of Spark's many gives the cause of an error."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry.spark.errors import is_sql_error, last_cause, without_codes

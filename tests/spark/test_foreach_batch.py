@@ -1,7 +1,5 @@
 """A stream of Spark waits, in order, while what it writes to is down."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The code and the claims of docs/foreach-batch.md are true."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Each group gets the delays that its outages call for."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

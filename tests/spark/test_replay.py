@@ -1,7 +1,5 @@
 """Letters chosen by a condition are sent as `linear_retry.dlq` sends them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace as with_changes
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The code and the claims of docs/spark.md are true."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands propose and simulate delays by the recorded outages."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Strategy files, sound and nearly sound, for Hypothesis to draw."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Strategy files are read as they were meant, refused with every reason at once, and written."""
 
-from __future__ import annotations
-
 import json
 import re
 import tracemalloc

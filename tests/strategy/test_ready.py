@@ -1,7 +1,5 @@
 """The ready strategies are there wherever the package is."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Attempts start when the delays say, and repeated ones are counted right."""
 
-from __future__ import annotations
-
 from itertools import accumulate, pairwise
 
 import pytest

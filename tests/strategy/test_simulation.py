@@ -1,7 +1,5 @@
 """A strategy goes through an outage as the consumer would."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The wait after failure k is what the array of delays says."""
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 import subprocess

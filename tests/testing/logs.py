@@ -1,7 +1,5 @@
 """Logs of a group, written by hand: one member, one circuit for all it has."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """The event log has everything, in order, with its time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

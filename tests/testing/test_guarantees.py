@@ -1,7 +1,5 @@
 """Each guarantee sees what breaks it, and only that."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry import events

@@ -1,7 +1,5 @@
 """The memory of guarantees over days."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The pytest plugin gives users' tests brokers, and costs the others nothing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A quiet stretch shows what stands still."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

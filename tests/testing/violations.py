@@ -1,7 +1,5 @@
 """The guarantees that a group broke, by its log and by what the broker has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from linear_retry import events

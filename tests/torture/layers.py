@@ -1,7 +1,5 @@
 """The layers of the torture."""
 
-from __future__ import annotations
-
 from tests.torture.embedded.layer import EMBEDDED_RUNS
 from tests.torture.exhaustive.layer import EXHAUSTIVE
 from tests.torture.fuzz.layer import FUZZ

@@ -1,7 +1,5 @@
 """What a person sees who plays a layer by hand."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

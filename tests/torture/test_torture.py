@@ -1,7 +1,5 @@
 """Every guarantee holds in the short form of each layer."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.real_kafka import RealKafka

@@ -6,8 +6,6 @@ Seconds of this process's CPU, for so many outages whose bounds are all differen
 them; and by how much the two distribution functions differ at most, at the strategy's probes.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 

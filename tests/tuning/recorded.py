@@ -1,7 +1,5 @@
 """Outages of known durations, as a consumer with some strategy would have recorded them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

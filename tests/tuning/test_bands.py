@@ -1,7 +1,5 @@
 """The bands of outages' durations hold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The estimated distribution is the likeliest one, and near the true one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from itertools import product

@@ -1,7 +1,5 @@
 """The costs of a strategy in recorded outages and their intervals are right."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 from math import inf
 

@@ -1,7 +1,5 @@
 """Bounds of outages are checked, and concurrent ones are found."""
 
-from __future__ import annotations
-
 from math import inf, nan
 
 import pytest

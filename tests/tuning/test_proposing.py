@@ -1,7 +1,5 @@
 """Delays are proposed only where there are outages enough."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

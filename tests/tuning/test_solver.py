@@ -1,7 +1,5 @@
 """The solver's array of delays is the cheapest that meets the conditions."""
 
-from __future__ import annotations
-
 import random
 from itertools import combinations, product
 from math import fsum, inf, nan

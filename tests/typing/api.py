@@ -1,7 +1,5 @@
 """Is every legal form of every public call accepted by a type checker? Checked, never run."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import urllib.error

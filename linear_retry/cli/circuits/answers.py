@@ -1,7 +1,5 @@
 """Says what an answer on the control topic means, and with which exit code."""
 
-from __future__ import annotations
-
 from linear_retry.cli.output.exit_codes import DONE, NEGATIVE, PENDING
 from linear_retry.cli.output.printable import moment
 from linear_retry.records.control import COMMAND_TTL_MS, Answer, AnswerName, Command

@@ -1,7 +1,5 @@
 """Formats circuits and members for tables and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from itertools import groupby

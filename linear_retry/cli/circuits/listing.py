@@ -1,7 +1,5 @@
 """Prints the open circuits: `circuits list`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import typer

@@ -1,7 +1,5 @@
 """Sends commands over the control topic, and gathers what the members answer."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ As everywhere in `cli`, what does the work is imported when it is called. The op
 commands share are classes in `options`; `connection.with_option_groups` makes options of them.
 """
 
-from __future__ import annotations
-
 import typer
 
 from linear_retry.cli.dlq import read_commands, write_commands

@@ -1,7 +1,5 @@
 """Exports a dead-letter topic to a file: `dlq export`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

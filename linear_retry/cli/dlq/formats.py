@@ -1,7 +1,5 @@
 """Formats letters for tables and as JSON."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable
 from typing import Any

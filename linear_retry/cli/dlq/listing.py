@@ -1,7 +1,5 @@
 """Prints or counts the letters of a topic: `dlq list`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest

@@ -1,7 +1,5 @@
 """The commands of `dlq` that only read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Plans and carries out a replay: `dlq replay`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any

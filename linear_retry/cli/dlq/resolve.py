@@ -1,7 +1,5 @@
 """Resolves, reopens and purges letters: `dlq resolve`, `dlq reopen` and `dlq purge`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

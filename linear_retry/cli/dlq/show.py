@@ -1,7 +1,5 @@
 """Prints all of one dead letter: `dlq show`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

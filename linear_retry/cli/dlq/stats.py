@@ -1,7 +1,5 @@
 """Prints statistics of a dead-letter topic: `dlq stats`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

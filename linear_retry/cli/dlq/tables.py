@@ -1,7 +1,5 @@
 """Draws letters on a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Reads librdkafka's keys from a file."""
 
-from __future__ import annotations
-
 import codecs
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The options that name a cluster, and how dataclasses become options of a command."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Options and their values that commands of several groups take."""
 
-from __future__ import annotations
-
 import getpass
 import socket
 from datetime import UTC, datetime

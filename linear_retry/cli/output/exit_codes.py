@@ -1,7 +1,5 @@
 """The exit codes of every command, and the sentence that goes with one."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Makes texts that anybody may have written, and Kafka's timestamps, fit to print."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from functools import lru_cache
 

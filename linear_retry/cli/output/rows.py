@@ -1,7 +1,5 @@
 """Prints rows: as a table, for a pipe, or as JSON."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence

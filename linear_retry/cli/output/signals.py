@@ -1,7 +1,5 @@
 """SIGTERM and SIGHUP end a command as Ctrl-C does, so that it closes what it has open."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

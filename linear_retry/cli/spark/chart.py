@@ -1,7 +1,5 @@
 """Draws strategies' attempts beside the durations of outages on a terminal."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise

@@ -1,7 +1,5 @@
 """The commands of `linear-retry spark`; what does the work is imported when one is called."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Formats what strategies would have cost in recorded outages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Options that the commands of Spark share, and what they say where PySpark is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

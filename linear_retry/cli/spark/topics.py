@@ -1,7 +1,5 @@
 """Ingests topics into the lake, and replays letters from it: `spark ingest`, `spark replay`."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Mapping
 from contextlib import ExitStack

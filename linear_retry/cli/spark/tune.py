@@ -1,7 +1,5 @@
 """Tunes and simulates strategies by recorded outages: `spark tune`, `strategy simulate --lake`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The commands `linear-retry strategy check` and `show`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads lengths of outages from options and files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Simulates outages: `linear-retry strategy simulate`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path

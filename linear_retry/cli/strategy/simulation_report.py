@@ -1,7 +1,5 @@
 """Formats simulated outages for people and programs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any, assert_never

@@ -1,7 +1,5 @@
 """Draws one outage to scale on a line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter

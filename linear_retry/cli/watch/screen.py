@@ -1,7 +1,5 @@
 """Draws a watched group on a terminal."""
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Watches a group until Ctrl-C: `linear-retry watch`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

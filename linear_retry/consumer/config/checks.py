@@ -1,7 +1,5 @@
 """Refuses what cannot work, before any message is touched."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import warnings

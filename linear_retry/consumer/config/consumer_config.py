@@ -1,7 +1,5 @@
 """What a consumer is made of: everything that was checked at construction."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Refuses sources that cannot be subscribed to, or that this consumer writes to itself."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Sends the dead letters of a consumer, and waits until each is acknowledged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar

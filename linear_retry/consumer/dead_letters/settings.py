@@ -1,7 +1,5 @@
 """The user's settings for dead letters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias

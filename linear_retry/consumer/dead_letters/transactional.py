@@ -1,7 +1,5 @@
 """Sends a dead letter and commits its source offset in one Kafka transaction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from linear_retry.consumer.dead_letters.publisher import (

@@ -1,7 +1,5 @@
 """What a stream offers for each micro-batch: to attempt it again, to wait, to read its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NoReturn, Protocol
 

@@ -1,7 +1,5 @@
 """Sends the rows of a micro-batch as dead letters, each until it is acknowledged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

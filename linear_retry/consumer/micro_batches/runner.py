@@ -1,7 +1,5 @@
 """Attempts a micro-batch until it is done or given up, as a consumer does a message."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

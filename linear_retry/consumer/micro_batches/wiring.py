@@ -1,7 +1,5 @@
 """Checks what the user asks of a stream, and puts its runner together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """Writes librdkafka's own log to Python's, each repeated line a few times with its count."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Mapping

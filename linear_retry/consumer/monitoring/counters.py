@@ -1,7 +1,5 @@
 """Counts what a consumer has done, and knows what its handler has now."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass

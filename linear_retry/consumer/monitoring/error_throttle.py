@@ -1,7 +1,5 @@
 """Reports a repeated error at its first time and each tenfold."""
 
-from __future__ import annotations
-
 FORGOTTEN_AFTER_S = 60.0
 _KINDS = 1_000
 

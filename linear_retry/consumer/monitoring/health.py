@@ -1,7 +1,5 @@
 """Evaluates the health of a consumer: its state, why, since when and until when."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

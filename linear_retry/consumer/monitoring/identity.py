@@ -1,7 +1,5 @@
 """Tells which process this is."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Calls the listeners of a consumer with each event."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 

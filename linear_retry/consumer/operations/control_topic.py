@@ -1,7 +1,5 @@
 """Follows the control topic: brings operators' commands, and sends the answers."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterable

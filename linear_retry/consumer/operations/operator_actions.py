@@ -1,7 +1,5 @@
 """Puts operators' requests into effect: retries, give-ups, and lifting the limit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import assert_never

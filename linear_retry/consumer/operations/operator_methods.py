@@ -1,7 +1,5 @@
 """What operators may ask of a consumer, from any thread."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 
 from linear_retry.consumer.operations.requests import (

@@ -1,7 +1,5 @@
 """Carries out commands from outside the process, and answers what became of them."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable

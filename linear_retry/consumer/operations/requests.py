@@ -1,7 +1,5 @@
 """Holds what operators ask for, until the consumer's thread has answered it."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterator

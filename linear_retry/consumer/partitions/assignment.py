@@ -1,7 +1,5 @@
 """The assigned partitions: their epochs, which are silent, and which cannot be read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The errors of the client: what is fatal, what needs a new client, and what is only reported."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Commits what is done, one commit at a time for each partition."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from linear_retry.consumer.partitions.offsets import Offsets

@@ -1,7 +1,5 @@
 """Pauses, resumes, seeks and re-assigns partitions, in the orders that keep every message."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from linear_retry.consumer.partitions.assignment import Assignment

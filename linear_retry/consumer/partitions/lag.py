@@ -1,7 +1,5 @@
 """Asks the brokers how much the group has still to read in each partition."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence

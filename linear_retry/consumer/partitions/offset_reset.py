@@ -1,7 +1,5 @@
 """Resets a partition whose committed offset does not exist (any more)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

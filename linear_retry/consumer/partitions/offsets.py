@@ -1,7 +1,5 @@
 """The offsets of the assigned partitions: what is done, what is committed, what comes next."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Polls the client, checks what arrives, and lets it join the read-ahead."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The read-ahead: what has arrived and is not handled yet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

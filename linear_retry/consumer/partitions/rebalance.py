@@ -1,7 +1,5 @@
 """Follows rebalances and commit answers, which come inside `poll` and `consume`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from linear_retry.consumer.partitions.client_errors import ClientErrors

@@ -1,7 +1,5 @@
 """The partitions of a consumer, as what the engine's decisions take effect on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Hands batches from the owner thread to the task that awaits `run_async`, and back."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import weakref

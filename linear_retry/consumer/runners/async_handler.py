@@ -1,7 +1,5 @@
 """Awaits an async handler for each message, in the task that awaits `run_async`."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import weakref

@@ -1,7 +1,5 @@
 """Stops the consumers of one event loop on SIGINT and SIGTERM."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Checks, before the first message, that a handler can be called and that a call does its work."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Hands the messages of a consumer, as attempts, to a loop of the user's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator
 from operator import length_hint
 from types import TracebackType

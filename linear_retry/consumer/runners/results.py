@@ -1,7 +1,5 @@
 """Refuses what a handler returns where nobody would do its work: a coroutine, a generator."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Generator
 from concurrent.futures import Future

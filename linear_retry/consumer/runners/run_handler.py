@@ -1,7 +1,5 @@
 """Batches of messages to be attempted, and the call of a plain function with each."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Stops a consumer on SIGINT and SIGTERM, and defers interrupts of the user's own loop."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

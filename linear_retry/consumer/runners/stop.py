@@ -1,7 +1,5 @@
 """The flag by which any thread, signal handler or fork ends a consumer's loop."""
 
-from __future__ import annotations
-
 import math
 import os
 import weakref

@@ -1,7 +1,5 @@
 """Guards a consumer: one owner thread, one process, no use after close."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Shares one consumer between `run`, the user's own loop and `run_async`, and closes it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager

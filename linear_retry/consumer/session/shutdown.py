@@ -1,7 +1,5 @@
 """Ends a consumer in bounded time, whatever the brokers do."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 

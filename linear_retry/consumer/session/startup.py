@@ -1,7 +1,5 @@
 """Checks that all a consumer needs is there, before it joins its group."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Replaces a client that has lost all brokers while other clients still reach them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Replaces a client that cannot go on by another, which joins the group as a new member."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Counts how often in a row the handler was too slow for one offset."""
 
-from __future__ import annotations
-
 from linear_retry.errors import HandlerTooSlowError
 from linear_retry.scope import Partition, Place
 

@@ -1,7 +1,5 @@
 """Re-assigns partitions that have messages and deliver none, or were given up and stayed ours."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from typing import Protocol
 

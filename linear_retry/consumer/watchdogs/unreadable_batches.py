@@ -1,7 +1,5 @@
 """Stops a partition at a batch that cannot be read, and skips it where an operator says so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Shows the run line by line, for log files, pipes and programs."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Shows the run as a live picture on a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Self

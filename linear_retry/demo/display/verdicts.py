@@ -1,7 +1,5 @@
 """Shows the proof, as a table or as JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import asdict

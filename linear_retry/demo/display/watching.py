@@ -1,7 +1,5 @@
 """Draws a display from a thread while the main thread consumes."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager

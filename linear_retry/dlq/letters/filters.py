@@ -1,7 +1,5 @@
 """Chooses letters by reason, exception, origin, key, time and state."""
 
-from __future__ import annotations
-
 from collections.abc import Container
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One record of a dead-letter topic, whoever wrote it."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Checks that a replay can be carried out, before anything is sent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from linear_retry.dlq.cluster import Cluster

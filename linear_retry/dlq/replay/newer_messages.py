@@ -1,7 +1,5 @@
 """Finds keys of letters that have newer messages in the topic the letters came from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

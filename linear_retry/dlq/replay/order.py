@@ -1,7 +1,5 @@
 """Puts letters into their original order, in a temporary file where they are many."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator
 from heapq import merge

@@ -1,7 +1,5 @@
 """Makes the message that is sent for a letter."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import marshal

@@ -1,7 +1,5 @@
 """Limits how many messages are sent a second."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

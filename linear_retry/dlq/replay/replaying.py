@@ -1,7 +1,5 @@
 """Plans replays, and sends the letters of a plan in their order, each once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace

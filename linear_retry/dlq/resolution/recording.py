@@ -1,7 +1,5 @@
 """Records what letters are dealt with, as the only one who may."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

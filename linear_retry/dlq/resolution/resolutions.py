@@ -1,7 +1,5 @@
 """What is recorded of the letters that are dealt with."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

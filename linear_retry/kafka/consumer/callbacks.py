@@ -1,7 +1,5 @@
 """The consumer's callbacks: who is called, and the guard that keeps what they raise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """The consumer's client, as the rest of the library sees it."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

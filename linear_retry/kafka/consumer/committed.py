@@ -1,7 +1,5 @@
 """Asks for a group's committed offsets without joining it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Tells the errors of Kafka's that waiting mends from those that end a consumer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

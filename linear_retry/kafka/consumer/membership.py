@@ -1,7 +1,5 @@
 """What librdkafka knows of a client's place in its group."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks the user's librdkafka keys, and adds those that keep the promise."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Reaches librdkafka's mock brokers, which confluent-kafka does not show, by ctypes."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any, Literal, TypeAlias, get_args
 

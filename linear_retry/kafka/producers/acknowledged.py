@@ -1,7 +1,5 @@
 """The acknowledged producer: a record is written when the delivery report says so, never before."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress

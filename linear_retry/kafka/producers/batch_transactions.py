@@ -1,7 +1,5 @@
 """Whole batches of records in transactions: all are in their topics, or none."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack

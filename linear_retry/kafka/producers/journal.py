@@ -1,7 +1,5 @@
 """The producer that never waits: of the journal's entries and of answers to operators."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Makes the dead-letter producer's librdkafka keys, and refuses those that break the promise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from confluent_kafka import Producer

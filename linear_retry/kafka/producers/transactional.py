@@ -1,7 +1,5 @@
 """The acknowledged producer in transactions: records and source offset are committed together."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from collections.abc import Callable, Mapping

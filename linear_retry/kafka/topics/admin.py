@@ -1,7 +1,5 @@
 """Asks the brokers what a consumer cannot ask without waiting."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar

@@ -1,7 +1,5 @@
 """Finds where a batch ends that librdkafka cannot read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Describes topics, creates compacted ones and deletes their records."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Asks a cluster which consumer groups are in use, without joining one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kafka's rule for the names of topics."""
 
-from __future__ import annotations
-
 import re
 
 from linear_retry.errors import ConfigurationError

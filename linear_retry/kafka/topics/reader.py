@@ -1,7 +1,5 @@
 """Reads a topic from its beginning to its end, without a group."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing

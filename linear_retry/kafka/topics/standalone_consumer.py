@@ -1,7 +1,5 @@
 """A consumer that is in no group, and what to raise where a broker refuses it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar

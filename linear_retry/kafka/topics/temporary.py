@@ -1,7 +1,5 @@
 """Topics that exist only inside a `with`, such as those of a demonstration."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

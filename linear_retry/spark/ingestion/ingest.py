@@ -1,7 +1,5 @@
 """Ingests dead letters and the journal from Kafka into the lake, each record once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack

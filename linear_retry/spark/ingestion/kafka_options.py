@@ -1,7 +1,5 @@
 """Translates librdkafka's keys into options of Spark's Kafka source."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

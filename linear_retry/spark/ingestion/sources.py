@@ -1,7 +1,5 @@
 """The topics of an ingest, as the brokers describe them, and whether the lake's rows are theirs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -9,8 +9,6 @@ A batch is written beside its table and then renamed into it: Spark, DuckDB and 
 a batch or nothing, whatever was killed meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

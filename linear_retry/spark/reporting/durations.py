@@ -1,7 +1,5 @@
 """Estimates the distribution of the durations of each group's outages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Counts dead letters by group, reason, exception, key and time."""
 
-from __future__ import annotations
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 

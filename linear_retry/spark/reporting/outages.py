@@ -5,8 +5,6 @@ from there to the first good one, in which the dependency came back; `other_s` i
 recovery is known.
 """
 
-from __future__ import annotations
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 

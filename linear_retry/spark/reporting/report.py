@@ -1,7 +1,5 @@
 """Reports on a lake: one page of HTML, and the tables that it is made of beside it."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Spark does all the counting; the driver gets at most `MAX_ROWS` of each table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The rules and the columns are those of `linear_retry.journal.entry` and its even
 added there is read here too.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reads the headers of other systems' dead letters, in SQL."""
 
-from __future__ import annotations
-
 from linear_retry.dlq.letters.foreign import FOREIGN, Encoding, ForeignFormat
 from linear_retry.spark.tables.headers import any_text, big_endian, content, named, whole_number
 from linear_retry.spark.tables.sql import non_null, struct, when

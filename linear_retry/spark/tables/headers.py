@@ -1,7 +1,5 @@
 """Reads one header, in SQL."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from linear_retry.spark.tables.sql import array, between, struct, when

@@ -4,8 +4,6 @@ The rules are those of `linear_retry.dlq`, which reads one record after another:
 bug. Nothing in a record makes the job fail.
 """
 
-from __future__ import annotations
-
 from pyspark.sql import Column, DataFrame
 
 from linear_retry.dlq.letters.foreign import FOREIGN

@@ -4,8 +4,6 @@ The API of columns asks the JVM for every operator: a table's would take a secon
 has no backslash: what one means is a setting of the session.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TypeAlias

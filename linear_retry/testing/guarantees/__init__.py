@@ -1,7 +1,5 @@
 """What an order-preserving consumer promises: one object for each promise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from linear_retry.scope import Partition

@@ -1,7 +1,5 @@
 """Commits: nothing is committed that is not done."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

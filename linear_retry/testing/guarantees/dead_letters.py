@@ -1,7 +1,5 @@
 """Dead letters: no message is given up too early, nor too late."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass

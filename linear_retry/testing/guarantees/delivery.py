@@ -1,7 +1,5 @@
 """Delivery: in order, nothing lost, nothing twice without need."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 

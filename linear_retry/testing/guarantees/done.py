@@ -1,7 +1,5 @@
 """The messages that are done, as the log says."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import TypeAlias

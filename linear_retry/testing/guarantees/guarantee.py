@@ -1,7 +1,5 @@
 """The base of all guarantees, and the violation of one."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Liveness: nothing stands still that no open circuit stops, nor for longer than that."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field

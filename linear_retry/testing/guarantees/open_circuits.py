@@ -1,7 +1,5 @@
 """Open circuits: nothing is attempted in their scope but the held message."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass

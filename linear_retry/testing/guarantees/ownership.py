@@ -1,7 +1,5 @@
 """Ownership: nothing is attempted or committed that another member may own."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from linear_retry import events

@@ -1,7 +1,5 @@
 """State: a consumer does not keep more and more."""
 
-from __future__ import annotations
-
 from linear_retry.testing.event_log import Entry, StateSize
 from linear_retry.testing.guarantees.guarantee import Guarantee
 

@@ -1,7 +1,5 @@
 """Timing: no attempt before its time, or long after it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

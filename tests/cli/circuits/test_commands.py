@@ -1,7 +1,5 @@
 """The commands of `circuits` refuse what cannot work, and report what came of the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Whatever an entry of a journal says can be shown on a terminal, in a pipe and as JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import get_args

@@ -1,7 +1,5 @@
 """`linear-retry circuits list` shows which circuits are open."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

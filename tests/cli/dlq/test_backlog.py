@@ -1,7 +1,5 @@
 """Metrics of the letters that nobody has dealt with, for Prometheus."""
 
-from __future__ import annotations
-
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner

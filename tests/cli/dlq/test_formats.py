@@ -1,7 +1,5 @@
 """Whatever lies in a topic can be written to a terminal and into a pipe."""
 
-from __future__ import annotations
-
 import orjson
 import pytest
 from hypothesis import given

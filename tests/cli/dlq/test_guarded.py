@@ -1,7 +1,5 @@
 """`linear-retry dlq` logs in where that is wanted, and names what is forbidden."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

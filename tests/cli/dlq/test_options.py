@@ -1,7 +1,5 @@
 """The options of `linear-retry dlq` are read as they are meant, and refused with a remedy."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

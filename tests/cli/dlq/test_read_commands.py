@@ -1,7 +1,5 @@
 """`linear-retry dlq list|show|stats|export` show what lies in a topic."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

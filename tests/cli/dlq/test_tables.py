@@ -1,7 +1,5 @@
 """Letters fit on a terminal of any width."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry.cli.dlq.tables import print_letters, table_row

@@ -1,7 +1,5 @@
 """`linear-retry dlq replay|resolve|reopen|purge` do what they say, and say what they do."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import signal

@@ -1,7 +1,5 @@
 """Options, environment and files name the cluster, in this order."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Code, help and docs agree on how a command ends."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

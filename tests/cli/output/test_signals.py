@@ -1,7 +1,5 @@
 """A command cleans up whatever signal ends it."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Comparisons of strategies are printed rightly, and with their uncertainty."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 from pathlib import Path
 

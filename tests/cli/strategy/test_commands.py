@@ -1,7 +1,5 @@
 """`linear-retry strategy` describes a file right, to people and to programs."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """Outages are read from options and files, and what is none is refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`linear-retry strategy simulate` shows people and programs what an outage comes to."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """The picture of a group shows how it stands, and fits where it is shown."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterable

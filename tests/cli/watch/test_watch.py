@@ -1,7 +1,5 @@
 """`linear-retry watch` shows what members report, as they report it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

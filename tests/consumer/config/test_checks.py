@@ -1,7 +1,5 @@
 """What cannot work is refused at construction."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The wait for an acknowledgement: how long it lasts, and for whom."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

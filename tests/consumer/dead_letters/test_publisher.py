@@ -1,7 +1,5 @@
 """A dead letter that is not acknowledged: when, where to and by whom it is sent again."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

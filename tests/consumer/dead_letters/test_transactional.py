@@ -1,7 +1,5 @@
 """One transaction, step by step: what is asked of the producer and of the group."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A letter is there exactly when its offset is, whatever the transaction goes through."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

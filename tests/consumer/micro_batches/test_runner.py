@@ -1,7 +1,5 @@
 """A micro-batch is waited with, given up and stopped as a message is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

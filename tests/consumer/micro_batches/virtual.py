@@ -1,7 +1,5 @@
 """A stream of micro-batches in virtual time, over a fake Kafka."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn

@@ -1,7 +1,5 @@
 """Helpers for tests of one misbehaviour each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The loop stands commits that are refused, late, or never answered."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import KafkaError
 

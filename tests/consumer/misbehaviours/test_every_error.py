@@ -1,7 +1,5 @@
 """Only errors of ours come out, whichever error of Kafka's comes out of which call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

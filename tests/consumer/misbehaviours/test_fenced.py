@@ -1,7 +1,5 @@
 """A fenced member says so, whatever else happens at that moment."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """The loop stands what the group and its commits should not do."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """No state of a partition outlives it."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry import events

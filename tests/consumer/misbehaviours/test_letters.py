@@ -1,7 +1,5 @@
 """The loop stands dead letters that are refused, not acknowledged, or acknowledged unheard."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The loop stands pauses and seeks that go wrong."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 

@@ -1,7 +1,5 @@
 """The loop stands what librdkafka should not deliver."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import TopicPartition
 

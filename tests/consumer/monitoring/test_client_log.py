@@ -1,7 +1,5 @@
 """librdkafka's log reaches Python's, without its repetitions."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

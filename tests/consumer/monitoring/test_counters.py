@@ -1,7 +1,5 @@
 """Each thing that happens is counted once."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from linear_retry import Counts, Event, Scope, events

@@ -1,7 +1,5 @@
 """A repeated error is reported once, and once for each tenfold."""
 
-from __future__ import annotations
-
 from linear_retry.consumer.monitoring.error_throttle import FORGOTTEN_AFTER_S, ErrorThrottle
 
 

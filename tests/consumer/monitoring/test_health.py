@@ -1,7 +1,5 @@
 """The health of a consumer, at every turn of its life."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """A consumer lives beside a missing control topic, with librdkafka's own clients."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """A remote command takes effect in the right member, and is on record."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4

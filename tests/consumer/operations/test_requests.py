@@ -1,7 +1,5 @@
 """An operator's request takes effect once, and is answered truthfully."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Callable

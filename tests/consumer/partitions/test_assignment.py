@@ -1,7 +1,5 @@
 """The assignment: its epochs, its silent partitions, and those to be reclaimed."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

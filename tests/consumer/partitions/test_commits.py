@@ -1,7 +1,5 @@
 """No commit is overtaken by a later one."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """What joins the read-ahead, what is fetched again, and what is dropped."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

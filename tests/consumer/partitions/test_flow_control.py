@@ -1,7 +1,5 @@
 """The order of pauses, resumes and seeks, and what follows a refused one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An invalid read-ahead is fetched again, from what is done."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry import UsageError

@@ -1,7 +1,5 @@
 """The lag, whatever is paused here."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field

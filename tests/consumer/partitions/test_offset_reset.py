@@ -1,7 +1,5 @@
 """Where a partition begins whose offset the broker does not have."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
 

@@ -1,7 +1,5 @@
 """Only what is done is committed, and a jump is believed only when it must be."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

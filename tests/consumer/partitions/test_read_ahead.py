@@ -1,7 +1,5 @@
 """The read-ahead: what joins it, and when it is invalid."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

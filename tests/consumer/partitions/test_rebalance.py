@@ -1,7 +1,5 @@
 """A partition's state and a commit's answer through rebalances."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 

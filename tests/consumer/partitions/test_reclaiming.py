@@ -1,7 +1,5 @@
 """The events of partitions that were given up and taken back."""
 
-from __future__ import annotations
-
 from linear_retry import events
 from tests.consumer.group import FakeGroup, Protocol
 from tests.consumer.misbehaviours.misbehaving import all_protocols, ends_well, reading, said, until

@@ -1,7 +1,5 @@
 """Where a partition goes on once retention has removed its next offset."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal, TypeVar, get_args
 

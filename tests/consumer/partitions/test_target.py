@@ -1,7 +1,5 @@
 """The partitions of a consumer, as the engine's target: what is stored, opened and committed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 
 from confluent_kafka import Message

@@ -1,7 +1,5 @@
 """A consumer on the fake Kafka whose handler is awaited, and what it did, watched."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine

@@ -1,7 +1,5 @@
 """A consumer on the fake Kafka, whose owner writes the loop; and what it did, watched."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from linear_retry.consumer.runners.own_loop import Attempt

@@ -1,7 +1,5 @@
 """All consumers of an event loop hear a signal."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

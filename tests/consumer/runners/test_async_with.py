@@ -1,7 +1,5 @@
 """`async with` closes the consumer at its end."""
 
-from __future__ import annotations
-
 import asyncio
 import types
 from collections.abc import Generator

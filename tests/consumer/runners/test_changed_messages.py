@@ -1,7 +1,5 @@
 """A message that the handler changes is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A child that is forked inside a handler leaves everything to its parent."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -1,7 +1,5 @@
 """A handler that cannot do its work is refused before any message is touched."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator

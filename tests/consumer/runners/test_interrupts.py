@@ -1,7 +1,5 @@
 """Nothing is lost wherever in the user's own loop a Ctrl-C comes."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys

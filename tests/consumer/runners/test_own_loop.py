@@ -1,7 +1,5 @@
 """The user's own loop: stop, close, threads and signals around its body."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What comes of a message, for each way to leave the body of the user's own loop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from typing import Any
 

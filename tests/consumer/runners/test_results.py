@@ -1,7 +1,5 @@
 """A handler that returns work which nobody would do is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import types

@@ -1,7 +1,5 @@
 """What `run_async` promises to the program that awaits it."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import itertools

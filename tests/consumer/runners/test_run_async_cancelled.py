@@ -1,7 +1,5 @@
 """`run_async` whose task is cancelled, or thrown away."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import threading

@@ -1,7 +1,5 @@
 """`run_async` beside other code: before, within and after it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

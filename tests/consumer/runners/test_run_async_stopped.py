@@ -1,7 +1,5 @@
 """How `run_async` ends where a stop is asked for."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

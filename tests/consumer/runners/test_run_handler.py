@@ -1,7 +1,5 @@
 """What came of a batch is noted truly, wherever an interrupt comes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

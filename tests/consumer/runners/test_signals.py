@@ -1,7 +1,5 @@
 """The first signal stops; the second does what it would have done."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

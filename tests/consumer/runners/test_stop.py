@@ -1,7 +1,5 @@
 """A stop is heard, whenever it is asked for."""
 
-from __future__ import annotations
-
 import math
 
 from linear_retry.consumer.runners.stop import StopFlag

@@ -1,7 +1,5 @@
 """Who may use a consumer, and until when."""
 
-from __future__ import annotations
-
 import os
 import threading
 

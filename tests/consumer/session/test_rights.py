@@ -1,7 +1,5 @@
 """Missing rights end the start, before the group is joined."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A consumer ends in bounded time, with what is done committed."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import weakref

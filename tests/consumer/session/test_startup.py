@@ -1,7 +1,5 @@
 """Everything is checked before the consumer joins its group."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A client that sees no broker where others do is replaced."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any

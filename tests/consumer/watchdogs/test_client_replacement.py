@@ -1,7 +1,5 @@
 """A client that cannot go on is replaced, and no other."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 

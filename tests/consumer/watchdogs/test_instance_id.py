@@ -1,7 +1,5 @@
 """A static member of a KIP-848 group waits for its name after a crash."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import KafkaError
 

@@ -1,7 +1,5 @@
 """A handler that is too slow three times in a row ends the consumer."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount

@@ -1,7 +1,5 @@
 """A dead partition is revived, and a living one left alone."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 
 import pytest

@@ -1,7 +1,5 @@
 """A partition whose next batch cannot be read stops, and is skipped on an operator's word."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 
 import pytest

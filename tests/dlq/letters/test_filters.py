@@ -1,7 +1,5 @@
 """A filter matches what its criteria say."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import pytest

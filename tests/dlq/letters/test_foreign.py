@@ -1,7 +1,5 @@
 """Other systems' dead letters are read by the table."""
 
-from __future__ import annotations
-
 import pytest
 
 from linear_retry.dlq.letters.foreign import DIGITS, FOREIGN, ForeignFormat, Origin, binary_number

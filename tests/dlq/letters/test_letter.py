@@ -1,7 +1,5 @@
 """Every record of a dead-letter topic is read as what it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

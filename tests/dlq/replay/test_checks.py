@@ -1,7 +1,5 @@
 """The groups that a replay may not reach are found without asking for each in vain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import pytest

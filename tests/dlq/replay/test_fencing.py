@@ -1,7 +1,5 @@
 """Of two commands that record at once, the newer fences the older."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

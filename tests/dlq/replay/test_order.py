@@ -1,7 +1,5 @@
 """Letters come out in their order, each once, however they came in and however many."""
 
-from __future__ import annotations
-
 import os
 import random
 import sqlite3

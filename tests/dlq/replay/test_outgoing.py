@@ -1,7 +1,5 @@
 """A replayed message is the message as it was, with what a consumer needs to know of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """There are never more messages in a second than the rate allows."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Each letter goes back to where it came from, in order, once."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """It is known of each letter whether somebody has dealt with it."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from typing import Any

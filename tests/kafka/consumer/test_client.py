@@ -1,7 +1,5 @@
 """The client passes each call to librdkafka in its right form, and guards each callback."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Committed offsets are asked for by a client that never joins the group."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Membership is seen where no callback tells it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every message is read without harm, and what was read can be sent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from operator import methodcaller
 

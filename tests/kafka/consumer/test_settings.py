@@ -1,7 +1,5 @@
 """Every key that would break the promise is refused, and only those."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

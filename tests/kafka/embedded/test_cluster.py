@@ -1,7 +1,5 @@
 """The embedded broker does what the demo and the tests ask of it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

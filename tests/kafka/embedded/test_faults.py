@@ -1,7 +1,5 @@
 """Clients meet the faults that a test orders for them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

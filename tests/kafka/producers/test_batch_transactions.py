@@ -1,7 +1,5 @@
 """All records of a batch are there, or none, whatever librdkafka answers."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable, Mapping

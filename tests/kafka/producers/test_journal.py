@@ -1,7 +1,5 @@
 """The journal's records are written in order, without waiting, and what is lost is counted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The dead-letter producer's librdkafka keys: which it gets, and which are refused."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

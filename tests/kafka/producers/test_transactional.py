@@ -1,7 +1,5 @@
 """What each answer of librdkafka's to a call about a transaction means."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any

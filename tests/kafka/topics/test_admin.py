@@ -1,7 +1,5 @@
 """The brokers are asked the right questions, without waiting."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from typing import Any
 

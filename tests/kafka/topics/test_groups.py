@@ -1,7 +1,5 @@
 """What is said of consumer groups where the brokers do not answer, or must not."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any

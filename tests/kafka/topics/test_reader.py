@@ -1,7 +1,5 @@
 """A topic is read to the end that was known, whatever is in it and happens to it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from itertools import chain

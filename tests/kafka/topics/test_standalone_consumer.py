@@ -1,7 +1,5 @@
 """What a consumer that is in no group asks, and what it keeps from the terminal."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A topic is read from a moment on, to its end and beyond, whatever happens to it."""
 
-from __future__ import annotations
-
 import time
 from itertools import chain
 from typing import Any

@@ -3,8 +3,6 @@
 The same law as `linear_retry.spark.episodes`, in plain Python, one entry at a time.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Writes the tables `journal` and `outages` of outages that a consumer has waited out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count

@@ -1,7 +1,5 @@
 """Episodes are those in the journal, and nothing is guessed."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

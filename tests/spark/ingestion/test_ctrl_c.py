@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM end a command on Spark while a job runs."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Each record is in its table once, unchanged, for every reader."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Spark's client gets what librdkafka's keys mean."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One ingest of a topic runs at a time, and none waits for a dead one."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

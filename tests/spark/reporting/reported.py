@@ -1,7 +1,5 @@
 """A lake of three groups, as `ingest` and `outages` leave it, with hostile texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

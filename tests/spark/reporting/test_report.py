@@ -1,7 +1,5 @@
 """The report counts what is in the lake, and shows no more than it should."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

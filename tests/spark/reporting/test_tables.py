@@ -1,7 +1,5 @@
 """The tables beside the page are safe to open, and only those of this report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types

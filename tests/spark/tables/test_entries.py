@@ -1,7 +1,5 @@
 """Spark's columns agree with what `linear_retry.journal.entry` reads."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Spark's columns say of a dead letter what `linear_retry.dlq` says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

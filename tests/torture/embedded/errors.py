@@ -1,7 +1,5 @@
 """The errors that a broker may answer with."""
 
-from __future__ import annotations
-
 from confluent_kafka import KafkaError
 
 from linear_retry.kafka.embedded.mock_cluster import RequestKind

@@ -1,7 +1,5 @@
 """The layer: real clients, whatever the brokers and the members do."""
 
-from __future__ import annotations
-
 import logging
 import tempfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """Counts the errors that a client has met, of those that the brokers had ready."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A member in a thread that dies as a killed process does."""
 
-from __future__ import annotations
-
 import traceback
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A play: what happens to a group of real clients, and to its brokers."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import Counter

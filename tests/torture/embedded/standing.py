@@ -1,7 +1,5 @@
 """Where the members stand, by what the log says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from linear_retry import events

@@ -1,7 +1,5 @@
 """An error that nobody met is not counted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

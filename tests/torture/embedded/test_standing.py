@@ -1,7 +1,5 @@
 """A play is over only when those who own its partitions say so."""
 
-from __future__ import annotations
-
 from linear_retry import events
 from linear_retry.testing import Committed, Crashed, Entry, EventEmitted
 from tests.torture.embedded.standing import reached

@@ -1,7 +1,5 @@
 """Explores the states that follow from a state, and asks that all gets done from each."""
 
-from __future__ import annotations
-
 import gc
 import traceback
 from collections import Counter

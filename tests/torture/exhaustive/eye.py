@@ -1,7 +1,5 @@
 """What is seen of a small world: all that matters, and nothing else."""
 
-from __future__ import annotations
-
 import marshal
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """The fingerprint of a state: equal where two worlds go on alike."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

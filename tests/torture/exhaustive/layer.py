@@ -1,7 +1,5 @@
 """The layer: every sequence of steps, up to some number of them."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor

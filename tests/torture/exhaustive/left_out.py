@@ -1,7 +1,5 @@
 """What a fingerprint leaves out, and why."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 
 Names: TypeAlias = dict[str, tuple[str, ...]]

@@ -1,7 +1,5 @@
 """The small worlds that are explored, and how many states of each."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """A small world, and what must hold after each step in it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass

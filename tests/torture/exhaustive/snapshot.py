@@ -1,7 +1,5 @@
 """Takes a whole world back to an earlier state."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections import deque

@@ -1,7 +1,5 @@
 """The exploration finds what is wrong, and passes over nothing that matters."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """What does Hypothesis draw from these bytes? A seed's bytes, so that a seed is an example."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """The laws of headers, whoever has written them."""
 
-from __future__ import annotations
-
 import atexit
 import random
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Fuzzes the reading of messages, and the letters that are made of them."""
 
-from __future__ import annotations
-
 import ast
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """The layer: strategies and headers of strangers are read or refused, and nothing else."""
 
-from __future__ import annotations
-
 import random
 import traceback
 from collections import Counter

@@ -1,7 +1,5 @@
 """Mutates sound bytes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Notes which example failed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Fuzzes the reading of strategies."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

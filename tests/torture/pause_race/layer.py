@@ -4,8 +4,6 @@ librdkafka lets a paused partition through once in 60,000 assignments, or leaves
 (librdkafka #5591): too rare for a test that assigns a few.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 from collections.abc import Iterator

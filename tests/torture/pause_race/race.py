@@ -1,7 +1,5 @@
 """One member whose partitions are assigned anew while its circuits are open."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Makes a group rebalance, again and again."""
 
-from __future__ import annotations
-
 import queue
 from collections.abc import Callable
 from typing import Any

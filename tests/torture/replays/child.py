@@ -1,7 +1,5 @@
 """One replay, in a process of its own: run as a script, with a `Role` in JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

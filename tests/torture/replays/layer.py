@@ -1,7 +1,5 @@
 """The layer: a replay is killed at any point of its life, and another one goes on."""
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

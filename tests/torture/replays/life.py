@@ -1,7 +1,5 @@
 """Runs one replay, from its plan to its end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from linear_retry.dlq import reading

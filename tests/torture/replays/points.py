@@ -1,7 +1,5 @@
 """The points of its life at which a replay is struck."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

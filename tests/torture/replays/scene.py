@@ -1,7 +1,5 @@
 """The letters of a replay, each of which has to arrive once, in order."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """What must be true at any time, and not only at the end."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Explains the end of a program by its setting, or by what has befallen it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 

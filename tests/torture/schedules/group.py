@@ -1,7 +1,5 @@
 """The group of a play, and what must be true of it at any time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from contextlib import AbstractContextManager

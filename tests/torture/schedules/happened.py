@@ -1,7 +1,5 @@
 """Counts what happened in a play."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """The fake Kafka of a play: steps strike between a member's calls and callbacks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """The layer: schedules of one seed after another, and at the end, everything has struck."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

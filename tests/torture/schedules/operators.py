@@ -1,7 +1,5 @@
 """The operators of a play: what they are told is true, and nothing is done unasked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A play of one schedule, and its shortest form where a guarantee breaks."""
 
-from __future__ import annotations
-
 import re
 
 from linear_retry.testing import Idle

@@ -1,7 +1,5 @@
 """The members of a play: `run`, a loop of one's own, or `run_async`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Generator
 from contextlib import closing

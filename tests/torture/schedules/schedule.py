@@ -1,7 +1,5 @@
 """A schedule: what happens in one play, in order."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields

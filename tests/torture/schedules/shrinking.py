@@ -1,7 +1,5 @@
 """Shrinks a schedule to the shortest that breaks the same guarantee."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Steps that wait for a member to be inside a state."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The states in which each kind of step has struck a member, and in which it must have."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import get_args

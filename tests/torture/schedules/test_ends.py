@@ -1,7 +1,5 @@
 """An end that nothing explains is told, and only such a one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

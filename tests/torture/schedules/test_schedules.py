@@ -1,7 +1,5 @@
 """The schedules find what is broken, tell it shortly, and say the same each time."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

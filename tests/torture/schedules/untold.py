@@ -1,7 +1,5 @@
 """Letters that are there though nobody is left to say so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from linear_retry.events import DeadLettered, Lost, Revoked, Skipped, Stopped

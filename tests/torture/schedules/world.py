@@ -1,7 +1,5 @@
 """The world of a schedule."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The layer: a member is killed at any point of its life."""
 
-from __future__ import annotations
-
 import random
 import signal
 from collections import Counter

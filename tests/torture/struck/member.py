@@ -1,7 +1,5 @@
 """One life of a member that is struck at a moment of it: run as a script, with a `Role` in JSON."""
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import signal

@@ -1,7 +1,5 @@
 """The moments of a member's life, and how it is struck at one of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The points of its life at which a member is struck, and what brings it there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias

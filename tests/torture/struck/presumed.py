@@ -1,7 +1,5 @@
 """Letters whose sender did not live, or was not awake, to say so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from linear_retry.events import DataLost, DeadLettered

@@ -1,7 +1,5 @@
 """Who is struck, who goes on, and what must be so in the end."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -1,7 +1,5 @@
 """The seeds of the long forms strike everywhere, those of the short a little."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """The layer: a member is stopped, bounced, grown, emptied, impersonated or held up."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 from collections import Counter

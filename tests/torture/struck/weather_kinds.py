@@ -1,7 +1,5 @@
 """What may happen to a member that stands still, and what it takes to get over it."""
 
-from __future__ import annotations
-
 import random
 import signal
 from collections.abc import Callable
