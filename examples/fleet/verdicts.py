@@ -10,12 +10,13 @@ from typing import Any
 
 import pyarrow.dataset as ds  # type: ignore[import-untyped]  # it has no types
 
+from examples.fleet.costs import cost
 from examples.fleet.model import Outage, Service
 from examples.fleet.real_members import RealOutcome
 from examples.fleet.simulated_members import Episode, ServiceHistory
 from linear_retry.demo.evidence import Verdict
 from linear_retry.strategy.strategy import Strategy
-from linear_retry.tuning.solver import OutageDurations, cost
+from linear_retry.tuning.solver import OutageDurations
 
 Row = Mapping[str, Any]
 

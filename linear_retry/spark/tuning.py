@@ -19,7 +19,7 @@ from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.held_out import Comparison, compare
 from linear_retry.tuning.outages import Outages, concurrent
 from linear_retry.tuning.proposal import TooFew, propose
-from linear_retry.tuning.solver import Conditions, Solution, Unreachable
+from linear_retry.tuning.solver import Conditions, Unreachable
 
 CurrentDelays: TypeAlias = Sequence[int] | Mapping[str, Sequence[int]]
 """The delays in ms that are used now: the same for all groups, or by group."""
@@ -100,8 +100,7 @@ def proposals(
         is_seen = which <= which[int((len(known) - 1) * _SEEN)]
         seen, others = known.chosen(is_seen), known.chosen(~is_seen)
         current, comparison = _delays_of(current_ms, group), None
-        found = propose(seen, probe_cost_ms, conditions)
-        proposal = found.delays_ms if isinstance(found, Solution) else found
+        proposal = propose(seen, probe_cost_ms, conditions)
         if isinstance(proposal, tuple) and len(others):  # else all of them overlap
             rng, unseen = np.random.default_rng(seed), which[~is_seen]
             comparison = compare(

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from math import ceil, log
-from typing import TypeAlias
 
 from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.outages import Outages
-from linear_retry.tuning.solver import Conditions, Solution, Unreachable, solve
+from linear_retry.tuning.solver import Conditions, Unreachable, solve
 
-__all__ = ["Proposal", "TooFew", "propose"]
+__all__ = ["TooFew", "propose"]
 
 CONFIDENCE = 0.95
 
@@ -25,11 +24,10 @@ class TooFew:
     cover: float | None
 
 
-Proposal: TypeAlias = Solution | TooFew | Unreachable
-
-
-def propose(outages: Outages, probe_cost_ms: float, conditions: Conditions) -> Proposal:
-    """Proposes the cheapest delays for outages like these, or says why it cannot."""
+def propose(
+    outages: Outages, probe_cost_ms: float, conditions: Conditions
+) -> tuple[int, ...] | TooFew | Unreachable:
+    """Proposes the cheapest delays in ms for outages like these, or says why it cannot."""
     needed = outages_needed(conditions.cover)
     if needed is None or outages.ended < needed:
         return TooFew(outages.ended, needed, cover_known(outages.ended))

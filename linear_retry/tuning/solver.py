@@ -43,11 +43,10 @@ from math import fsum, inf, isfinite
 from linear_retry.errors import UsageError
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 
-__all__ = ["Conditions", "Solution", "Unreachable"]
+__all__ = ["Conditions", "Unreachable"]
 
 MAX_DURATION_MS = MAX_DELAY_S * 1000
 """No delay becomes longer than a strategy may have."""
-MAX_MOMENTS = 20_000
 
 _ROUNDING = 1e-9
 """Sums of shares are off by no more than this, and 0.999 is no number that a float can be."""
@@ -102,53 +101,19 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """The mean cost of an outage, and the share of outages that end before the array does."""
-
-    idle_ms: float
-    probes: float
-    covered: float
-
-    def total_ms(self, probe_cost_ms: float) -> float:
-        return self.idle_ms + probe_cost_ms * self.probes
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """The delays that meet the conditions at the least cost."""
-
-    delays_ms: tuple[int, ...]
-    cost: Cost
-
-
-@dataclass(frozen=True, slots=True)
 class Unreachable:
     """No array meets the conditions: only the share `covered` is known to end at all."""
 
     covered: float
 
 
-def cost(delays_ms: Sequence[int], durations: OutageDurations) -> Cost:
-    """The cost of these delays for these outages."""
-    moments_ms = list(accumulate(delays_ms))
-    idle_ms, probes, covered = [0.0], [0.0], [0.0]
-    for duration_ms, share in zip(durations.durations_ms, durations.shares, strict=True):
-        index = bisect_left(moments_ms, duration_ms)
-        probes.append(share * min(index + 1, len(moments_ms)))
-        if index < len(moments_ms):
-            idle_ms.append(share * (moments_ms[index] - duration_ms))
-            covered.append(share)
-    beyond = max(0.0, 1 - fsum(durations.shares))
-    return Cost(fsum(idle_ms), fsum([*probes, beyond * len(moments_ms)]), fsum(covered))
-
-
 def solve(
     durations: OutageDurations, probe_cost_ms: float, conditions: Conditions
-) -> Solution | Unreachable:
-    """Finds the array of delays that costs least of all that meet the conditions.
+) -> tuple[int, ...] | Unreachable:
+    """Finds the array of delays in ms that costs least of all that meet the conditions.
 
     `probe_cost_ms`, 0 or more: so many milliseconds of waiting after the end of an outage are as
-    bad as one probe. Raises `UsageError` where there are more than 20,000 moments to consider.
+    bad as one probe.
     """
     if not (isfinite(probe_cost_ms) and probe_cost_ms >= 0):
         raise UsageError(f"probe_cost_ms={probe_cost_ms}: give a finite number, 0 or more")
@@ -160,8 +125,7 @@ def solve(
     moments_ms = _candidates_ms(durations.durations_ms, conditions.shortest_ms, reach_ms)
     steps = _Steps(durations, moments_ms, probe_cost_ms, conditions.shortest_ms)
     path = _cheapest(steps, bisect_left(moments_ms, reach_ms), conditions.max_delays)
-    delays_ms = tuple(b - a for a, b in pairwise(moments_ms[index] for index in path))
-    return Solution(delays_ms, cost(delays_ms, durations))
+    return tuple(b - a for a, b in pairwise(moments_ms[index] for index in path))
 
 
 def _candidates_ms(durations_ms: Sequence[int], shortest_ms: int, reach_ms: int) -> list[int]:
@@ -174,11 +138,6 @@ def _candidates_ms(durations_ms: Sequence[int], shortest_ms: int, reach_ms: int)
             ended = bisect_right(durations_ms, moment_ms)
             moment_ms += shortest_ms
             ends_one = bisect_right(durations_ms, moment_ms) > ended
-        if len(found) > MAX_MOMENTS:
-            raise UsageError(
-                f"more than {MAX_MOMENTS} moments to consider: round the durations to the shortest "
-                "delay first, by OutageDurations.of(..., rounded_to_ms=...)"
-            )
     return sorted(found)
 
 

@@ -73,7 +73,7 @@ def simulate(
 
     found = _in_lake(lake, recorded, simulated)
     if not found:
-        fail("of no outage anything is known", INSUFFICIENT_DATA)
+        fail("no outage has a known duration", INSUFFICIENT_DATA)
     if as_json is not None:
         write_json(as_json | comparison.simulated_json(one) for one in found)
         return
@@ -119,7 +119,7 @@ def _write(
 
 def _print(found: list[Tuned], conditions: Conditions) -> None:
     if not found:
-        typer.echo("of no outage anything is known; nothing is proposed")
+        typer.echo("no outage has a known duration; nothing is proposed")
     elif len(found) > 1:
         write_aligned([_TUNED, *map(_tuned_row, found)])
         for one in found:

@@ -91,7 +91,7 @@ def simulate(
 
     Exit codes: 0, simulated, however it ends; 1, a file is not right (its problems are on stderr);
     2, wrong usage. With --lake also 3, there is no table of outages, or no Java or PySpark; 5,
-    of no outage anything is known; 130, Ctrl-C; 143, SIGTERM.
+    no outage has a known duration; 130, Ctrl-C; 143, SIGTERM.
     """
     if lake is None:
         if recorded != RecordedOutages() or probe_cost != "0s":
