@@ -8,7 +8,6 @@ from typing import Any, Never, Self, overload
 
 from linear_retry.consumer.config.checks import Transient, check_listeners, plan
 from linear_retry.consumer.config.consumer_config import Dependencies
-from linear_retry.consumer.config.topics import TopicNames
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.counters import Counters, Counts
 from linear_retry.consumer.monitoring.health import Health, Lifecycle
@@ -52,7 +51,7 @@ class LinearConsumer(OperatorMethods):
     def __init__(
         self,
         config: Mapping[str, Any],
-        topics: TopicNames,
+        topics: list[str] | tuple[str, ...],
         *,
         strategy: Strategy | Sequence[Element],
         transient: Transient,

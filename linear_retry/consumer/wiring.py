@@ -117,13 +117,22 @@ class Wiring:
         )
         self._follower = _follower(config, self.commands)
         name_wait = InstanceIdWait(
-            settings, clock.now_s, self._admin, config.start_timeout_s, publish
+            settings,
+            clock.now_s,
+            self._admin.ask_session_timeout_ms,
+            config.start_timeout_s,
+            publish,
         )
         replacement = ClientReplacement(
             client, assignment, errors, rebalance.drop, name_wait, publish
         )
         brokers = BrokerWatchdog(
-            client, assignment, config.topics, self._admin, errors.report, replacement.replace
+            client,
+            assignment,
+            config.topics,
+            self._admin.ask_brokers,
+            errors.report,
+            replacement.replace,
         )
         batch_end = BatchEnd(settings.config, kafka.consumer)
         batches = UnreadableBatchWatchdog(
@@ -142,7 +151,7 @@ class Wiring:
             publish,
         )
         stalled = StalledPartitionWatchdog(
-            assignment, offsets, read_ahead, flow_control, self._admin
+            assignment, offsets, read_ahead, flow_control, self._admin.ask_end
         )
         chores: list[Chore] = [
             (offset_check, offset_check.tick),

@@ -119,7 +119,6 @@ def _is_any(error: BaseException) -> object:
 def more_consumers(names: Sequence[str]) -> None:
     config = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
     strategy = Strategy([1])
-    LinearConsumer(config, names, strategy=strategy, transient=_is_down, dead_letters="dead")
     LinearConsumer(config, [*names], strategy=strategy, transient=_is_any, dead_letters="dead")
     LinearConsumer(
         config,

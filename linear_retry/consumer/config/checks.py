@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast, get_args
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig, Dependencies
-from linear_retry.consumer.config.topics import TopicNames, check_topics, refuse_own_topics
+from linear_retry.consumer.config.topics import check_topics, refuse_own_topics
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.monitoring.identity import this_process
@@ -49,7 +49,7 @@ _WITH_EXCEPTIONS = ("BaseException", "BaseExceptionGroup")
 
 def plan(
     config: Mapping[str, Any],
-    topics: TopicNames,
+    topics: list[str] | tuple[str, ...],
     *,
     strategy: Strategy | Sequence[Element],
     transient: Transient,

@@ -2,24 +2,11 @@
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.key_check import pattern_refusal
 from linear_retry.kafka.topics.names import is_topic_name
-
-
-class TopicNames(Protocol):
-    """A list or tuple of names, as type checkers see it, and not a `str`: `in` takes any object."""
-
-    def __contains__(self, name: object, /) -> bool: ...
-
-    def __getitem__(self, index: int, /) -> str: ...
-
-    def __iter__(self) -> Iterator[str]: ...
-
-    def __len__(self) -> int: ...
 
 
 def is_pattern(topic: str) -> bool:

@@ -3,12 +3,12 @@
 import math
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from typing import Protocol
 
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.errors import BrokerError, LinearRetryError
 from linear_retry.kafka import KafkaException
+from linear_retry.kafka.producers.journal import JournalProducer
+from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.log import log_control_garbled, log_control_silent
 from linear_retry.records.control import (
     COMMAND_TTL_MS,
@@ -30,31 +30,6 @@ _READ_BACK_MS = COMMAND_TTL_MS + 5_000
 _KNOWN = 10_000
 
 
-class Stream(Protocol):
-    """What comes to the topic; `trouble` says why nothing does, if that is so."""
-
-    @property
-    def trouble(self) -> str | None: ...
-
-    def read(self, wait_s: float) -> list[Record]: ...
-
-
-class Since(Protocol):
-    """The topic from a moment on. Its calls raise `LinearRetryError`."""
-
-    def backlog(self) -> Iterable[list[Record]]: ...
-
-    def follow(self) -> AbstractContextManager[Stream]: ...
-
-
-class Writer(Protocol):
-    """What is handed over is written at some time, or never."""
-
-    def send(self, record: OutgoingRecord) -> None: ...
-
-    def flush(self, timeout_s: float) -> None: ...
-
-
 class ControlTopicFollower:
     """A thread of its own, for which the consumer never waits, but shortly at its end.
 
@@ -67,8 +42,8 @@ class ControlTopicFollower:
         group: str,
         commands: RemoteCommands,
         clock: Clock,
-        since: Callable[[int], Since],
-        writer: Writer,
+        since: Callable[[int], TopicTail],
+        writer: JournalProducer,
         *,
         again_after_s: float = 5.0,
     ) -> None:
@@ -91,8 +66,6 @@ class ControlTopicFollower:
         self._ending = threading.Event()
         self._ended = threading.Event()
 
-    # -- for the owner ---------------------------------------------------------------------------
-
     def start(self) -> None:
         threading.Thread(target=self.follow, name="linear_retry control", daemon=True).start()
 
@@ -101,8 +74,6 @@ class ControlTopicFollower:
         self._ending.set()
         if self._is_following:  # else the thread may wait for brokers, and nobody would hear it
             self._ended.wait(timeout_s)
-
-    # -- for the thread --------------------------------------------------------------------------
 
     def follow(self) -> None:
         """Until the end."""

@@ -102,8 +102,6 @@ class OperatorActions:
         decision = decide(failure, held.failures + 1, self._policy, consecutive=in_a_row)
         return isinstance(decision, Publish | Stop)
 
-    # -- inside ----------------------------------------------------------------------------
-
     def _share_out(self, request: Request) -> None:
         """What concerns several circuits becomes a request for each."""
         match request.wish:

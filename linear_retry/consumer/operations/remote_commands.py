@@ -68,8 +68,6 @@ class RemoteCommands:
         self._works: dict[str, _Pending] = {}
         self.watched: dict[Scope, list[tuple[_Pending, Place]]] = {}
 
-    # -- for the thread that follows the topic ---------------------------------------------------
-
     def post(self, command: Command) -> None:
         """To be looked at in a turn soon; of more than 1000 that wait, the last ones are."""
         self._arrived.append(command)
@@ -78,8 +76,6 @@ class RemoteCommands:
     def answers(self) -> list[Answer]:
         """What is to be sent. Each is given once."""
         return [self._answers.popleft() for _ in range(len(self._answers))]
-
-    # -- for the owner ---------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Once a turn, before its requests are looked at: commands become requests, or answers."""
@@ -111,8 +107,6 @@ class RemoteCommands:
             case events.Stopped():
                 for scope in tuple(self.watched):
                     self._resolve(scope, "dropped")
-
-    # -- inside ----------------------------------------------------------------------------------
 
     def _begin(self, command: Command) -> None:
         work, place = _Pending(command), command.place

@@ -84,8 +84,6 @@ class Requests:
         self._closed = False
         self.due_at_s = math.inf
 
-    # -- for any thread ----------------------------------------------------------------------
-
     def submit(self, wish: OperatorRequest) -> Future[bool]:
         """To be dealt with in the next turn; False at once where there will be none."""
         request = Request(wish)
@@ -95,8 +93,6 @@ class Requests:
         if self._closed:
             self._refuse_all()
         return request.answer
-
-    # -- for the owner -----------------------------------------------------------------------
 
     def pending(self) -> Iterator[Request]:
         """Those not answered yet, in the order of asking. They may be answered meanwhile."""
@@ -129,8 +125,6 @@ class Requests:
         for request in waiting:
             request.set_answer(False)
         self._refuse_all()
-
-    # -- inside ------------------------------------------------------------------------------
 
     def _refuse_all(self) -> None:
         for request in self._taken():

@@ -58,8 +58,6 @@ class Assignment:
         self.stopped: frozenset[Partition] = frozenset()
         self.due_at_s = math.inf
 
-    # -- questions -------------------------------------------------------------------------
-
     def __contains__(self, partition: Partition) -> bool:
         return partition in self.epochs
 
@@ -105,8 +103,6 @@ class Assignment:
             for key in self.unreadable
             if key in self.stopped and self.unreadable[key].retry_at_s <= now_s
         ]
-
-    # -- commands --------------------------------------------------------------------------
 
     def take(self, partitions: Iterable[Partition]) -> None:
         """Assigned: a new epoch, in which nothing has been delivered yet."""

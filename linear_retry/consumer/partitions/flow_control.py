@@ -39,8 +39,6 @@ class FlowControl:
         self._read_ahead = read_ahead
         self._emit = emit
 
-    # -- questions -------------------------------------------------------------------------
-
     def is_paused(self, partition: Partition) -> bool:
         """Whether a circuit is open over it, or what comes next in it cannot be read."""
         return self.circuits.stops(partition) or partition in self._assignment.stopped
@@ -61,8 +59,6 @@ class FlowControl:
             return self._client.committed(partition) if start is None else start
         except KafkaException:
             return None  # it is read again from what is committed all the same
-
-    # -- pause and resume ------------------------------------------------------------------
 
     def pause(self, scope: Scope) -> None:
         """Everything in scope stands still, at its first unhandled offset.
@@ -112,8 +108,6 @@ class FlowControl:
         self.circuits.hold(scope, Held(message, partition, offset, epoch))
         self.pause(scope)
         return True
-
-    # -- seek and re-assign ----------------------------------------------------------------
 
     def reposition(self) -> None:
         """The read-ahead is invalid: every partition is fetched again from its next offset."""
@@ -172,8 +166,6 @@ class FlowControl:
         if partition in self._assignment:
             self._emit(PartitionRevived(*partition, offset=offset, reason=reason))
 
-    # -- assign and give up ----------------------------------------------------------------
-
     def assign(self, partitions: Iterable[Partition]) -> None:
         """The group gives us these: a new epoch for each, and `apply_pause_state`."""
         try:
@@ -223,8 +215,6 @@ class FlowControl:
         self.offsets.forget(gone)
         self.circuits.drop_held(gone)
         self._read_ahead.drop(gone.__contains__)
-
-    # -- inside ----------------------------------------------------------------------------
 
     def _take(self, partitions: Iterable[Partition]) -> None:
         self._assignment.take(partitions)

@@ -6,33 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from contextlib import suppress
-from typing import Protocol
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.kafka import KafkaException
+from linear_retry.kafka.consumer.committed import Committed
 from linear_retry.kafka.consumer.settings import ConsumerSettings
+from linear_retry.kafka.topics.admin import Admin
 from linear_retry.scope import Partition
-
-
-class Edges(Protocol):
-    """Where partitions begin and end, asked of the brokers without waiting."""
-
-    def ask_ends(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]: ...
-
-    def ask_beginnings(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]: ...
-
-    def close(self) -> None: ...
-
-
-class Starts(Protocol):
-    """What the group has committed; None: no answer in time."""
-
-    def ask(
-        self, partitions: Sequence[Partition], timeout_s: float
-    ) -> dict[Partition, int] | None: ...
-
-    def close(self) -> None: ...
 
 
 class Lag:
@@ -47,8 +28,8 @@ class Lag:
         settings: ConsumerSettings,
         assignment: Assignment,
         offsets: Offsets,
-        edges: Edges,
-        starts: Starts,
+        edges: Admin,
+        starts: Committed,
     ) -> None:
         self._settings = settings
         self._assignment = assignment

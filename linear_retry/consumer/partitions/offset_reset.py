@@ -84,8 +84,6 @@ class OffsetReset:
                 if not self._ask(partition):
                     return
 
-    # -- inside ----------------------------------------------------------------------------
-
     def _ask(self, partition: Partition) -> bool:
         """False: there is no answer."""
         missing = self.missing.pop(partition)

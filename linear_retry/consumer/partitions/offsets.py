@@ -33,8 +33,6 @@ class Offsets:
     def __init__(self) -> None:
         self._positions: dict[Partition, _Position] = {}
 
-    # -- questions -------------------------------------------------------------------------
-
     def __contains__(self, partition: Partition) -> bool:
         return partition in self._positions
 
@@ -117,8 +115,6 @@ class Offsets:
         first, last = (0, 0) if position is None else position.tail
         hidden = max(min(last, end) - max(first, committed), 0)
         return max(end - committed - hidden, 0)
-
-    # -- commands --------------------------------------------------------------------------
 
     def begin(self, partitions: Iterable[Partition]) -> None:
         """Assigned: nothing is known yet."""

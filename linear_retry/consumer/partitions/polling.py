@@ -88,8 +88,6 @@ class OffsetCheck:
                 if start is not None and start <= end:
                     self._offsets.note_tail(partition, start, end)
 
-    # -- inside ----------------------------------------------------------------------------
-
     @property
     def _pauses_any(self) -> bool:
         """Whether any circuit is open, or any partition cannot be read."""

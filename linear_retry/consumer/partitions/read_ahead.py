@@ -1,9 +1,9 @@
 """The read-ahead: what has arrived and is not handled yet."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 from linear_retry.kafka import KafkaError, Message
+from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.topics.batch_end import is_unreadable
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
@@ -13,14 +13,6 @@ BATCH_S = 0.2
 TOUCH_S = 1.0
 _WAITED_S = 0.001
 _ABOUT_ONE_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
-
-
-class Source(Protocol):
-    """What reading asks of the client; callbacks run inside both."""
-
-    def poll(self, timeout_s: float) -> Message | None: ...
-
-    def consume(self, count: int) -> list[Message]: ...
 
 
 class ReadAhead:
@@ -36,7 +28,7 @@ class ReadAhead:
 
     def __init__(
         self,
-        source: Source,
+        client: Client,
         clock: Clock,
         epoch: Callable[[], int],
         *,
@@ -44,7 +36,7 @@ class ReadAhead:
         session_timeout_s: float,
     ) -> None:
         """`epoch` is a number that changes with every rebalance."""
-        self._source = source
+        self._client = client
         self._clock = clock
         self._epoch = epoch
         self._max_poll_interval_s = max_poll_interval_s
@@ -62,8 +54,6 @@ class ReadAhead:
         self.doubtful_at_s = self.polled_at_s
         self._awake_at_s = clock.awake_s()
 
-    # -- questions -------------------------------------------------------------------------
-
     def overran(self, now_s: float) -> bool:
         """Whether the group may have given our partitions away since the last poll.
 
@@ -76,8 +66,6 @@ class ReadAhead:
         ahead = [(partition_of(message), message.offset() or 0) for message in self.messages]
         known = ahead if self.in_hand is None else [self.in_hand, *ahead]
         return max((offset for key, offset in known if key == partition), default=None)
-
-    # -- commands --------------------------------------------------------------------------
 
     def read(self, timeout_s: float) -> list[Message]:
         """What arrives, messages and errors: `keep` what is to be handled.
@@ -120,8 +108,6 @@ class ReadAhead:
         """Every partition has been sought to its own next offset."""
         self.is_invalid = False
 
-    # -- inside ----------------------------------------------------------------------------
-
     def _polled(self, fetch: Callable[[], list[Message]]) -> list[Message]:
         try:
             arrivals = fetch()
@@ -144,7 +130,7 @@ class ReadAhead:
 
     def _batch(self, timeout_s: float) -> list[Message]:
         asked_at_s = self._clock.now_s()
-        first = self._source.poll(timeout_s)
+        first = self._client.poll(timeout_s)
         self.dry = first is None or self._clock.now_s() - asked_at_s >= _WAITED_S
         if first is None:
             return []
@@ -154,7 +140,7 @@ class ReadAhead:
 
     def _consume(self, count: int) -> list[Message]:
         epoch = self._epoch()
-        messages = self._source.consume(count)
+        messages = self._client.consume(count)
         self.dry = len(messages) < count
         if self._epoch() != epoch:
             # Nothing tells which of them came before the rebalance that ran inside. A sketch that

@@ -100,8 +100,6 @@ class ConsumerTarget:
         if self._publisher is not None:
             self._publisher.poll()
 
-    # -- the dead letter on its way ----------------------------------------------------------
-
     def deliver(self, held: Held[Message]) -> None:
         """Begin to send its letter. The offset is stored after the acknowledgement only."""
         publisher, letter = self._publisher, held.letter

@@ -31,8 +31,6 @@ class OwnerThread:
         self.closing = False
         self.closed = threading.Event()
 
-    # -- questions -------------------------------------------------------------------------
-
     @property
     def forked(self) -> bool:
         return os.getpid() != self._pid
@@ -58,8 +56,6 @@ class OwnerThread:
         """Raises `UsageError` after a fork."""
         if self.forked:
             raise forked_error()
-
-    # -- commands --------------------------------------------------------------------------
 
     @contextmanager
     def use(self) -> Iterator[None]:
@@ -138,8 +134,6 @@ class OwnerThread:
         with self._lock:
             begun, self.closing = self.closing, True
         return "done" if begun else "ours"
-
-    # -- inside ----------------------------------------------------------------------------
 
     def _take(self) -> None:
         self.check_open()

@@ -54,8 +54,6 @@ class Session:
         self.stop = StopFlag()
         self._ready: Iterator[Attempt] = iter(())
 
-    # -- for any thread ----------------------------------------------------------------------
-
     def submit(self, request: OperatorRequest) -> Future[bool]:
         """An operator's. False at once where no turn will look at it."""
         self._owner_thread.check_process()
@@ -109,8 +107,6 @@ class Session:
         """Whether `close` is the present thread's to do, and not waited for."""
         return self._owner_thread.here
 
-    # -- the three ways ----------------------------------------------------------------------
-
     def run(self, handler: Handler) -> None:
         """Until a stop, which the first signal is too."""
         with self._use(), stopping_on_signals(self.stop.ask):
@@ -139,8 +135,6 @@ class Session:
     def attempts(self) -> Iterator[Attempt]:
         """The attempts from here on: no line of ours runs between two of one batch."""
         return chain.from_iterable(self._batches())
-
-    # -- inside ------------------------------------------------------------------------------
 
     def _batches(self) -> Generator[Iterable[Attempt]]:
         """What is left of the present batch; then of each the first attempt, and the others."""

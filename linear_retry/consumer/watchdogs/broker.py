@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Protocol
 
 from linear_retry.consumer.config.topics import is_pattern
 from linear_retry.consumer.partitions.assignment import Assignment
@@ -11,12 +10,6 @@ from linear_retry.kafka.consumer.client import Client
 
 CHECK_EVERY_S = 5.0
 _UNSEEN_S = 10.0
-
-
-class Finder(Protocol):
-    """Asks how many brokers a client finds that knows nothing but the configuration."""
-
-    def ask_brokers(self) -> Future[int]: ...
 
 
 class BrokerWatchdog:
@@ -34,15 +27,18 @@ class BrokerWatchdog:
         client: Client,
         assignment: Assignment,
         topics: Sequence[str],
-        finder: Finder,
+        ask_brokers: Callable[[], Future[int]],
         report: Callable[[KafkaError], None],
         replace: Callable[[str], None],
     ) -> None:
-        """`report` says a problem of the client's; `replace` makes another, and says why."""
+        """`ask_brokers`: how many a client finds that knows nothing but the configuration.
+
+        `report` says a problem of the client's; `replace` makes another, and says why.
+        """
         self._client = client
         self._assignment = assignment
         self._named = next((topic for topic in topics if not is_pattern(topic)), None)
-        self._finder = finder
+        self._ask_brokers = ask_brokers
         self._report = report
         self._replace = replace
         self.due_at_s = 0.0
@@ -76,7 +72,7 @@ class BrokerWatchdog:
         asked = self._asked
         if asked is not None and not asked.done():
             return
-        self._asked = self._finder.ask_brokers()
+        self._asked = self._ask_brokers()
         if asked is None:
             return
         if asked.exception() is not None or asked.result() == 0:

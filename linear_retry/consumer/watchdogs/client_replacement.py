@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Protocol
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_errors import ClientErrors
@@ -23,12 +22,6 @@ _REPORT_EVERY_S = 10.0
 _UNANSWERED_S = 2.0
 
 
-class Describer(Protocol):
-    """Asks the brokers how long a member of a KIP-848 group may be silent."""
-
-    def ask_session_timeout_ms(self, group: str) -> Future[int]: ...
-
-
 class InstanceIdWait:
     """Waits for the `group.instance.id` of a static member that was killed (KIP-848).
 
@@ -41,14 +34,14 @@ class InstanceIdWait:
         self,
         settings: ConsumerSettings,
         now_s: NowS,
-        describer: Describer,
+        ask_session_timeout_ms: Callable[[str], Future[int]],
         at_least_s: float,
         emit: Callable[[Event], None],
     ) -> None:
         """`at_least_s` is waited, even where the session is shorter."""
         self._settings = settings
         self._now_s = now_s
-        self._describer = describer
+        self._ask_session_timeout_ms = ask_session_timeout_ms
         self._at_least_s = at_least_s
         self._emit = emit
         self._session: Future[int] | None = None
@@ -65,7 +58,7 @@ class InstanceIdWait:
         """Whether it is time for another client. Raises `FencedError` where it stays taken."""
         now_s = self._now_s()
         if self._session is None:
-            self._session = self._describer.ask_session_timeout_ms(self._settings.group_id)
+            self._session = self._ask_session_timeout_ms(self._settings.group_id)
             self._since_s, self._try_at_s = now_s, now_s + _TRY_EVERY_S
             self._report_at_s, self._is_emitted = now_s + _UNANSWERED_S, False
         left_s = self._since_s + self._wait_s(self._session) - now_s

@@ -1,7 +1,7 @@
 """Re-assigns partitions that have messages and deliver none, or were given up and stayed ours."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.flow_control import FlowControl
@@ -9,12 +9,6 @@ from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
 from linear_retry.scope import Partition
-
-
-class Ends(Protocol):
-    """Asks the broker for the end of a partition, for our isolation level, without waiting."""
-
-    def ask_end(self, partition: Partition) -> Future[int]: ...
 
 
 class StalledPartitionWatchdog:
@@ -31,13 +25,14 @@ class StalledPartitionWatchdog:
         offsets: Offsets,
         read_ahead: ReadAhead,
         flow_control: FlowControl,
-        ends: Ends,
+        ask_end: Callable[[Partition], Future[int]],
     ) -> None:
+        """`ask_end`: the broker's end for our isolation level, asked without waiting."""
         self._assignment = assignment
         self._offsets = offsets
         self._read_ahead = read_ahead
         self._flow_control = flow_control
-        self._ends = ends
+        self._ask_end = ask_end
         self._asked: dict[Partition, tuple[int, Future[int]]] = {}
 
     def tick(self) -> None:
@@ -49,7 +44,7 @@ class StalledPartitionWatchdog:
         for partition in self._assignment.suspiciously_silent():
             if partition not in self._asked and not self._flow_control.is_paused(partition):
                 epoch = self._assignment.epoch
-                self._asked[partition] = epoch, self._ends.ask_end(partition)
+                self._asked[partition] = epoch, self._ask_end(partition)
         answered = [key for key, (_, future) in self._asked.items() if future.done()]
         for partition in answered:
             self._evaluate(partition, *self._asked.pop(partition))

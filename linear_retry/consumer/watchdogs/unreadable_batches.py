@@ -3,7 +3,6 @@
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 from linear_retry.consumer.operations.requests import Request, Requests, SkipUnreadable
 from linear_retry.consumer.partitions.assignment import Assignment, Unreadable
@@ -12,6 +11,7 @@ from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.events import DataLost, Event, PartitionReadable, PartitionUnreadable
 from linear_retry.kafka import KafkaError, KafkaException
+from linear_retry.kafka.topics.batch_end import BatchEnd
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
 
@@ -104,12 +104,6 @@ class UnreadableBatches:
         self._emit(PartitionReadable(*partition, offset, stopped_s))
 
 
-class Finder(Protocol):
-    """Finds where a batch ends (`BatchEnd`)."""
-
-    def search(self, partition: Partition, offset: int) -> Generator[None, None, int]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Search:
     """For the end of the batch that an operator wants skipped."""
@@ -132,13 +126,13 @@ class UnreadableBatchWatchdog:
         flow_control: FlowControl,
         batches: UnreadableBatches,
         requests: Requests,
-        finder: Finder,
+        batch_end: BatchEnd,
     ) -> None:
         self._assignment = assignment
         self._flow_control = flow_control
         self._batches = batches
         self._requests = requests
-        self._finder = finder
+        self._batch_end = batch_end
         self._search: _Search | None = None
         self.is_searching = False
 
@@ -167,7 +161,7 @@ class UnreadableBatchWatchdog:
             and self._batches.is_next(partition, offset)
             and self._requests.claim(request)
         ):
-            steps = self._finder.search(partition, offset)
+            steps = self._batch_end.search(partition, offset)
             give_up_at_s = self._assignment.now_s() + _SEARCH_WITHIN_S
             self._search = _Search(request, partition, steps, give_up_at_s)
             self.is_searching = True

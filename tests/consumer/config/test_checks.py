@@ -38,9 +38,6 @@ async def _answering_later(_: BaseException) -> bool:
     return True
 
 
-# -- transient ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("transient", "timeout", "key_error"),
     [
@@ -160,9 +157,6 @@ def test_everything_transient_is_warned_about_where_it_was_written(
     assert [__file__] == [warning.filename for warning in caught]
 
 
-# -- topics ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("topics", [["a"], ("a", "b"), ["^orders-.*-live"], ["a", "^b"]], ids=repr)
 def test_topics_are_names_and_patterns(topics: Any) -> None:
     """Any sequence of them; they are kept in order."""
@@ -194,9 +188,6 @@ def test_what_is_no_list_of_names_is_refused(topics: Any) -> None:
 def test_what_could_not_be_subscribed_to_is_refused(topics: Any, sentence: str) -> None:
     """They ended `run`, in the group's name, with librdkafka's bare `_INVALID_ARG`."""
     assert sentence in _refusal(topics)
-
-
-# -- dead letters ---------------------------------------------------------------------------------
 
 
 def test_dead_letters_may_be_a_name_or_more() -> None:
@@ -263,9 +254,6 @@ def test_dead_letters_must_not_be_among_the_sources(sources: list[str], source: 
 def test_sources_that_do_not_match_are_fine(sources: list[str]) -> None:
     """A name is itself only, and a pattern what librdkafka takes for one."""
     _plan(sources, dead_letters="orders.dlq")
-
-
-# -- the others -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("strategy", [None, "strategy.json", 5, {"delays": [1]}], ids=repr)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -54,16 +55,15 @@ class Topic:
             parts.emit,
             gives_up=True,
         )
+        topic: Any = self
         self.follower = ControlTopicFollower(
-            _TOPIC, "billing", self.commands, parts.clock, self.since, self, again_after_s=0
+            _TOPIC, "billing", self.commands, parts.clock, topic.since, topic, again_after_s=0
         )
 
     def follow_all(self) -> list[Answer]:
         """All of it; what was answered, of which the owner looks at everything in between."""
         self.follower.follow()
         return self.written
-
-    # -- the topic as it is read -------------------------------------------------------------
 
     def since(self, at_ms: int) -> Topic:
         self.begun_ms.append(at_ms)
@@ -89,8 +89,6 @@ class Topic:
             self.follower.close(0)
             return []
         return _records(self.batches.pop(0))
-
-    # -- the topic as it is written ----------------------------------------------------------
 
     def send(self, record: OutgoingRecord) -> None:
         said = read_control(record.value)

@@ -85,9 +85,6 @@ def turn_until(group: FakeGroup, member: Member, kind: type[events.Event], times
     pytest.fail(f"no {kind.__name__} number {times}: {member.events}")
 
 
-# -- retry now ---------------------------------------------------------------------------------
-
-
 def test_a_held_message_is_attempted_now() -> None:
     """In the next turn, before its time; the record says that it was an operator's word."""
     group, member = waiting()
@@ -189,9 +186,6 @@ def test_a_narrow_scope_is_retried_by_itself() -> None:
     assert [] == group.violations(finished=False)
 
 
-# -- retry now, all ----------------------------------------------------------------------------
-
-
 def everything(member: Member) -> Future[bool]:
     """What `consumer.retry_now()` asks for."""
     return member.wiring.requests.submit(Retry(None))
@@ -263,9 +257,6 @@ def test_a_wait_that_is_over_is_not_ended_again() -> None:
     group.dependency.down = False
     group.finish()
     assert [] == group.violations()
-
-
-# -- give up -----------------------------------------------------------------------------------
 
 
 def test_a_held_message_is_dead_lettered_now() -> None:
@@ -373,9 +364,6 @@ def test_giving_up_ends_the_row_at_the_limit() -> None:
     assert [] == group.violations()
 
 
-# -- both --------------------------------------------------------------------------------------
-
-
 def test_give_up_after_retry_now() -> None:
     """The attempt comes first. It fails: given up in the next turn, two failures in the letter."""
     group, member = waiting()
@@ -407,9 +395,6 @@ def test_retry_now_after_give_up() -> None:
     group.turn()
     assert (True, True) == (letter.result(0), attempt.result(0))
     assert 1 == attempts(group).count(Place(TOPIC, 0, 0))
-
-
-# -- what is not held --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("partition", "offset"), [(0, 1), (0, 99), (5, 0)])
@@ -487,9 +472,6 @@ def test_the_first_after_a_loss_is_given_up_after_its_attempt() -> None:
     assert [] == group.violations()
 
 
-# -- while the handler has it ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("kind", "down"), [("retry", False), ("give-up", False)])
 def test_asked_for_in_the_handler_that_succeeds(kind: _Kind, down: bool) -> None:
     """It waits until the handler has ended, and then there is nothing held: False."""
@@ -531,9 +513,6 @@ def test_give_up_asked_for_in_the_handler_that_fails() -> None:
     group.turn(2)
     assert answers[0].result(0)
     assert [2] == [event.failures for event in said(member, events.DeadLettered)]
-
-
-# -- the future --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["retry", "give-up"])
@@ -614,8 +593,6 @@ def test_closed_while_others_ask() -> None:
             thread.join()
         assert [False] * 40 == [answer.result(0) for answer in answers]
 
-
-# -- as a program asks -------------------------------------------------------------------------
 
 _METHODS = ["retry_now", "give_up"]
 
@@ -729,9 +706,6 @@ def test_in_a_loop_of_ones_own(fake: FakeKafka) -> None:
     assert answer.result(0)
     assert [1, 2] == seen
     assert waited_s < 2
-
-
-# -- from many threads -------------------------------------------------------------------------
 
 
 class Hammer:

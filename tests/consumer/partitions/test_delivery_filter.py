@@ -68,9 +68,6 @@ def _told(code: int, offset: int = OFFSET_INVALID) -> Message:
     return Message(topic="orders", partition=0, offset=offset, error=error)
 
 
-# -- where an ownership begins -----------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore:auto.offset.reset=latest")
 @pytest.mark.parametrize(("reset", "begins"), [("earliest", 3), ("latest", 9)])
 def test_the_first_offset_is_committed_before_its_message_is_let_in(
@@ -100,9 +97,6 @@ def test_a_first_commit_that_is_refused_for_now() -> None:
     scene.joined.librdkafka.answers["commit"] = None
     scene.arrive(_message(3))
     assert [3] == scene.let_in
-
-
-# -- what the broker does not have -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("offset", [OFFSET_INVALID, 1])
@@ -138,9 +132,6 @@ def test_a_loss_leaves_alone_what_is_in_memory() -> None:
     assert 0 == scene.joined.offsets.next_offset(_P0)
 
 
-# -- what must stand still ---------------------------------------------------------------------
-
-
 def test_the_end_of_what_leaks_is_no_beginning() -> None:
     """The place behind a held message is lost, so any first offset is believed. But the end of a
     partition that stands still comes behind messages that leaked and were dropped: begun there, it
@@ -155,9 +146,6 @@ def test_the_end_of_what_leaks_is_no_beginning() -> None:
     assert list(range(3, 9)) == dropped
     assert {_P0: 1} == scene.joined.offsets.uncommitted()
     assert {_P0: 3} == scene.joined.offsets.starts()
-
-
-# -- who is not dead ---------------------------------------------------------------------------
 
 
 def test_the_end_is_a_word() -> None:

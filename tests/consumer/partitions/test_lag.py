@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,8 @@ class _Asked:
         self.assignment.take(owned)
         self.offsets.begin(owned)
         settings = consumer_settings(LEAST | {"auto.offset.reset": reset})
-        self.lag = Lag(settings, self.assignment, self.offsets, self.brokers, self.brokers)
+        brokers: Any = self.brokers
+        self.lag = Lag(settings, self.assignment, self.offsets, brokers, brokers)
 
 
 def test_from_what_is_committed_to_the_end() -> None:
@@ -143,9 +145,6 @@ def test_a_topic_that_was_made_again_has_another_tail() -> None:
     asked.offsets.start_at(_P0, 0)
     asked.brokers.committed, asked.brokers.ends = {_P0: 9}, {_P0: 12}
     assert {_P0: 3} == asked.lag.ask(0.0)
-
-
-# -- with a consumer on the fake Kafka ------------------------------------------------------------
 
 
 def _lag_of(consumer: LinearConsumer) -> int:

@@ -1,6 +1,7 @@
 """The read-ahead: what joins it, and when it is invalid."""
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH, ReadAhead, partition_of
 from linear_retry.kafka import KafkaError, Message
+from linear_retry.kafka.consumer.client import Client
 from tests.fake.clock import VirtualClock
 
 
@@ -47,7 +49,7 @@ class _Scene:
     def __init__(self, *, max_poll_interval_s: float = 300.0) -> None:
         self.source, self.clock, self.epoch = _Source(), VirtualClock(), 1
         self.read_ahead = ReadAhead(
-            self.source,
+            cast(Client, self.source),
             self.clock,
             lambda: self.epoch,
             max_poll_interval_s=max_poll_interval_s,
@@ -67,9 +69,6 @@ def _raise(error: BaseException) -> Callable[[], object]:
         raise error
 
     return act
-
-
-# -- what is asked for ----------------------------------------------------------------------------
 
 
 def test_it_waits_for_the_first_message_only() -> None:
@@ -105,9 +104,6 @@ def test_with_messages_to_handle_it_only_touches() -> None:
     assert [(0, 1)] == _places(scene.read_ahead.read(1.0))
     assert [(0, 2)] == _places(scene.read_ahead.touch())
     assert [("consume", 1), ("consume", 1)] == scene.source.calls
-
-
-# -- the size of a batch --------------------------------------------------------------------------
 
 
 def _batch_sizes(scene: _Scene, rounds: int, handler_s: float) -> list[int]:
@@ -163,9 +159,6 @@ def test_a_batch_is_never_empty_nor_too_large(speeds: list[tuple[int, float]]) -
         scene.read_ahead.note_speed(handled, took_s)
         scene.source.there = [_message(offset) for offset in range(1000)]
         assert 1 <= len(scene.read_ahead.read(1.0)) <= LARGEST_BATCH
-
-
-# -- torn -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [OSError("down"), KeyboardInterrupt(), SystemExit()], ids=repr)
@@ -249,9 +242,6 @@ def test_mended_is_not_torn() -> None:
     assert [(0, 0)] == _places(scene.read_ahead.read(1.0))
 
 
-# -- the read-ahead -------------------------------------------------------------------------------
-
-
 def test_dropping_takes_what_is_covered_and_keeps_the_order() -> None:
     """Other partitions' messages stay, in the order they came."""
     scene = _Scene()
@@ -264,9 +254,6 @@ def test_dropping_takes_what_is_covered_and_keeps_the_order() -> None:
 def test_a_messages_partition_is_its_key() -> None:
     """Topic and number."""
     assert ("orders", 3) == partition_of(_message(0, 3))
-
-
-# -- time -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("max_poll_s", "touch_s"), [(300.0, 1.0), (10.0, 1.0), (6.0, 0.6)])

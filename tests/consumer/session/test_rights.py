@@ -82,9 +82,6 @@ def test_a_right_that_is_taken_away_later_stops_the_line() -> None:
     ends_well(group)
 
 
-# -- letters in another cluster -------------------------------------------------------------------
-
-
 def _across(here: FakeKafka, there: FakeKafka) -> LinearConsumer:
     def cluster(config: dict[str, Any]) -> FakeKafka:
         return there if config["bootstrap.servers"] == "there:9092" else here

@@ -28,9 +28,6 @@ def _metadata(**partitions: int | None) -> Any:
     return SimpleNamespace(topics=topics)
 
 
-# -- which topics there are -----------------------------------------------------------------------
-
-
 def test_what_exists_is_counted() -> None:
     """Topics that the broker reports with an error do not exist."""
     joined = Joined()
@@ -109,9 +106,6 @@ def test_every_missing_topic_is_named() -> None:
 def test_a_pattern_begins_with_a_caret() -> None:
     """As librdkafka has it."""
     assert [True, False] == [is_pattern(name) for name in ("^orders", "orders.*")]
-
-
-# -- retention ------------------------------------------------------------------------------------
 
 
 class _Admin(Admin):

@@ -39,7 +39,7 @@ class _Scene:
             self.joined.client,
             self.joined.assignment,
             topics,
-            self,
+            self.ask_brokers,
             self.reported.append,
             self.renewals.append,
         )
@@ -123,9 +123,6 @@ def test_one_topic_is_asked_about_where_one_is_known(
     scene.joined.own(*owned)
     scene.broker_watchdog.tick()
     assert ("list_topics", (asked, 0.001)) == scene.joined.librdkafka.calls[-1]
-
-
-# -- in a group --------------------------------------------------------------------------------
 
 
 def _goes_blind(group: FakeGroup, member: Member) -> None:

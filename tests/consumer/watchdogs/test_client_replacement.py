@@ -46,7 +46,7 @@ class _Scene:
             InstanceIdWait(
                 self.joined.settings,
                 self.joined.clock.now_s,
-                Admin({}, lambda _: self.joined.librdkafka),
+                Admin({}, lambda _: self.joined.librdkafka).ask_session_timeout_ms,
                 30.0,
                 self.joined.emit,
             ),
@@ -135,9 +135,6 @@ def test_what_another_client_would_be_told_too_ends_it(
         _Scene().hear(error)
 
 
-# -- in a group --------------------------------------------------------------------------------
-
-
 def _is_refused(group: FakeGroup) -> None:
     """The group counts it out; its next polls say that it is refused, and another joins."""
     (member,) = group.members
@@ -212,8 +209,6 @@ def test_the_reason_is_heard_amid_something_else(protocol: Protocol) -> None:
     group.share([0, 0])
     ends_well(group)
 
-
-# -- a real client -----------------------------------------------------------------------------
 
 _POLL_S = 1.0
 

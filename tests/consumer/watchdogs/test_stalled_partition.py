@@ -35,7 +35,7 @@ class _Scene:
         self.stalled_partitions = StalledPartitionWatchdog(
             *(self.joined.assignment, self.joined.offsets, self.joined.read_ahead),
             self.joined.flow_control,
-            self.ends,
+            self.ends.ask_end,
         )
         self.joined.read_ahead.dry = True
         self.joined.own(_P0, done=5)
