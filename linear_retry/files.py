@@ -47,6 +47,15 @@ def decode_small(content: bytes, errors: str = "strict") -> str:
         raise ValueError(f"byte {error.start} is not UTF-8") from error
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text in a small file. Raises `ValueError`, which names the file and says why not."""
+    content = read_small(path)
+    try:
+        return decode_small(content)
+    except ValueError as error:
+        raise ValueError(f"{printable_path(path)}: {error}") from error
+
+
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Make `path` hold `content`; another process finds the old file or the whole new one.
 

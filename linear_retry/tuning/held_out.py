@@ -42,13 +42,12 @@ class Costs:
 class Comparison:
     """Two strategies in the same outages, and how much less the proposed one costs, in ms.
 
-    `current` and `saved` are None without a current strategy. `durations` are the outages'.
+    `current` and `saved` are None without a current strategy.
     """
 
     current: Costs | None
     proposed: Costs
     saved: Mean | None
-    durations: Estimate
 
 
 def compare(
@@ -75,8 +74,8 @@ def compare(
         concurrent = np.arange(len(outages))
     found = means(np.hstack(each), concurrent, rng, resamples)
     if current_ms is None:
-        return Comparison(None, Costs(*found), None, known)
-    return Comparison(Costs(*found[4:8]), Costs(*found[:4]), found[8], known)
+        return Comparison(None, Costs(*found), None)
+    return Comparison(Costs(*found[4:8]), Costs(*found[:4]), found[8])
 
 
 def _with_total(costs: Numbers, probe_cost_ms: float) -> Numbers:

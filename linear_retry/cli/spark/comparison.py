@@ -1,13 +1,12 @@
 """Formats what strategies would have cost in recorded outages."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import typer
 
 from linear_retry.cli.output.rows import write_aligned
-from linear_retry.cli.spark.chart import draw
 from linear_retry.spark import Simulated, Tuned
 from linear_retry.strategy.delays import duration_text
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
@@ -19,18 +18,8 @@ _UNITS_MS = ((3_600_000, 60_000), (10_000, 1000), (1000, 100), (0, 1))
 """The least time for each unit of rounding: minutes, seconds, tenths of a second."""
 
 
-def show(
-    found: Comparison,
-    name: str,
-    strategies: tuple[Sequence[int] | None, Sequence[int]],
-    outages: int,
-) -> None:
-    """Prints the chart, the table and the remarks; `strategies` are the current one, if known,
-    and the one called `name`.
-    """
-    current_ms, delays_ms = strategies
-    known = {} if current_ms is None else {"current": current_ms}
-    draw({**known, name: delays_ms}, found.durations)
+def show(found: Comparison, name: str, outages: int) -> None:
+    """Prints the table and the remarks; `name` is that of the strategy beside the current one."""
     write_aligned(rows(found, name, outages))
     for line in remarks(found, name):
         typer.echo(line)

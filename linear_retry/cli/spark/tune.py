@@ -81,7 +81,7 @@ def simulate(
     if len(found) > 1:
         write_aligned([_SIMULATED, *map(_simulated_row, found)])
     else:
-        _print_simulated(found[0], strategy)
+        _print_simulated(found[0])
 
 
 def _in_lake(
@@ -139,8 +139,7 @@ def _print_tuned(one: Tuned, conditions: Conditions) -> None:
     if one.comparison is None:
         typer.echo("they overlap, as one outage of many members: none is left to compare on")
         return
-    strategies = one.current_ms, one.proposal
-    comparison.show(one.comparison, "proposed", strategies, one.outages - one.seen)
+    comparison.show(one.comparison, "proposed", one.outages - one.seen)
     if one.comparison.proposed.covered.high < conditions.cover:
         typer.echo(f"{conditions.cover:g} are not covered: outages were longer than those before")
 
@@ -174,10 +173,9 @@ def _reasons(one: Tuned) -> Iterator[str]:
     yield f"{one_line(one.group)}: nothing is proposed: {why}"
 
 
-def _print_simulated(one: Simulated, strategy: Strategy) -> None:
+def _print_simulated(one: Simulated) -> None:
     typer.echo(f"{one_line(one.group)}: {one.outages} outages, {one.ended} with a known end")
-    strategies = one.current_ms, strategy.delays_ms
-    comparison.show(one.comparison, "simulated", strategies, one.outages)
+    comparison.show(one.comparison, "simulated", one.outages)
 
 
 def _simulated_row(one: Simulated) -> tuple[str, ...]:

@@ -47,10 +47,10 @@ def verdict(simulation: Simulation) -> str:
 
 
 def verdict_with_jitter(simulation: Simulation) -> str:
-    """How it may end, however the dice fall."""
+    """How it may end, whatever the random draws."""
     spread = simulation.spread
     if spread is None:
-        return "with jitter: the same, however the dice fall"
+        return "with jitter: the same, whatever the random draws"
     late = f"with jitter: back {_bounds(spread)} after the outage"
     return f"{late}, or given up too" if spread.may_give_up else late
 

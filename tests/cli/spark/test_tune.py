@@ -1,26 +1,16 @@
 """Comparisons of strategies are printed rightly, and with their uncertainty."""
 
-from itertools import accumulate
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.cli.spark import chart, comparison
+from linear_retry.cli.spark import comparison
 from linear_retry.spark import Tuned
-from linear_retry.tuning.durations import Estimate
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Unreachable
-
-DURATIONS = Estimate(
-    np.array([0.0, 10_000.0, 60_000.0, 600_000.0]), np.array([0.25, 0.5, 0.125, 0.125])
-)
-arrays = st.lists(st.integers(1, 7 * 24 * 3_600_000), min_size=1, max_size=40)
 
 
 def _mean(mean: float, by: float = 0.0) -> Mean:
@@ -34,7 +24,7 @@ def _costs(idle_ms: float, attempts: float, covered: float) -> Costs:
 
 def _compared(saved: Mean | None, *, current_covers: float = 0.998) -> Comparison:
     current = None if saved is None else _costs(40_000, 8, current_covers)
-    return Comparison(current, _costs(12_340, 4, 0.998), saved, DURATIONS)
+    return Comparison(current, _costs(12_340, 4, 0.998), saved)
 
 
 def test_each_strategy_has_a_column() -> None:
@@ -100,33 +90,6 @@ def test_programs_are_told_in_seconds() -> None:
     assert output.keys() - {"delays_s"} == few.keys() - {"cover", "ended", "needed"}
 
 
-def test_outages_and_attempts_are_drawn() -> None:
-    """On one line of time, which grows by the same factor from cell to cell."""
-    current = [1000] * 30 + [60_000] * 10
-    found = chart.lines({"current": current, "mine": [5000, 60_000, 600_000]}, DURATIONS, 76)
-    assert [
-        "outages   ▄▁▁▁▁▁▁▁▁▁▁▂▂▂▂▂▂▃▃▃▃▃▄▃▂▂▂▃▃▃▃▄▄▄▅▅▆▆▇██▄▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▂▂▂▂▂▂▂▁",
-        "current   ×······×···×··×·×·××·×××××2×2222232··········×····×··×··×·×·×××××·",
-        "mine      ················×·························×······················×",
-        "          └1s                    └10s              └1m",
-    ] == [line for line, _ in found]
-
-
-@settings(deadline=None, max_examples=30)
-@given(arrays, arrays, st.integers(76, 120))
-def test_each_attempt_is_drawn(one: list[int], other: list[int], width: int) -> None:
-    """Whatever the delays are: no more cells than there are, and no fewer attempts."""
-    found = [line for line, _ in chart.lines({"one": one, "other": other}, DURATIONS, width)]
-    assert 4 == len(found)
-    assert max(map(len, found)) <= width
-    for line, delays_ms in zip(found[1:3], (one, other), strict=True):
-        marks = line[10:].replace("·", "").replace("×", "1")
-        drawn = sum(10 if mark == "+" else int(mark) for mark in marks)
-        moments = len(list(accumulate(delays_ms)))
-        assert drawn <= moments
-        assert "+" in marks or drawn == moments
-
-
 def _refused(*arguments: object) -> tuple[int, str]:
     """The exit code, and what is said on stderr in one line."""
     result = CliRunner().invoke(app, [str(each) for each in arguments])
@@ -149,7 +112,7 @@ def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--probe-cost", "-1"), '"-1" is no length of time'),
+        (("--probe-cost", "-1"), '"-1" is not a duration'),
         (("--probe-cost", "5", "--cover", "0"), "cover=0.0: it is a share; give more than 0"),
         (("--probe-cost", "5", "--cover", "1.5"), "Invalid value for '--cover'"),
         (("--probe-cost", "5", "--most", "1001"), "Invalid value for '--most'"),
