@@ -266,9 +266,9 @@ def _seer_for(kind: type) -> _Seer:
 
 def _looks_at(thing: Any) -> tuple[_Getter, list[tuple[str, _Seer]]]:
     """All attributes but those left out: those that are seen plainly, and the others."""
-    name = class_name(type(thing))
-    how = left_out.SEEN_AS.get(name, {})
-    unseen = {attribute for names in left_out.EVERYTHING for attribute in names.get(name, ())}
+    kind = type(thing)
+    how = left_out.SEEN_AS.get(kind, {})
+    unseen = {attribute for names in left_out.EVERYTHING for attribute in names.get(kind, ())}
     if isinstance(thing, Guarantee):
         unseen.add(left_out.BROKEN)
     seen = sorted(set(attributes(thing)) - unseen)
@@ -284,8 +284,3 @@ def _getter(names: list[str]) -> _Getter:
             return lambda thing: (getattr(thing, name),)
         case _:
             return attrgetter(*names)
-
-
-def class_name(kind: type) -> str:
-    """As `left_out` writes it."""
-    return f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
