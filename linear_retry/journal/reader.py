@@ -1,16 +1,13 @@
 """The tail of a journal's topic, as entries."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, Unreadable, read_entry
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 from linear_retry.kafka.topics.tail import TopicTail
-from linear_retry.records.record import Record
 
 
 class JournalTail:
@@ -43,19 +40,14 @@ class JournalTail:
         Raises `UnknownTopicError`, and `BrokerError` where no broker answers or one refuses.
         """
         for records in self._tail.backlog(progress):
-            yield from _entries(records)
+            for record in records:
+                yield read_entry(record.value)
 
-    @contextmanager
-    def follow(self) -> Iterator[JournalTail]:
+    def follow(self) -> AbstractContextManager[object]:
         """Within it, `read` gives what comes after the backlog."""
-        with self._tail.follow():
-            yield self
+        return self._tail.follow()
 
     def read(self, wait_s: float) -> list[Entry | Unreadable]:
         """What has come, waiting `wait_s` for the first. Raises `BrokerError` where it is refused
         for good."""
-        return list(_entries(self._tail.read(wait_s)))
-
-
-def _entries(records: Iterable[Record]) -> Iterator[Entry | Unreadable]:
-    return (read_entry(record.value) for record in records)
+        return [read_entry(record.value) for record in self._tail.read(wait_s)]

@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import get_args
+from itertools import accumulate
+from operator import add
+from typing import NamedTuple, TypeAlias, get_args
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
@@ -14,36 +16,71 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.monitoring.counters import HANDLED_WITHIN_S, Counts
 from linear_retry.consumer.monitoring.health import HealthState
 from linear_retry.events import Event
-from linear_retry.scope import Scope
 
 __all__ = ["Metrics"]
 
-_PLACE = ("group", "topic", "partition")
-_OF_SEVERAL: dict[str, Callable[[Iterable[float]], float]] = {
-    "linear_retry_open_circuits": sum,
-    "linear_retry_ready": min,
-    "linear_retry_circuit_retry_timestamp_seconds": min,
-    "linear_retry_last_poll_timestamp_seconds": min,
-}
-"""What a gauge says of several consumers of one group; of the others it is the highest."""
-_BY_PARTITION = {
-    "linear_retry_dead_letter_failures": (
-        "DeadLetterFailed",
+_PLACE = ("topic", "partition")
+_Samples: TypeAlias = Iterator[tuple[str, tuple[str, ...], float]]
+"""Name of the family, values of its labels but the group, and the figure."""
+
+
+class _Family(NamedTuple):
+    """A metric; `merged` is what it says of two consumers of one group."""
+
+    kind: type[CounterMetricFamily | GaugeMetricFamily]
+    text: str
+    labels: tuple[str, ...] = ()
+    merged: Callable[[float, float], float] = add
+
+
+_GAUGE, _COUNTER = GaugeMetricFamily, CounterMetricFamily
+_FAMILIES = {
+    "state": _Family(_GAUGE, "1 for the state that it is in", ("state",), max),
+    "ready": _Family(_GAUGE, "1: in its group, and not asked to stop", merged=min),
+    "last_poll_timestamp_seconds": _Family(_GAUGE, "When it last polled, in Unix time", merged=min),
+    "open_circuits": _Family(_GAUGE, "Circuits that are not closed"),
+    "circuit_open_seconds": _Family(_GAUGE, "For how long this circuit has been open", _PLACE, max),
+    "circuit_retry_timestamp_seconds": _Family(
+        _GAUGE, "When it is tried again, in Unix time", _PLACE, min
+    ),
+    "circuit_failures": _Family(_GAUGE, "How often the held message has failed", _PLACE, max),
+    "attempts": _Family(_COUNTER, "Calls of the handler that came to an end", ("outcome",)),
+    "waits": _Family(_COUNTER, "Waits that began", _PLACE),
+    "wait_seconds": _Family(
+        _COUNTER, "Their delays, counted as they begin: planned, not past", _PLACE
+    ),
+    "dead_letters": _Family(_COUNTER, "Dead letters that were acknowledged", (*_PLACE, "reason")),
+    "circuits_closed": _Family(_COUNTER, "By what it came to", ("outcome",)),
+    "events": _Family(_COUNTER, "What happened, by event", ("event",)),
+    "dead_letter_failures": _Family(
+        _COUNTER,
         "Sendings of a dead letter that failed; the circuit is open, it is tried again",
+        _PLACE,
     ),
-    "linear_retry_skipped": ("Skipped", "Messages given up for good, on_permanent=skip"),
-    "linear_retry_handler_too_slow": (
-        "HandlerTooSlow",
+    "skipped": _Family(_COUNTER, "Messages given up for good, on_permanent=skip", _PLACE),
+    "handler_too_slow": _Family(
+        _COUNTER,
         "Handlers that took longer than max.poll.interval.ms: what they did does not count",
+        _PLACE,
     ),
-    "linear_retry_limit_reached": ("LimitReached", "Messages held for the limit of dead letters"),
-    "linear_retry_data_lost": ("DataLost", "Gaps: removed by the brokers before we had read it"),
+    "limit_reached": _Family(_COUNTER, "Messages held for the limit of dead letters", _PLACE),
+    "data_lost": _Family(_COUNTER, "Gaps: removed by the brokers before we had read it", _PLACE),
+    "journal_dropped": _Family(
+        _COUNTER, "Events that are not in this topic of a journal", ("topic",)
+    ),
+    "lag": _Family(_GAUGE, "Offsets that the group has still to read", _PLACE, max),
+}
+_BY_PARTITION = {
+    "DeadLetterFailed": "dead_letter_failures",
+    "Skipped": "skipped",
+    "HandlerTooSlow": "handler_too_slow",
+    "LimitReached": "limit_reached",
+    "DataLost": "data_lost",
 }
 
 
@@ -69,77 +106,26 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Everything as it is now."""
-        return map(_once, self._families(self._lag_timeout_s))
+        return self._families(self._lag_timeout_s)
 
     def _families(self, lag_timeout_s: float) -> Iterator[Metric]:
-        counts = [(one.group_id, one.counts) for one in self._consumers]
-        yield from self._of_health()
-        yield from self._of_circuits()
-        yield from _of_attempts(counts)
-        yield from _of_waits(counts)
-        yield from _of_events(counts)
-        yield self._of_journals()
-        lag = _gauge("linear_retry_lag", "Offsets that the group has still to read", _PLACE)
-        for consumer in self._consumers if lag_timeout_s > 0 else ():
-            for (topic, number), offsets in consumer.lag(lag_timeout_s).items():
-                lag.add_metric([consumer.group_id, topic, str(number)], offsets)
-        yield lag
-
-    def _of_health(self) -> Iterator[Metric]:
-        state = _gauge("linear_retry_state", "1 for the state that it is in", ("group", "state"))
-        ready = _gauge("linear_retry_ready", "1: in its group, and not asked to stop", ("group",))
-        polled = _gauge(
-            "linear_retry_last_poll_timestamp_seconds",
-            "When it last polled, in Unix time",
-            ("group",),
-        )
+        found: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in _FAMILIES}
+        handled: dict[str, list[Counts]] = {}
         for consumer in self._consumers:
-            health, group = consumer.health(), consumer.group_id
-            for name in get_args(HealthState):
-                state.add_metric([group, name], name == health.state)
-            ready.add_metric([group], health.ready)
-            if health.polled_s is not None:
-                polled.add_metric([group], time.time() - health.polled_s)
-        yield from (state, ready, polled)
-
-    def _of_circuits(self) -> Iterator[Metric]:
-        count = _gauge("linear_retry_open_circuits", "Circuits that are not closed", ("group",))
-        open_s = _gauge(
-            "linear_retry_circuit_open_seconds", "For how long this circuit has been open", _PLACE
-        )
-        retry_at = _gauge(
-            "linear_retry_circuit_retry_timestamp_seconds",
-            "When it is tried again, in Unix time",
-            _PLACE,
-        )
-        failures = _gauge(
-            "linear_retry_circuit_failures", "How often the held message has failed", _PLACE
-        )
-        now = datetime.now(UTC)
-        for consumer in self._consumers:
-            group, views = consumer.group_id, consumer.circuits
-            count.add_metric([group], sum(view.state != "closed" for view in views.values()))
-            for scope, view in views.items():
-                if view.since is not None and view.retry_at is not None:
-                    labels = [group, *_labels(scope)]
-                    open_s.add_metric(labels, max((now - view.since).total_seconds(), 0.0))
-                    retry_at.add_metric(labels, view.retry_at.timestamp())
-                    failures.add_metric(labels, view.failures or 0)
-        yield from (count, open_s, retry_at, failures)
-
-    def _of_journals(self) -> Metric:
-        dropped = _counter(
-            "linear_retry_journal_dropped",
-            "Events that are not in this topic of a journal",
-            ("group", "topic"),
-        )
-        for consumer in self._consumers:
-            topics: dict[str, int] = {}
-            for journal in consumer.journals:
-                topics[journal.topic] = topics.get(journal.topic, 0) + journal.dropped
-            for topic, times in topics.items():
-                dropped.add_metric([consumer.group_id, topic], times)
-        return dropped
+            counts = consumer.counts
+            handled.setdefault(consumer.group_id, []).append(counts)
+            for name, labels, value in _samples(consumer, counts, lag_timeout_s):
+                # Each series once: Prometheus would keep one of two, and hide the other.
+                series, key = found[name], (consumer.group_id, *labels)
+                merged = _FAMILIES[name].merged
+                series[key] = merged(series[key], value) if key in series else value
+        for name, family in _FAMILIES.items():
+            labels = ("group", *family.labels)
+            metric = family.kind(f"linear_retry_{name}", family.text, labels=labels)
+            for key, value in found[name].items():
+                metric.add_metric(key, value)
+            yield metric
+        yield _handling(handled)
 
 
 def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
@@ -150,105 +136,68 @@ def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
     return encode(registry), content_type
 
 
-def _once(family: Metric) -> Metric:
-    """Each series once: Prometheus would keep one of two, and say nothing of the other."""
-    merged = _OF_SEVERAL.get(family.name, max) if family.type == "gauge" else sum
-    found: dict[tuple[str, ...], list[Sample]] = {}
-    for sample in family.samples:
-        found.setdefault((sample.name, *sample.labels.values()), []).append(sample)
-    family.samples = [
-        same[0]._replace(value=merged([one.value for one in same])) for same in found.values()
-    ]
-    return family
+def _samples(consumer: LinearConsumer, counts: Counts, lag_timeout_s: float) -> _Samples:
+    yield from _of_health(consumer)
+    yield from _of_circuits(consumer)
+    yield "attempts", ("succeeded",), counts.succeeded
+    yield "attempts", ("failed",), counts.failed
+    for partition, times in counts.waits.items():
+        yield "waits", _place(*partition), times
+    for partition, delay_s in counts.waited_s.items():
+        yield "wait_seconds", _place(*partition), delay_s
+    yield from _of_events(counts)
+    for journal in consumer.journals:
+        yield "journal_dropped", (journal.topic,), journal.dropped
+    for partition, offsets in (consumer.lag(lag_timeout_s) if lag_timeout_s > 0 else {}).items():
+        yield "lag", _place(*partition), offsets
 
 
-def _of_attempts(counts: list[tuple[str, Counts]]) -> Iterator[Metric]:
-    attempts = _counter(
-        "linear_retry_attempts", "Calls of the handler that came to an end", ("group", "outcome")
-    )
-    handling = HistogramMetricFamily(
+def _of_health(consumer: LinearConsumer) -> _Samples:
+    health = consumer.health()
+    for state in get_args(HealthState):
+        yield "state", (state,), state == health.state
+    yield "ready", (), health.ready
+    if health.polled_s is not None:
+        yield "last_poll_timestamp_seconds", (), time.time() - health.polled_s
+
+
+def _of_circuits(consumer: LinearConsumer) -> _Samples:
+    now, views = datetime.now(UTC), consumer.circuits
+    yield "open_circuits", (), sum(view.state != "closed" for view in views.values())
+    for scope, view in views.items():
+        if view.since is not None and view.retry_at is not None:
+            place = _place(scope.topic, scope.partition)
+            yield "circuit_open_seconds", place, max((now - view.since).total_seconds(), 0.0)
+            yield "circuit_retry_timestamp_seconds", place, view.retry_at.timestamp()
+            yield "circuit_failures", place, view.failures or 0
+
+
+def _of_events(counts: Counts) -> _Samples:
+    # All from the start: Prometheus's `increase` does not see a series begin with a 1.
+    yield from (("events", (event.__name__,), 0) for event in get_args(Event))
+    for (event, topic, partition, reason), times in counts.events.items():
+        yield "events", (event,), times
+        if event == "DeadLettered":
+            yield "dead_letters", (*_place(topic, partition), reason), times
+        elif event == "CircuitClosed":
+            yield "circuits_closed", (reason,), times
+        elif event in _BY_PARTITION:
+            yield _BY_PARTITION[event], _place(topic, partition), times
+
+
+def _handling(counts_of: dict[str, list[Counts]]) -> Metric:
+    family = HistogramMetricFamily(
         "linear_retry_handling_seconds",
         "Time that a batch (what is handled between two polls) was with the handler",
         labels=("group",),
     )
-    for group, one in counts:
-        attempts.add_metric([group, "succeeded"], one.succeeded)
-        attempts.add_metric([group, "failed"], one.failed)
-        handling.add_metric([group], _buckets(one.handled_within), one.handling_s)
-    yield from (attempts, handling)
+    limits = ["+Inf" if limit_s == float("inf") else str(limit_s) for limit_s in HANDLED_WITHIN_S]
+    for group, counts in counts_of.items():
+        within = map(sum, zip(*(one.handled_within for one in counts), strict=True))
+        buckets = list(zip(limits, map(float, accumulate(within)), strict=True))
+        family.add_metric([group], buckets, sum(one.handling_s for one in counts))
+    return family
 
 
-def _of_waits(counts: list[tuple[str, Counts]]) -> Iterator[Metric]:
-    waits = _counter("linear_retry_waits", "Waits that began", _PLACE)
-    waited_s = _counter(
-        "linear_retry_wait_seconds",
-        "Their delays, counted as they begin: planned, not past",
-        _PLACE,
-    )
-    for group, one in counts:
-        for (topic, number), times in one.waits.items():
-            waits.add_metric([group, topic, str(number)], times)
-        for (topic, number), delay_s in one.waited_s.items():
-            waited_s.add_metric([group, topic, str(number)], delay_s)
-    yield from (waits, waited_s)
-
-
-def _of_events(counts: list[tuple[str, Counts]]) -> Iterator[Metric]:
-    letters = _counter(
-        "linear_retry_dead_letters", "Dead letters that were acknowledged", (*_PLACE, "reason")
-    )
-    closed = _counter("linear_retry_circuits_closed", "By what it came to", ("group", "outcome"))
-    happened = _counter("linear_retry_events", "What happened, by event", ("group", "event"))
-    for group, one in counts:
-        # All from the start: Prometheus's `increase` does not see a series begin with a 1.
-        names = {event.__name__: 0 for event in get_args(Event)}
-        outcomes: dict[str, int] = {}
-        for key, times in one.events.items():
-            names[key.event] += times
-            if key.event == "DeadLettered":
-                letters.add_metric([group, *_of(key.topic, key.partition), key.reason], times)
-            elif key.event == "CircuitClosed":
-                outcomes[key.reason] = times
-        for outcome, times in outcomes.items():
-            closed.add_metric([group, outcome], times)
-        for name, times in names.items():
-            happened.add_metric([group, name], times)
-    yield from (letters, closed, happened)
-    for family, (event, text) in _BY_PARTITION.items():
-        yield _events_of(counts, family, event, text)
-
-
-def _events_of(
-    counts: list[tuple[str, Counts]], family: str, event: str, text: str
-) -> CounterMetricFamily:
-    found = _counter(family, text, _PLACE)
-    for group, one in counts:
-        for key, times in one.events.items():
-            if key.event == event:
-                found.add_metric([group, *_of(key.topic, key.partition)], times)
-    return found
-
-
-def _buckets(handled_within: tuple[int, ...]) -> list[tuple[str, float]]:
-    """As Prometheus wants them: each with all that were faster."""
-    found, total = [], 0
-    for limit_s, times in zip(HANDLED_WITHIN_S, handled_within, strict=True):
-        total += times
-        found.append(("+Inf" if limit_s == float("inf") else str(limit_s), float(total)))
-    return found
-
-
-def _labels(scope: Scope) -> tuple[str, str]:
-    return _of(scope.topic, scope.partition)
-
-
-def _of(topic: str | None, partition: int | None) -> tuple[str, str]:
+def _place(topic: str | None, partition: int | None) -> tuple[str, str]:
     return topic or "", "" if partition is None else str(partition)
-
-
-def _gauge(name: str, text: str, labels: tuple[str, ...]) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, labels=labels)
-
-
-def _counter(name: str, text: str, labels: tuple[str, ...]) -> CounterMetricFamily:
-    return CounterMetricFamily(name, text, labels=labels)

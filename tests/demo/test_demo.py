@@ -121,7 +121,7 @@ def test_an_address_is_host_and_port(address: str) -> None:
 def test_nobody_there_is_an_error_that_names_the_address() -> None:
     """Bounded, and before a topic is asked for."""
     with (
-        pytest.raises(BrokerError, match=f"{_NOBODY}: no broker answers"),
+        pytest.raises(BrokerError, match=f"{_NOBODY}: no answer about its topics"),
         temporary_topics(_NOBODY, {"a": 1}, groups=["a"], complain=lambda _: None, within_s=0.01),
     ):
         pass

@@ -21,7 +21,6 @@ from linear_retry.scope import Partition
 _ANSWER_S, _ONE_ANSWER_S = 20.0, 3.0
 _ALL = -1
 _MANY_ERRORS = 10_000
-_NO_ERROR = 0
 _OFFSET_FOR_LEADER_EPOCH, _NO_VERSION = 23, -1
 _NAMES = {number: name for name, number in API_KEYS.items()}
 
@@ -149,39 +148,18 @@ class EmbeddedKafka:
         `KafkaError._TRANSPORT` closes the connection instead. Errors of `fail` that nobody has
         met when it ends are dropped too.
         """
-        self._cluster.push_errors(kind, [error] * _MANY_ERRORS)
+        self._cluster.push_errors(kind, (error,) * _MANY_ERRORS)
         try:
             yield
         finally:
             self.clear_errors(kind)
 
-    @contextmanager
-    def topic_failing(self, topic: str, error: int) -> Iterator[None]:
-        """Who asks for the topic's metadata is told this error."""
-        self._cluster.ask("topic_set_error", topic.encode(), error)
-        try:
-            yield
-        finally:
-            self._cluster.ask("topic_set_error", topic.encode(), _NO_ERROR)
-
-    def fail(
-        self, kind: RequestKind, *errors: int, broker: int | None = None, after_ms: int = 0
-    ) -> None:
-        """The next requests of this kind are answered with one of these errors each.
-
-        At this broker only, where it is given; then each answer comes `after_ms` late, and an error
-        of 0 is a late answer without one. What one broker's requests have not met stays until they
-        do: librdkafka has no way to take it back.
-        """
-        if broker is not None:
-            self._cluster.push_broker_errors(kind, list(errors), self._number(broker), after_ms)
-        elif after_ms:
-            raise UsageError("embedded broker: after_ms is for one broker: give its number")
-        else:
-            self._cluster.push_errors(kind, list(errors))
+    def fail(self, kind: RequestKind, *errors: int) -> None:
+        """The next requests of this kind are answered with one of these errors each."""
+        self._cluster.push_errors(kind, errors)
 
     def clear_errors(self, kind: RequestKind | None = None) -> None:
-        """Drop what was said by `fail` to all brokers and has not been met: of one kind, or all."""
+        """Drop what was said by `fail` and has not been met: of one kind, or all."""
         for name in API_KEYS if kind is None else (kind,):
             self._cluster.ask("clear_request_errors", API_KEYS[name])
 
@@ -200,15 +178,13 @@ class EmbeddedKafka:
 
     def move_group_coordinator(self, group_id: str, broker: int) -> None:
         """This broker coordinates the group from now on. Its members and offsets move along."""
-        self._move_coordinator("group", group_id, broker)
-
-    def move_transaction_coordinator(self, transactional_id: str, broker: int) -> None:
-        """This broker coordinates the producer's transactions from now on."""
-        self._move_coordinator("transaction", transactional_id, broker)
-
-    def move_controller(self, broker: int) -> None:
-        """This broker is the one for admin calls; 1 is at the start."""
-        self._cluster.ask("set_controller_id", self._number(broker))
+        self._cluster.do(
+            f"move the coordinator of {group_id!r}",
+            "coordinator_set",
+            b"group",
+            group_id.encode(),
+            self._number(broker),
+        )
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
         """What retention does: everything before this offset is gone, at once and for good."""
@@ -272,15 +248,6 @@ class EmbeddedKafka:
         for number in brokers:
             if not self._down[number] and not self._down[_ALL]:
                 self._cluster.do("start a broker", "broker_set_up", number)
-
-    def _move_coordinator(self, kind: str, key: str, broker: int) -> None:
-        self._cluster.do(
-            f"move the coordinator of {key!r}",
-            "coordinator_set",
-            kind.encode(),
-            key.encode(),
-            self._number(broker),
-        )
 
     def _number(self, broker: int | None) -> int:
         if broker is not None and not 1 <= broker <= self._brokers:

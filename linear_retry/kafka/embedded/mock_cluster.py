@@ -1,6 +1,7 @@
 """Reaches librdkafka's mock brokers, which confluent-kafka does not show, by ctypes."""
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 from confluent_kafka import KafkaError, __version__, cimpl
@@ -50,7 +51,6 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "rd_kafka_handle_mock_cluster": (_POINTER, [_POINTER]),
     "rd_kafka_mock_cluster_bootstraps": (_TEXT, [_POINTER]),
     "rd_kafka_mock_topic_create": (_CODE, [_POINTER, _TEXT, ctypes.c_int, ctypes.c_int]),
-    "rd_kafka_mock_topic_set_error": (None, [_POINTER, _TEXT, _CODE]),
     "rd_kafka_mock_partition_delete_records": (_CODE, [_POINTER, _TEXT, _INT32, _INT64]),
     "rd_kafka_mock_partition_set_leader": (_CODE, [_POINTER, _TEXT, _INT32, _INT32]),
     "rd_kafka_mock_coordinator_set": (_CODE, [_POINTER, _TEXT, _TEXT, _INT32]),
@@ -63,11 +63,6 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
         [_POINTER, _INT16, ctypes.c_size_t, _POINTER],
     ),
     "rd_kafka_mock_clear_request_errors": (None, [_POINTER, _INT16]),
-    # Variadic from here on: a code and a delay for each request.
-    "rd_kafka_mock_broker_push_request_error_rtts": (
-        _CODE,
-        [_POINTER, _INT32, _INT16, ctypes.c_size_t],
-    ),
     "rd_kafka_mock_set_apiversion": (_CODE, [_POINTER, _INT16, _INT16, _INT16]),
     "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, [_POINTER, _INT32]),
     "rd_kafka_mock_set_group_consumer_session_timeout_ms": (None, [_POINTER, ctypes.c_int]),
@@ -108,24 +103,10 @@ class MockCluster:
         if code:
             raise BrokerError(f"embedded broker: cannot {what}: {KafkaError(code).str()}")
 
-    def push_errors(self, kind: RequestKind, codes: list[int]) -> None:
+    def push_errors(self, kind: RequestKind, codes: Sequence[int]) -> None:
         """The next requests of this kind, at any broker, are answered with one of these each."""
         array = (_CODE * len(codes))(*codes)
         self.ask("push_request_errors_array", API_KEYS[kind], len(codes), array)
-
-    def push_broker_errors(
-        self, kind: RequestKind, codes: list[int], broker: int, after_ms: int
-    ) -> None:
-        """The same at one broker, each answer so late."""
-        pairs = [ctypes.c_int(number) for code in codes for number in (code, after_ms)]
-        self.do(
-            f"fail {kind} at broker {broker}",
-            "broker_push_request_error_rtts",
-            broker,
-            API_KEYS[kind],
-            len(codes),
-            *pairs,
-        )
 
     def requests(self) -> list[tuple[int, int]]:
         """Broker and API key of every request since tracking began, oldest first."""

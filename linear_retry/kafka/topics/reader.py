@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.messages import read_fresh
 from linear_retry.kafka.topics.standalone_consumer import (
     ANSWER_TIMEOUT_S,
@@ -113,27 +112,7 @@ class _Reading:
                 self.progress(total - self._to_come(), total)
                 moved_at_s = time.monotonic()
             elif time.monotonic() - moved_at_s > self.handle.timeout_s:
-                self._end_earlier()
-                moved_at_s = time.monotonic()
-
-    def _end_earlier(self) -> None:
-        """Nothing has come for long: ask again where the ends are.
-
-        After an unclean election of a leader a partition may be shorter than it was. Raises
-        `BrokerError` where no broker answers, and where one does and that is not the reason.
-        """
-        ends = self.handle.ends(self.topic, tuple(self._ends))
-        waiting = {
-            number for number, end in self._ends.items() if self._next[number] < ends[number]
-        }
-        if waiting == self._ends.keys():
-            number = min(waiting)
-            raise BrokerError(
-                f"{self.handle.where}: {self.topic}[{number}] gives nothing at offset "
-                f"{self._next[number]}, though it goes on to {ends[number]}; check that its leader "
-                "is well"
-            )
-        self._ends = {number: self._ends[number] for number in waiting}
+                raise self.handle.timed_out(f"topic {self.topic!r}")
 
     def _to_come(self) -> int:
         return sum(max(end - self._next[number], 0) for number, end in self._ends.items())

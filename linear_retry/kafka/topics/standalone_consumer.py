@@ -59,12 +59,18 @@ class StandaloneConsumer:
         )
         self.timeout_s = timeout_s
         self._last_error: KafkaError | None = None
-        self._user_error_cb: Callable[[KafkaError], object] | None = config.get("error_cb")
+        self._tell: Callable[[KafkaError], object] = config.get("error_cb", QUIET["error_cb"])
         keys = _DEFAULTS | QUIET | dict(config) | _OURS | {"error_cb": self._on_error}
         self.consumer = make_client(Consumer, keys)
 
     def close(self) -> None:
         self.consumer.close()
+
+    def topics(self) -> frozenset[str]:
+        """All that are in the cluster, as far as we may see them."""
+        return self._answer(
+            "its topics", lambda: frozenset(self.consumer.list_topics(timeout=_SLICE_S).topics)
+        )
 
     def partitions(self, topic: str) -> tuple[int, ...]:
         def ask() -> tuple[int, ...]:
@@ -78,12 +84,8 @@ class StandaloneConsumer:
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         numbers = self.partitions(topic)
         first = self._ask_offsets(topic, numbers, OFFSET_BEGINNING)
-        ends = self.ends(topic, numbers)
+        ends = self._ask_offsets(topic, numbers, OFFSET_END)
         return {number: (first[number], ends[number]) for number in numbers}
-
-    def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, int]:
-        """The offset after the last that is committed, of these partitions."""
-        return self._ask_offsets(topic, numbers, OFFSET_END)
 
     def first_since(self, topic: str, numbers: Iterable[int], at_ms: int) -> dict[int, int]:
         """The offset of the first record that is as young, of these partitions; -1: there is none.
@@ -96,7 +98,7 @@ class StandaloneConsumer:
         """What to raise for an error that waiting does not mend."""
         return refusal(self.where, what, error)
 
-    def timed_out(self, what: str, error: KafkaError | None) -> BrokerError:
+    def timed_out(self, what: str, error: KafkaError | None = None) -> BrokerError:
         """What to raise where no answer has come in time."""
         why = self._last_error or error
         return BrokerError(
@@ -144,8 +146,7 @@ class StandaloneConsumer:
     def _on_error(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
             self._last_error = error
-        if self._user_error_cb is not None:
-            self._user_error_cb(error)
+        self._tell(error)
 
 
 def refusal(
@@ -157,11 +158,6 @@ def refusal(
     if error.code() in NO_PERMISSION:
         return BrokerError(
             f"{where}: no permission for {what} ({error.str()}); ask for {rights} on it"
-        )
-    if error.code() == KafkaError.TOPIC_EXCEPTION:
-        return BrokerError(
-            f"{where}: {what} cannot be a topic's name: letters, digits, '.', '_' and '-', at most "
-            "249"
         )
     return BrokerError(f"{where}: {what} cannot be read: {error.str()}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -73,13 +73,10 @@ class TopicTail:
     @contextmanager
     def follow(self) -> Iterator[TopicTail]:
         """Within it, `read` gives what comes after the backlog."""
-        user_error_cb: Callable[[KafkaError], object] | None = self._config.get("error_cb")
 
         def on_error(error: KafkaError) -> None:
             if error.code() == KafkaError._ALL_BROKERS_DOWN:
                 self._note(error)
-            if user_error_cb is not None:
-                user_error_cb(error)
 
         keys = _FOLLOWING | dict(self._config) | {"error_cb": on_error}
         with closing(StandaloneConsumer(keys, self._timeout_s)) as self._handle:

@@ -1,8 +1,7 @@
 """Topics that exist only inside a `with`, such as those of a demonstration."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -10,9 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.quiet import QUIET, text_of
-from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
-
-_SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
+from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S, StandaloneConsumer
 
 
 @contextmanager
@@ -31,8 +28,10 @@ def temporary_topics(
     broker answers `within_s`, or one refuses a topic. Removing is best effort: `complain` is told
     what stays.
     """
-    admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
-    _reach(admin, bootstrap, within_s)
+    servers = {"bootstrap.servers": bootstrap}
+    with closing(StandaloneConsumer(servers, within_s)) as handle:
+        handle.topics()
+    admin = AdminClient(QUIET | servers)
     try:
         _create(admin, bootstrap, partitions, config or {})
         yield
@@ -42,20 +41,6 @@ def temporary_topics(
         for kind, answers in (("topic", topics), ("group", left)):
             for text in _left_behind(kind, answers):
                 complain(text)
-
-
-def _reach(admin: Any, bootstrap: str, within_s: float) -> None:
-    deadline_s = time.monotonic() + within_s
-    while True:
-        try:
-            admin.list_topics(timeout=_SLICE_S)
-            return
-        except KafkaException as error:
-            if time.monotonic() > deadline_s:
-                raise BrokerError(
-                    f"{bootstrap}: no broker answers within {within_s:g} s ({text_of(error)}); "
-                    "check the address, and that it is reachable from here"
-                ) from error
 
 
 def _create(

@@ -156,17 +156,6 @@ def test_every_request_of_a_kind_fails(three: EmbeddedKafka) -> None:
     assert three.committed("billing", "orders") == {("orders", 0): 2}
 
 
-def test_a_topic_fails(three: EmbeddedKafka) -> None:
-    """Who asks for the topic hears the error within `topic_failing`, and the truth after it."""
-    error = KafkaError.TOPIC_AUTHORIZATION_FAILED
-    admin = _admin(three)
-    with three.topic_failing("orders", error):
-        told = admin.list_topics("orders", timeout=_ANSWER_S).topics["orders"].error
-        assert told is not None
-        assert told.code() == error
-    assert admin.list_topics("orders", timeout=_ANSWER_S).topics["orders"].error is None
-
-
 def test_a_broker_that_is_down_on_purpose_is_quiet(
     three: EmbeddedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,20 +190,6 @@ def test_errors_that_were_not_met_are_dropped(three: EmbeddedKafka) -> None:
         three.fail("OffsetCommit", error)
         three.clear_errors()
         _commit(consumer, 1)
-
-
-def test_one_broker_fails_late(three: EmbeddedKafka) -> None:
-    """An error for one broker is met there only, and as late as was said."""
-    error = KafkaError.GROUP_AUTHORIZATION_FAILED
-    three.move_group_coordinator("billing", 2)
-    with _consumer(three) as consumer:
-        _commit(consumer, 1)
-        three.fail("OffsetCommit", error, broker=3)
-        _commit(consumer, 2)
-        three.fail("OffsetCommit", error, broker=2, after_ms=200)
-        begun_s = time.monotonic()
-        assert _code(lambda: _commit(consumer, 3)) == error
-        assert time.monotonic() - begun_s >= 0.2
 
 
 def test_a_connection_is_cut(three: EmbeddedKafka) -> None:
@@ -282,26 +257,6 @@ def test_a_groups_coordinator_moves_with_what_it_knows(three: EmbeddedKafka) -> 
             with three.counting() as asked:
                 assert three.committed("billing", "orders") == {("orders", 0): 5}
             assert (broker, "OffsetFetch") in asked()
-
-
-def test_a_transactions_coordinator_moves(three: EmbeddedKafka) -> None:
-    """Another broker answers for the producer's transactions from then on."""
-    settings = {"transactional.id": "billing-1", "transaction.timeout.ms": 5000}
-    for broker in (1, 2, 3):
-        three.move_transaction_coordinator("billing-1", broker)
-        producer = Producer({"bootstrap.servers": three.bootstrap, **_QUIET, **settings})
-        with three.counting() as asked:
-            producer.init_transactions(_ANSWER_S)
-            assert (broker, "InitProducerId") in asked()
-
-
-def test_the_controller_moves(three: EmbeddedKafka) -> None:
-    """Who asks for the controller is sent to the one chosen; the first broker at the start."""
-    seen = [_admin(three).list_topics(timeout=_ANSWER_S).controller_id]
-    for broker in (2, 3):
-        three.move_controller(broker)
-        seen.append(_admin(three).list_topics(timeout=_ANSWER_S).controller_id)
-    assert seen == [1, 2, 3]
 
 
 def test_records_are_deleted(three: EmbeddedKafka) -> None:
@@ -383,21 +338,12 @@ def test_a_broker_that_is_not_there_is_refused(three: EmbeddedKafka, broker: int
     orders: list[Callable[[], object]] = [
         lambda: three.move_leader("orders", 0, broker),
         lambda: three.move_group_coordinator("billing", broker),
-        lambda: three.move_transaction_coordinator("billing-1", broker),
-        lambda: three.move_controller(broker),
-        lambda: three.fail("Fetch", KafkaError.NOT_COORDINATOR, broker=broker),
         lambda: ExitStack().enter_context(three.down(broker)),
         lambda: ExitStack().enter_context(three.slow(10, broker)),
     ]
     for order in orders:
         with pytest.raises(UsageError, match="they are 1 to 3"):
             order()
-
-
-def test_a_late_error_needs_its_broker(three: EmbeddedKafka) -> None:
-    """librdkafka knows late errors of one broker only: so the number is asked for."""
-    with pytest.raises(UsageError, match="give its number"):
-        three.fail("Fetch", KafkaError.NOT_COORDINATOR, after_ms=10)
 
 
 def test_a_topic_that_is_not_there_has_no_leader_and_no_records(three: EmbeddedKafka) -> None:
