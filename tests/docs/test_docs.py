@@ -19,7 +19,7 @@ _PAGES = sorted(
         *ROOT.glob("docs/*.md"),
         *ROOT.glob("strategies/*.md"),
         *ROOT.glob("benchmarks/*.md"),
-        *ROOT.glob("examples/*/*.md"),
+        *ROOT.glob("examples/**/*.md"),
     )
 )
 _ROWS = table(page("docs/events.md"), "event")

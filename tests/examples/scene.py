@@ -1,0 +1,76 @@
+"""What the examples need around them: topics on the real broker, and a payment service."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from linear_retry.kafka.consumer.messages import read
+from linear_retry.records.dead_letter import DeadLetter, parse
+from tests.charges import Charges
+from tests.examples.running import Copy
+from tests.kafka_operations import KafkaOperations, wait_until
+from tests.real_kafka import free_ports
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A topic of orders and its dead-letter topic, and copies of examples that use them."""
+
+    kafka: KafkaOperations
+    orders: str
+    copy: Copy
+
+    @property
+    def letters(self) -> str:
+        """The dead-letter topic."""
+        return f"{self.orders}.dlq"
+
+    def produce(self, *values: bytes) -> None:
+        """Orders in partition 0."""
+        self.kafka.produce(self.orders, [(0, None, value, ()) for value in values])
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """What is in the dead-letter topic, by partition and offset."""
+        records = [read(message) for message in self.kafka.read(self.letters)]
+        return [parse(record.headers, record.key, record.value) for record in records]
+
+    def all_is_committed(self, group: str) -> bool:
+        """Whether nothing is left to read for the group."""
+        ends = {number: end for number, end in self.kafka.end_offsets(self.orders).items() if end}
+        return ends == self.kafka.committed(group, self.orders)
+
+    def wait_until_committed(self, group: str) -> None:
+        """Returns once nothing is left to read for the group."""
+        wait_until(lambda: self.all_is_committed(group), f"{group} has committed all")
+
+
+def make_scene(
+    kafka: KafkaOperations, orders: str, directory: Path, port: int, probe_port: int
+) -> Scene:
+    """The payment service of its copies is on `port`, their own probes are on `probe_port`."""
+    replacements = {
+        "localhost:9092": kafka.bootstrap,
+        "orders.dlq": f"{orders}.dlq",
+        '"orders"': f'"{orders}"',
+        "localhost:8000": f"127.0.0.1:{port}",
+        "8000)": f"{port})",
+        "8080": f"{probe_port}",
+    }
+    return Scene(kafka, orders, Copy(directory, replacements))
+
+
+@contextmanager
+def charging() -> Iterator[tuple[Charges, int]]:
+    """A payment service that fails in every way there is, and its port."""
+    charges = Charges()
+    with charges.served() as url:
+        (port,) = re.findall(r":(\d+)$", url)
+        yield charges, int(port)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    (port,) = free_ports(1)
+    return port

@@ -1,0 +1,48 @@
+"""The plain example waits for the payment service, and keeps the order."""
+
+import pytest
+
+from tests.examples.conftest import SceneFactory
+from tests.examples.running import Copy, Program
+from tests.examples.scene import Scene, free_port
+
+pytestmark = pytest.mark.broker
+
+_OPEN, _CLOSED = "circuit open", "circuit closed (consumer): recovered"
+
+
+def _served(copy: Copy) -> None:
+    for name in ("plain", "orders.py", "payments.py"):
+        copy.path(name)
+
+
+def test_it_waits_while_the_payment_service_is_down(scene: SceneFactory) -> None:
+    """Orders that come before the service are charged once it is there: all, once, in order."""
+    here = scene(free_port(), partitions=3)
+    _served(here.copy)
+    assert "orders sent: 10\n" == here.copy.run("python examples/orders.py 10")
+    with here.copy.running("python examples/plain/consumer.py") as consumer:
+        consumer.wait_for(_OPEN)
+        with here.copy.running("python examples/payments.py") as payments:
+            consumer.wait_for(_CLOSED)
+            payments.wait_for("order ", times=10)
+            here.wait_until_committed("billing")
+            consumer.end()
+            _is_each_once_in_order(here, payments)
+            assert ["10"] == [words[-1] for words in payments.lines("declined")]
+    (letter,) = here.dead_letters()
+    assert ("permanent", 1) == (letter.reason, letter.failures)
+    assert "HTTPStatusError" in consumer.output
+
+
+def _is_each_once_in_order(here: Scene, payments: Program) -> None:
+    charged = [words[0] for kind in ("charged", "declined") for words in payments.lines(kind)]
+    assert len(charged) == len(set(charged))
+    for number, end in here.kafka.end_offsets(here.orders).items():
+        places = [f"{here.orders}/{number}/{offset}" for offset in range(end)]
+        assert places == _of_partition(payments, f"{here.orders}/{number}/")
+
+
+def _of_partition(payments: Program, place: str) -> list[str]:
+    words = [line.split() for line in payments.output.splitlines()]
+    return [each[1] for each in words if each[1].startswith(place)]
