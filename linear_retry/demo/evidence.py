@@ -1,36 +1,24 @@
-"""What was observed, by whom and when; all times are seconds of one monotonic clock."""
+"""What was observed, and by whom; all times are seconds of one monotonic clock."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from linear_retry.testing.event_log import EventEmitted
+from linear_retry.scope import Partition, Place
+from linear_retry.testing.event_log import Entry
 
 Answer: TypeAlias = Literal["paid", "rejected", "unavailable", "refused", "broken"]
 """`broken`: the connection was made, and no answer came."""
 
-SETTLED: frozenset[Answer] = frozenset({"paid", "rejected"})
 ANSWER_OF_STATUS: dict[int, Answer] = {200: "paid", 422: "rejected", 503: "unavailable"}
-ANSWERED = frozenset(ANSWER_OF_STATUS.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Produced:
-    """An order, and where the broker acknowledged it."""
-
-    order_id: str
-    partition: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Request:
     """One request as the HTTP client saw it."""
 
     order_id: str
-    partition: int
-    offset: int
-    started_s: float
-    ended_s: float
     answer: Answer
     retry_after_s: float = 0.0
 
@@ -41,8 +29,6 @@ class Receipt:
 
     at_s: float
     order_id: str
-    partition: int
-    offset: int
     status: int
 
 
@@ -58,16 +44,26 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that the proof is based on, and what was expected: `delays_s`, `rejected`."""
+    """All that the proof is based on, and what was expected: `delays_s`, `rejected`.
 
-    topic: str
-    produced: tuple[Produced, ...]
-    attempts: tuple[Attempt, ...]
-    receipts: tuple[Receipt, ...]
-    events: tuple[EventEmitted, ...]
-    letters: tuple[Letter, ...]
-    delays_s: tuple[float, ...]
+    `orders` are where the broker acknowledged them; each attempt in the `log` made one request.
+    """
+
+    orders: Mapping[Place, str]
+    log: Sequence[Entry]
+    requests: Sequence[Request]
+    receipts: Sequence[Receipt]
+    letters: Sequence[Letter]
+    delays_s: Sequence[float]
     rejected: frozenset[str]
+
+
+def offsets_of(places: Iterable[Place]) -> dict[Partition, list[int]]:
+    """The offsets of each partition."""
+    found: defaultdict[Partition, list[int]] = defaultdict(list)
+    for place in places:
+        found[place[:2]].append(place.offset)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

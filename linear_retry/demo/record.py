@@ -2,13 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from threading import Lock
 
-from linear_retry.demo.evidence import Answer, Attempt, Produced
-from linear_retry.events import DeadLettered, Event
-from linear_retry.testing.event_log import EventEmitted
+from linear_retry.demo.evidence import Answer, Request
+from linear_retry.events import DeadLettered
+from linear_retry.scope import Place
+from linear_retry.testing.event_log import AttemptFinished, EventEmitted, EventLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,65 +43,35 @@ class Progress:
 
 
 class Record:
-    """Records attempts and events; calls `when_settled` once nothing is left to do.
-
-    An order is settled when it is paid, or when the dead-letter topic has acknowledged it.
-    """
+    """The log of the one consumer, and the requests of its attempts, in their order."""
 
     def __init__(
-        self, produced: tuple[Produced, ...], *, clock: Callable[[], float] = time.monotonic
+        self, orders: Mapping[Place, str], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.when_settled: Callable[[], object] = lambda: None
-        self._clock = clock
+        self.orders = orders
+        self.log = EventLog(clock)
+        self.requests: list[Request] = []
         self.started_s = clock()
-        self._totals = Counter(order.partition for order in produced)
-        self._unsettled = {(order.partition, order.offset) for order in produced}
-        self._lock = Lock()
-        self._attempts: list[Attempt] = []
-        self._events: list[EventEmitted] = []
-        self._paid: Counter[int] = Counter()
-        self._dead: Counter[int] = Counter()
 
-    def on_attempt(self, attempt: Attempt) -> None:
-        """Records an attempt of the HTTP client."""
-        with self._lock:
-            self._attempts.append(attempt)
-        if attempt.answer == "paid":
-            self._settle(self._paid, attempt.partition, attempt.offset)
-
-    def on_event(self, event: Event) -> None:
-        """Records an event: the consumer's listener."""
-        with self._lock:
-            self._events.append(EventEmitted(self._clock(), "", event))
-        if isinstance(event, DeadLettered):
-            self._settle(self._dead, event.partition, event.offset)
-
-    def attempts(self) -> tuple[Attempt, ...]:
-        with self._lock:
-            return tuple(self._attempts)
-
-    def events(self, since: int = 0) -> tuple[EventEmitted, ...]:
+    def events(self, since: int = 0) -> list[EventEmitted]:
         """All events, or those after the first `since`."""
-        with self._lock:
-            return tuple(self._events[since:])
+        return [entry for entry in self.log.entries if isinstance(entry, EventEmitted)][since:]
 
     def progress(self) -> Progress:
-        with self._lock:
-            return Progress(
-                self._clock() - self.started_s,
-                tuple(
-                    PartitionProgress(number, self._paid[number], self._dead[number], total)
-                    for number, total in sorted(self._totals.items())
-                ),
-                Counter(attempt.answer for attempt in self._attempts),
-            )
-
-    def _settle(self, counts: Counter[int], partition: int, offset: int) -> None:
-        with self._lock:
-            if (partition, offset) not in self._unsettled:
-                return
-            self._unsettled.remove((partition, offset))
-            counts[partition] += 1
-            is_last = not self._unsettled
-        if is_last:
-            self.when_settled()
+        paid: Counter[int] = Counter()
+        dead: Counter[int] = Counter()
+        for entry in self.log.entries:
+            match entry:
+                case AttemptFinished(place=place, outcome="done"):
+                    paid[place.partition] += 1
+                case EventEmitted(event=DeadLettered(partition=partition)):
+                    dead[partition] += 1
+        totals = Counter(place.partition for place in self.orders)
+        return Progress(
+            self.log.now_s() - self.started_s,
+            tuple(
+                PartitionProgress(number, paid[number], dead[number], total)
+                for number, total in sorted(totals.items())
+            ),
+            Counter(request.answer for request in self.requests),
+        )

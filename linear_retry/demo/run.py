@@ -8,15 +8,8 @@ from threading import Timer
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.demo.display.watching import MakeDisplay, watching, without_log_lines
-from linear_retry.demo.evidence import Evidence, Letter, Produced, Verdict
-from linear_retry.demo.payments import (
-    PARTITIONS,
-    REJECTED,
-    TRANSIENT,
-    Payments,
-    order_id_of,
-    orders,
-)
+from linear_retry.demo.evidence import Evidence, Letter, Verdict, offsets_of
+from linear_retry.demo.payments import ORDERS, PARTITIONS, REJECTED, TRANSIENT, Payments
 from linear_retry.demo.proof import prove
 from linear_retry.demo.record import Record
 from linear_retry.demo.service import Outage, PaymentService
@@ -27,7 +20,9 @@ from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.kafka.topics.temporary import temporary_topics
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.record import Record as KafkaRecord
+from linear_retry.scope import Place
 from linear_retry.strategy.strategy import Strategy
+from linear_retry.testing.when_done import when_done
 
 STRATEGY = Strategy([0.5, 1, {"every": 2, "times": 30}], name="demo")
 OUTAGES = (Outage(110, "refused", 2.5), Outage(260, "unavailable", 2.5))
@@ -72,22 +67,20 @@ def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
     After two minutes it ends by itself, and the proof says what is missing. Ctrl-C closes the
     consumer; the `KeyboardInterrupt` then has a note that says how many orders were done.
     """
-    produced = _produce(topics)
-    record = Record(produced)
+    record = Record(_produce(topics))
     with (
         PaymentService(OUTAGES, REJECTED, latency_s=LATENCY_S) as service,
-        Payments(service.url, record.on_attempt) as payments,
+        Payments(service.url, record.requests.append) as payments,
         without_log_lines(),
     ):
         _consume(topics, payments, record, make_display)
         receipts = service.receipts
     return prove(
         Evidence(
-            topic=topics.topic,
-            produced=produced,
-            attempts=record.attempts(),
+            orders=record.orders,
+            log=record.log.entries,
+            requests=record.requests,
             receipts=receipts,
-            events=record.events(),
             letters=tuple(
                 _letter(message)
                 for message in TopicReader({"bootstrap.servers": topics.bootstrap}).read_all(
@@ -100,21 +93,22 @@ def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
     )
 
 
-def _produce(topics: DemoTopics) -> tuple[Produced, ...]:
-    all_orders = orders()
+def _produce(topics: DemoTopics) -> dict[Place, str]:
+    """Produces the orders; returns where the broker has them."""
+    numbered = [(order, number % PARTITIONS) for number, order in enumerate(ORDERS)]
     # A consumer is given whole batches: with small ones the partitions come in turn.
     batches = {"enable.idempotence": True, "batch.num.messages": _FETCHED_AT_ONCE}
     offsets = write_all(
         QUIET | {"bootstrap.servers": topics.bootstrap} | batches,
         (
-            OutgoingRecord(topics.topic, each.order_id.encode(), each.encode(), (), each.partition)
-            for each in all_orders
+            OutgoingRecord(topics.topic, None, order.encode(), (), partition)
+            for order, partition in numbered
         ),
     )
-    return tuple(
-        Produced(order.order_id, order.partition, offset)
-        for order, offset in zip(all_orders, offsets, strict=True)
-    )
+    return {
+        Place(topics.topic, partition, offset): order
+        for (order, partition), offset in zip(numbered, offsets, strict=True)
+    }
 
 
 def _consume(
@@ -134,16 +128,16 @@ def _consume(
         strategy=STRATEGY,
         transient=TRANSIENT,
         dead_letters=topics.dead_letters,
-        listeners=(record.on_event,),
+        listeners=(record.log.listener(""),),
     ) as consumer:
-        record.when_settled = consumer.stop
+        when_done(record.log, offsets_of(record.orders), consumer.stop)
         out_of_time = Timer(MAX_RUN_S, consumer.stop)
         out_of_time.daemon = True
         out_of_time.start()
         try:
             with watching(make_display(record, lambda: consumer.circuits), consumer.stop):
                 for attempt in consumer:
-                    with attempt as message:
+                    with attempt as message, record.log.attempting("", message):
                         payments.pay(message)
         except KeyboardInterrupt as interrupt:
             progress = record.progress()
@@ -157,7 +151,7 @@ def _consume(
 def _letter(message: KafkaRecord) -> Letter:
     headers = dict(message.headers)
     return Letter(
-        order_id_of(message.value),
+        (message.value or b"").decode(),
         int(headers["retry-original-partition"] or -1),
         int(headers["retry-original-offset"] or -1),
         (headers["retry-reason"] or b"").decode(),

@@ -122,9 +122,7 @@ class PaymentService:
         payment = json.loads(body)
         with self._lock:
             status = self._status(payment["order"])
-            self._receipts.append(
-                Receipt(at_s, payment["order"], payment["partition"], payment["offset"], status)
-            )
+            self._receipts.append(Receipt(at_s, payment["order"], status))
             if status == 200:
                 self._accepted += 1
                 self._begin(self._outages.get(self._accepted))

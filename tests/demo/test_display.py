@@ -15,10 +15,11 @@ from linear_retry.demo.display.lines import JsonLines, Lines
 from linear_retry.demo.display.screen import Screen
 from linear_retry.demo.display.verdicts import json_proof, table
 from linear_retry.demo.display.watching import watching
-from linear_retry.demo.evidence import Attempt, Produced, Verdict
-from linear_retry.demo.record import PartitionProgress, Record
+from linear_retry.demo.evidence import Request, Verdict
+from linear_retry.demo.record import Record
 from linear_retry.retry.circuits import CircuitView
-from linear_retry.scope import Scope
+from linear_retry.scope import Place, Scope
+from linear_retry.testing.event_log import AttemptFinished
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 ERROR = "ConnectError('[Errno 111] Connection refused')"
@@ -27,7 +28,7 @@ CLOSED = e.CircuitClosed(Scope(), "recovered", 3.5)
 LETTER = e.DeadLettered(
     "orders", 1, 0, "orders.dlq", "id", 1, "permanent", "PaymentRejected('422')", 1, ()
 )
-PRODUCED = (Produced("a", 0, 0), Produced("b", 0, 1), Produced("c", 1, 0))
+ORDERS = {Place("orders", 0, 0): "a", Place("orders", 0, 1): "b", Place("orders", 1, 0): "c"}
 
 
 class Time:
@@ -47,7 +48,7 @@ def time() -> Time:
 
 @pytest.fixture
 def record(time: Time) -> Record:
-    return Record(PRODUCED, clock=time)
+    return Record(ORDERS, clock=time)
 
 
 def _shown(renderable: RenderableType, width: int) -> list[str]:
@@ -60,29 +61,11 @@ def _screen(record: Record, circuits: Mapping[Scope, CircuitView]) -> Screen:
     return Screen(record, lambda: circuits, Console(file=io.StringIO()), now=lambda: NOW)
 
 
-def test_all_is_settled_when_each_order_is_paid_or_dead(record: Record) -> None:
-    """The last one, whichever way it goes, calls `when_settled`: once, and not before."""
-    settled: list[bool] = []
-    record.when_settled = lambda: settled.append(True)
-    record.on_attempt(Attempt("a", 0, 0, 0, 1, "paid"))
-    record.on_attempt(Attempt("b", 0, 1, 1, 2, "refused"))
-    record.on_attempt(Attempt("a", 0, 0, 2, 3, "paid"))
-    record.on_attempt(Attempt("b", 0, 1, 3, 4, "paid"))
-    assert [] == settled
-    record.on_event(LETTER)
-    record.on_event(LETTER)
-    assert [True] == settled
-    progress = record.progress()
-    assert (PartitionProgress(0, 2, 0, 2), PartitionProgress(1, 0, 1, 1)) == progress.partitions
-    assert {"paid": 3, "refused": 1} == progress.answers
-    assert (2, 1, 3) == (progress.paid, progress.dead_lettered, progress.total)
-
-
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_picture_fits_a_terminal(record: Record, width: int) -> None:
     """24 lines at most, none cut by the terminal, however many and long the events are."""
     for _ in range(50):
-        record.on_event(OPENED)
+        record.log.listener("")(OPENED)
     open_view = CircuitView("open", OPENED.retry_at, 1, "orders", 0, 1, ERROR)
     shown = _shown(_screen(record, {Scope(): open_view}).picture(), width)
     assert len(shown) <= 23
@@ -111,10 +94,9 @@ def test_the_picture_says_how_the_circuit_stands(
 
 def test_the_picture_counts(record: Record) -> None:
     """Orders of each partition, attempts, and what was refused."""
-    record.on_attempt(Attempt("a", 0, 0, 0, 1, "paid"))
-    record.on_attempt(Attempt("b", 0, 1, 1, 2, "refused"))
-    record.on_attempt(Attempt("b", 0, 1, 3, 4, "unavailable"))
-    record.on_event(LETTER)
+    record.requests += [Request("a", "paid"), Request("b", "refused"), Request("b", "unavailable")]
+    record.log.entries.append(AttemptFinished(1, "", Place("orders", 0, 0), "done"))
+    record.log.listener("")(LETTER)
     shown = "\n".join(_shown(_screen(record, {}).picture(), 80))
     for words in ("1 of 2", "0 + 1 dead of 1", "paid 1 of 3", "dead letters 1", "attempts 3"):
         assert words in shown
@@ -133,11 +115,11 @@ def test_lines_tell_each_event_once_and_progress_each_second(record: Record, tim
     """For a pipe: no colours, nothing twice, and a sign of life between the events."""
     out = io.StringIO()
     with Lines(record, dict, out) as lines:
-        record.on_event(OPENED)
+        record.log.listener("")(OPENED)
         for now_s in (0.1, 0.2, 1.1, 1.2, 2.2):
             time.now_s = now_s
             lines.draw()
-        record.on_event(CLOSED)
+        record.log.listener("")(CLOSED)
         lines.draw()
     output = out.getvalue().splitlines()
     assert ["circuit open", "progress", "progress", "circuit closed"] == [
@@ -151,9 +133,9 @@ def test_json_lines_are_one_object_for_each_event(record: Record, time: Time) ->
     out = io.StringIO()
     with JsonLines(record, dict, out) as lines:
         time.now_s = 1.5
-        record.on_event(OPENED)
+        record.log.listener("")(OPENED)
         lines.draw()
-        record.on_event(CLOSED)
+        record.log.listener("")(CLOSED)
         lines.draw()
     opened, closed = (json.loads(text) for text in out.getvalue().splitlines())
     assert (1.5, "CircuitOpened", 2.5) == (opened["at_s"], opened["event"], opened["delay_s"])

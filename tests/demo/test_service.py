@@ -1,6 +1,5 @@
 """The payment service goes down as planned, and the handler records what it saw."""
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,18 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from linear_retry.demo.evidence import Answer, Attempt, Receipt
-from linear_retry.demo.payments import (
-    COUNT,
-    PARTITIONS,
-    REJECTED,
-    TRANSIENT,
-    Order,
-    PaymentRejected,
-    Payments,
-    order_id_of,
-    orders,
-)
+from linear_retry.demo.evidence import Answer, Receipt, Request
+from linear_retry.demo.payments import TRANSIENT, PaymentRejected, Payments
 from linear_retry.demo.service import Outage, PaymentService
 from linear_retry.retry.retry_after import RetryAfter
 
@@ -49,16 +38,9 @@ class Message:
     """What the handler is given."""
 
     order_id: str
-    at: tuple[int, int] = (1, 7)
-
-    def partition(self) -> int:
-        return self.at[0]
-
-    def offset(self) -> int:
-        return self.at[1]
 
     def value(self) -> bytes:
-        return Order(self.order_id, 1, 500).encode()
+        return self.order_id.encode()
 
 
 @dataclass(slots=True)
@@ -67,35 +49,34 @@ class Desk:
 
     service: PaymentService
     timers: Timers
-    attempts: list[Attempt]
+    requests: list[Request]
     payments: Payments
 
     def pay(self, order_id: str) -> None:
         self.payments.pay(Message(order_id))
 
     def answers(self) -> list[Answer]:
-        return [attempt.answer for attempt in self.attempts]
+        return [request.answer for request in self.requests]
 
 
 @pytest.fixture
 def desk() -> Any:
     """One that goes down after two payments, refusing, and after three, with 503."""
-    timers, attempts = Timers(), list[Attempt]()
+    timers, requests = Timers(), list[Request]()
     outages = (Outage(2, "refused", 2.5), Outage(3, "unavailable", 1.5))
     with (
         PaymentService(outages, frozenset({"bad"}), schedule=timers.later) as service,
-        Payments(service.url, attempts.append) as payments,
+        Payments(service.url, requests.append) as payments,
     ):
-        yield Desk(service, timers, attempts, payments)
+        yield Desk(service, timers, requests, payments)
 
 
 def test_a_payment_is_taken_and_noted_on_both_sides(desk: Desk) -> None:
-    """The service's receipt lies within the client's attempt, on one clock."""
+    """The service's receipt and the client's request name the order and the answer."""
     desk.pay("a")
-    (receipt,), (attempt,) = desk.service.receipts, desk.attempts
-    assert Receipt(receipt.at_s, "a", 1, 7, 200) == receipt
-    assert Attempt("a", 1, 7, attempt.started_s, attempt.ended_s, "paid") == attempt
-    assert attempt.started_s <= receipt.at_s <= attempt.ended_s
+    (receipt,) = desk.service.receipts
+    assert Receipt(receipt.at_s, "a", 200) == receipt
+    assert [Request("a", "paid")] == desk.requests
 
 
 def test_a_rejected_order_is_rejected_every_time(desk: Desk) -> None:
@@ -143,7 +124,7 @@ def test_503_says_when_to_come_again(desk: Desk) -> None:
     desk.timers.pass_time()
     desk.pay("d")
     assert ["unavailable", "unavailable", "paid"] == desk.answers()[-3:]
-    assert 1.0 == desk.attempts[-2].retry_after_s
+    assert 1.0 == desk.requests[-2].retry_after_s
 
 
 def test_an_outage_that_lasts_ends_with_the_service() -> None:
@@ -152,7 +133,7 @@ def test_an_outage_that_lasts_ends_with_the_service() -> None:
     outage = Outage(1, "refused", 60.0)
     with PaymentService((outage,), frozenset(), schedule=timers.later) as service:
         url = service.url
-        httpx.post(url, json={"order": "a", "partition": 0, "offset": 0}, trust_env=False)
+        httpx.post(url, json={"order": "a"}, trust_env=False)
     assert 1 == timers.cancelled
     with pytest.raises(httpx.ConnectError):
         httpx.post(url, trust_env=False)
@@ -167,33 +148,11 @@ def test_no_answer_and_a_strange_one_are_transient(
     reply: Callable[[httpx.Request], httpx.Response],
 ) -> None:
     """Whatever is neither a payment nor a rejection may go away, and is noted as broken."""
-    attempts: list[Attempt] = []
-    ticks = itertools.count()
+    requests: list[Request] = []
     transport = httpx.MockTransport(reply)
     with (
-        Payments(
-            "http://nowhere",
-            attempts.append,
-            clock=lambda: float(next(ticks)),
-            transport=transport,
-        ) as payments,
+        Payments("http://nowhere", requests.append, transport=transport) as payments,
         pytest.raises(TRANSIENT),
     ):
         payments.pay(Message("a"))
-    assert [Attempt("a", 1, 7, 0.0, 1.0, "broken")] == attempts
-
-
-def test_there_are_400_orders_and_two_of_them_are_bad() -> None:
-    """Each id once, a hundred on each partition, the rejected among them on two partitions."""
-    all_orders = orders()
-    assert COUNT == len({order.order_id for order in all_orders})
-    assert {100} == {
-        sum(order.partition == number for order in all_orders) for number in range(PARTITIONS)
-    }
-    assert 2 == len({order.partition for order in all_orders if order.order_id in REJECTED})
-
-
-@pytest.mark.parametrize("order", orders(8))
-def test_an_order_is_read_as_it_was_written(order: Order) -> None:
-    """`order_id_of` is the inverse of `encode` as far as the id goes."""
-    assert order.order_id == order_id_of(order.encode())
+    assert [Request("a", "broken")] == requests

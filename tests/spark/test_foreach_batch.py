@@ -170,8 +170,7 @@ def test_an_http_service_that_goes_down(
         def charge(rows: DataFrame, batch_id: int) -> None:
             timeline.append(("attempt", _now_s()))
             for row in rows.orderBy("partition", "offset").collect():
-                payment = {"order": bytes(row["value"]).decode()}
-                payment |= {"partition": row["partition"], "offset": row["offset"]}
+                payment = {"order": f"{row['partition']}@{row['offset']}"}
                 answer = http.post(service.url, json=payment)
                 if answer.status_code == 503:
                     raise RetryAfter(0.3)
@@ -194,7 +193,7 @@ def test_an_http_service_that_goes_down(
         with _running(stream, batches, tmp_path / "c") as query:
             query.processAllAvailable()
         accepted = [
-            (receipt.partition, receipt.offset)
+            tuple(map(int, receipt.order_id.split("@")))
             for receipt in service.receipts
             if receipt.status == 200
         ]

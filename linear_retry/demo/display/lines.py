@@ -35,7 +35,10 @@ class JsonLines:
             self._write(self._line(noted))
 
     def _line(self, noted: EventEmitted) -> str:
-        return json_line(noted, self._record.started_s)
+        """One JSON object: `at_s` (since the start), `event`, and the event's own fields."""
+        at_s = round(noted.at_s - self._record.started_s, 4)
+        head = {"at_s": at_s, "event": type(noted.event).__name__}
+        return json.dumps(head | asdict(noted.event), default=_plain)
 
     def _write(self, line: str) -> None:
         print(line, file=self._out, flush=True)
@@ -63,12 +66,6 @@ class Lines(JsonLines):
 
     def _line(self, noted: EventEmitted) -> str:
         return f"{noted.at_s - self._record.started_s:6.2f} s  {text_of(noted.event)}"
-
-
-def json_line(noted: EventEmitted, started_s: float) -> str:
-    """One JSON object: `at_s` (since the start), `event`, and the event's own fields."""
-    head = {"at_s": round(noted.at_s - started_s, 4), "event": type(noted.event).__name__}
-    return json.dumps(head | asdict(noted.event), default=_plain)
 
 
 def _plain(value: object) -> str:

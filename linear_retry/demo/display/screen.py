@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
@@ -22,10 +23,6 @@ _EVENTS_SHOWN = 8
 _COLOURS = {"closed": "green", "open": "red", "half-open": "yellow"}
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Screen:
     """A picture that `draw` renews; what it shows last stays when the `with` is left.
 
@@ -38,11 +35,11 @@ class Screen:
         circuits: Circuits,
         console: Console | None = None,
         *,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         self._record = record
         self._circuits = circuits
-        self._now = now
+        self._now = now or partial(datetime.now, UTC)
         console = console or Console(highlight=False)
         self._live = Live(console=console, auto_refresh=False, redirect_stderr=False)
 
@@ -109,7 +106,7 @@ def _counts(progress: Progress) -> Text:
     )
 
 
-def _last_events(events: tuple[EventEmitted, ...], started_s: float) -> Text:
+def _last_events(events: list[EventEmitted], started_s: float) -> Text:
     shown = [
         f" {noted.at_s - started_s:5.1f} s  {text_of(noted.event)}"
         for noted in events[-_EVENTS_SHOWN:]
