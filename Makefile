@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install check test jars checks tests-of-the-consumer tests-of-the-rest tests-that-compute tests-that-wait demo torture soak rules benchmarks clean
+.PHONY: help install check test jars checks tests-of-the-consumer tests-of-the-rest tests-that-compute tests-that-wait demo docs torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
@@ -19,6 +19,7 @@ help:
 	@echo "make soak        the same, and all stays small, for MINUTES=30; Linux, Java 17 or later"
 	@echo "make rules       take away each rule of the loop, and name the test that dies"
 	@echo "make benchmarks  the figures of the README; needs Java 17 or later too"
+	@echo "make docs        the documentation as a site, in $(SITE)/index.html"
 	@echo "make install     .venv with the package and what its tests need"
 	@echo "make clean       remove .venv and what was built or cached"
 
@@ -55,6 +56,7 @@ checks: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(MAKE) --no-print-directory docs
 
 # Two at once take two thirds of the time: those that wait for brokers and clocks hardly compute, and
 # what they need of a processor comes first.
@@ -70,6 +72,12 @@ tests-that-compute: jars
 
 tests-that-wait: jars
 	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING)) | sed -u 's/^/wait: /'
+
+# Warnings are errors: a link that leads nowhere, a name that is not there.
+SITE := .cache/site
+docs: install
+	$(BIN)/sphinx-build -W --keep-going -q docs $(SITE)
+	@echo "$(SITE)/index.html"
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/linear-retry demo

@@ -43,7 +43,8 @@ class Journal:
     """A listener that writes every event to a topic, as JSON: `listeners=[Journal()]`.
 
     For one consumer, from which it takes group, member, brokers and security when that is made.
-    `linear_retry.journal.entry.read_entry` reads an entry back; docs/journal.md has every field.
+    `linear_retry.journal.read_entry` reads an entry back; docs/operations/journal.md has every
+    field.
 
     It never waits and never stops the consumer. Where the topic is missing or out of reach, up to
     1000 entries wait for a minute; what is beyond that is dropped, counted (`dropped`) and said in

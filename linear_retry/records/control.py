@@ -94,7 +94,9 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a command in one `member`; docs/operating.md says what each answer means.
+    """What became of a command in one `member`.
+
+    docs/operations/held-messages.md says what each answer means.
 
     `is_final`: no other one follows from this member. Where it is about one message `topic`,
     `partition` and `offset` say which; `failures` so far, when it is tried again (`retry_at_ms`)

@@ -227,7 +227,7 @@ def reference(
 
     The envelope names the topic, partition and offset that `record` was read from: for a replayed
     message another place than that of its first death, and the only one where the value still is
-    for certain, as long as that topic retains it. docs/dead-letters.md describes each field.
+    for certain, as long as that topic retains it. docs/dead-letters/format.md describes each field.
     """
     size_bytes = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
     envelope = {

@@ -11,7 +11,7 @@ import pandas as pd  # type: ignore[import-untyped]  # it has no types
 from linear_retry.report.words import count, moment, shown
 
 Tables: TypeAlias = Mapping[str, "pd.DataFrame"]
-"""By name, as in docs/report.md, without those that the lake has no source for."""
+"""By name, as in docs/spark/report.md, without those that the lake has no source for."""
 
 Row: TypeAlias = dict[str, Any]
 _ROWS = 20

@@ -1,6 +1,6 @@
 """The table `outages`: each episode in the journal, that is each time a circuit was open.
 
-Its columns are in docs/outages.md. An episode begins with `CircuitOpened` and ends with
+Its columns are in docs/spark/outages.md. An episode begins with `CircuitOpened` and ends with
 `CircuitClosed` of the same scope and the same instance of a member. Nothing is guessed; `kind` says
 what is in the journal:
 

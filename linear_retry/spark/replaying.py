@@ -142,7 +142,7 @@ def _error_of(error: Exception, where: str) -> Exception:
     text = str(error)
     if isinstance(error, AnalysisException) or is_sql_error(text):
         return ConfigurationError(
-            f"{shown(where)} is no condition for letters: {without_codes(text)}; docs/spark.md has "
-            "the columns"
+            f"{shown(where)} is no condition for letters: {without_codes(text)}; "
+            "docs/spark/ingest.md has the columns"
         )
     return LakeError(f"the table `dead_letters` cannot be read: {last_cause(text)}")

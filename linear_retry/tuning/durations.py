@@ -10,7 +10,7 @@ per cent of a duration, and outages that end in one are spread evenly within it.
 probes all outages at nearly the same moments: his intervals would be slivers around those moments,
 which get all the share, and whether a probe comes just before or after a sliver would decide what
 the strategy costs. Bounds are not rounded for it: an outage given up at a probe, and one that ended
-with it, must not overlap. docs/tuning.md compares it with lifelines' estimator.
+with it, must not overlap. docs/spark/tuning.md compares it with lifelines' estimator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/async.md is true."""
+"""docs/guides/async.md is true."""
 
 import asyncio
 import builtins
@@ -17,7 +17,7 @@ from tests.consumer.group import GROUP, LETTERS, TOPIC, PoisonError, consumer_on
 from tests.docs.markdown import blocks, code, page, table
 from tests.fake.cluster import FakeKafka
 
-_PAGE = page("docs/async.md")
+_PAGE = page("docs/guides/async.md")
 _PROGRAM, _BLOCKING, _LIFESPAN, _BOTH = blocks(_PAGE, "python")
 
 

@@ -1,7 +1,6 @@
-"""docs/dead-letters.md is true."""
+"""docs/dead-letters/format.md is true."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.records.retry_headers import HEADER_NAMES
+from tests.docs.markdown import page
 
-_PAGE = (Path(__file__).parents[2] / "docs" / "dead-letters.md").read_text("utf-8")
+_PAGE = page("docs/dead-letters/format.md")
 
 _BLOCKS = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""docs/dlq.md is true."""
+"""docs/dead-letters/reading.md is true."""
 
 import shlex
 from dataclasses import fields
@@ -19,7 +19,7 @@ from linear_retry.records.text import ErrorText
 from tests.docs.markdown import blocks, code, page, table
 from tests.real_kafka import RealKafka
 
-_PAGE = page("docs/dlq.md")
+_PAGE = page("docs/dead-letters/reading.md")
 _LOOKING = ("list", "show", "stats", "export")
 _ID = "billing/orders/3/1042/1795253536810"
 

@@ -1,4 +1,4 @@
-"""docs/loops.md is true."""
+"""docs/guides/loops.md is true."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from tests.consumer.group import GROUP, LETTERS, TOPIC, consumer_on
 from tests.docs.markdown import blocks, code, page, table
 from tests.fake.cluster import FakeKafka
 
-_PAGE = page("docs/loops.md")
+_PAGE = page("docs/guides/loops.md")
 _RUN, _PROGRAM, _NUMBER_AND_FAIL, _WRONG = blocks(_PAGE, "python")
 _ROWS = table(_PAGE, "the body of the `with` is left by")
 _MEANING = {

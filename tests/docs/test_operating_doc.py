@@ -1,4 +1,4 @@
-"""docs/operating.md is true."""
+"""docs/operations/held-messages.md is true."""
 
 import json
 import shlex
@@ -17,7 +17,7 @@ from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
 from tests.living import broker_of_orders, living, patient_consumer
 
-_PAGE = page("docs/operating.md")
+_PAGE = page("docs/operations/held-messages.md")
 _CODE = "\n".join(blocks(_PAGE, "python"))
 _COMMANDS = [line for block in blocks(_PAGE, "sh") for line in block.splitlines()]
 

@@ -1,4 +1,4 @@
-"""docs/operations.md is true."""
+"""docs/operations/on-call.md is true."""
 
 import os
 import re
@@ -13,10 +13,10 @@ from typing import Any, get_args
 import pytest
 from confluent_kafka import Message
 from prometheus_client import REGISTRY
-from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
+from docs.generators.metrics import exported_name, labels_of
 from linear_retry import Journal
 from linear_retry.cli import app
 from linear_retry.consumer.monitoring.health import HealthState
@@ -28,10 +28,10 @@ from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
 from tests.living import broker_of_orders, living, patient_consumer
 
-_PAGE = page("docs/operations.md")
+_PAGE = page("docs/operations/on-call.md")
 _CURL = "curl -s http://HOST:8080"
 _CODE = "\n".join(blocks(_PAGE, "python"))
-_LABELS = {code(row[0])[0]: set(code(row[1])) for row in table(_PAGE, "metric")}
+_LABELS = {exported_name(one): set(labels_of(one)) for one in Metrics().describe()}
 _COMMANDS = [line for block in blocks(_PAGE, "sh") for line in block.splitlines()]
 _CURLS = [line for line in _COMMANDS if line.startswith("curl ")]
 _SHELL = [line for line in _COMMANDS if line not in _CURLS and " dlq " not in line]
@@ -71,7 +71,7 @@ def test_what_is_typed_is_answered(broker: EmbeddedKafka, names: dict[str, Any])
             sample
             for family in families
             for sample in family.samples
-            if sample.labels.keys() - {"le"} != _LABELS[_listed(family)]
+            if sample.labels.keys() - {"le"} != _LABELS[exported_name(family)]
         ]
         assert names["summary"](consumer).startswith("billing: open, a circuit is open, until ")
     with pytest.raises(urllib.error.URLError):
@@ -94,10 +94,6 @@ def test_a_shell_sees_the_whole_group(broker: EmbeddedKafka) -> None:
 def test_every_state_of_a_member_is_there() -> None:
     """As `watch` tells them, and no other."""
     assert {*get_args(MemberState)} == {code(row[0])[0] for row in table(_PAGE, "member")}
-
-
-def _listed(family: Metric) -> str:
-    return family.name + ("_total" if family.type == "counter" else "")
 
 
 def _typed(command: str, port: int) -> str:
@@ -135,8 +131,3 @@ def test_every_state_is_there() -> None:
 
 def _status(well: bool) -> str:
     return "200" if well else "503"
-
-
-def test_every_metric_is_there() -> None:
-    """Under the name that Prometheus has for it, and no other."""
-    assert sorted(map(_listed, Metrics().describe())) == sorted(_LABELS)

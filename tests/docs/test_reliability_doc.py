@@ -1,4 +1,4 @@
-"""docs/reliability.md names what there is."""
+"""docs/about/reliability.md names what there is."""
 
 import re
 import tomllib
@@ -7,7 +7,7 @@ from tests.docs.markdown import ROOT, code, page, table
 from tests.rules.rule import LISTS
 from tests.torture.layers import LAYERS
 
-_PAGE = page("docs/reliability.md")
+_PAGE = page("docs/about/reliability.md")
 
 
 def test_every_layer_is_in_the_table() -> None:

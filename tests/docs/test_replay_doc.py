@@ -1,4 +1,4 @@
-"""docs/replay.md is true."""
+"""docs/dead-letters/replay.md is true."""
 
 import shlex
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from tests.real_kafka import RealKafka
 from tests.torture.replays.layer import REPLAY_KILLS
 from tests.torture.replays.points import POINTS
 
-_PAGE = page("docs/replay.md")
+_PAGE = page("docs/dead-letters/replay.md")
 _FAILURE = FailureInfo(
     "billing", "permanent", 1, 1, 2, "s@1", ErrorText("TimeoutError", "late", "stack")
 )
@@ -113,4 +113,6 @@ def test_the_exit_codes_are_those_of_the_commands() -> None:
     text = CliRunner().invoke(app, ["dlq", "replay", "--help"]).stdout
     listed = text.split("Exit codes:")[1].split("\n\n")[0].replace(",", " ").replace(".", " ")
     assert expected - {"129"} <= set(listed.split())
-    assert Path("docs/replay.md").name in page("docs/dead-letters.md") + page("README.md")
+    assert Path("docs/dead-letters/replay.md").name in page("docs/dead-letters/format.md") + page(
+        "README.md"
+    )

@@ -1,4 +1,4 @@
-"""docs/scopes.md is true."""
+"""docs/concepts/scopes.md is true."""
 
 import threading
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from linear_retry.scope import Scope, ScopeKind
 from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
 
-_PAGE = page("docs/scopes.md")
+_PAGE = page("docs/concepts/scopes.md")
 _PROGRAM, _TELL = blocks(_PAGE, "python")
 
 

@@ -1,4 +1,4 @@
-"""docs/testing.md is true."""
+"""docs/guides/testing.md is true."""
 
 import inspect
 import re
@@ -12,7 +12,7 @@ from tests.docs.markdown import blocks, code, page, table
 
 pytest_plugins = ["pytester"]
 
-_PAGE = page("docs/testing.md")
+_PAGE = page("docs/guides/testing.md")
 _EXAMPLE, _FAULTS = blocks(_PAGE, "python")
 _HANDLER = """
 failures = [TimeoutError("slow"), None, ValueError("no such account"), None]

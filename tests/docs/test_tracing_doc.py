@@ -1,4 +1,4 @@
-"""docs/tracing.md is true."""
+"""docs/operations/tracing.md is true."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.tracing import Tracing
 from tests.docs.markdown import blocks, code, page, table
 
-_PAGE = page("docs/tracing.md")
+_PAGE = page("docs/operations/tracing.md")
 _CODE = "\n".join(blocks(_PAGE, "python"))
 
 
@@ -148,7 +148,7 @@ def test_async(
 
 
 def test_the_events_are_the_librarys() -> None:
-    """By their names, as docs/events.md has them, and with the fields that they have."""
+    """By their names, as docs/reference/events.md has them, and with the fields that they have."""
     rows = table(_PAGE, "event")
     events = {event.__name__: event for event in get_args(Event)}
     assert [] == [name for row in rows for name in code(row[0]) if name not in events]

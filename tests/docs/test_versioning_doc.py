@@ -12,7 +12,9 @@ from tests.docs.markdown import ROOT, blocks, code, page, table
 
 _PAGE = page("VERSIONING.md")
 _MODULES = {code(row[0])[0]: code(row[1]) for row in table(_PAGE, "module")}
-_PAGES = [page(str(path.relative_to(ROOT))) for path in (ROOT / "README.md", *ROOT.glob("docs/*"))]
+_PAGES = [
+    page(str(path.relative_to(ROOT))) for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"))
+]
 
 
 @pytest.mark.parametrize("module", sorted(_MODULES.keys() - {"linear_retry.events"}))

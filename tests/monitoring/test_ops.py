@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from docs.generators.metrics import exported_name, labels_of
 from linear_retry import Event
 from linear_retry.cli.dlq.stats import exposition
 from linear_retry.dlq import State
@@ -23,10 +24,9 @@ _SAMPLES = {
     for family in (*Metrics().describe(), *_BACKLOG)
     for part in _PARTS[family.type]
 }
-_LABELS = {
+_LABELS = {exported_name(one): set(labels_of(one)) for one in Metrics().describe()} | {
     code(row[0])[0]: set(code(row[1]))
-    for head in ("metric", "backlog metric")
-    for row in table(page("docs/operations.md"), head)
+    for row in table(page("docs/reference/metrics.md"), "backlog metric")
 }
 _NAME = re.compile(r"linear_retry_\w+")
 _EXPRESSIONS = [
@@ -64,8 +64,7 @@ def test_every_label_exists(expression: str) -> None:
 
 
 def _labels(sample: str) -> set[str]:
-    family = _SAMPLES[sample]
-    return _LABELS[family.name + ("_total" if family.type == "counter" else "")]
+    return _LABELS[exported_name(_SAMPLES[sample])]
 
 
 def test_events_that_are_asked_for_exist() -> None:
@@ -78,13 +77,13 @@ def test_events_that_are_asked_for_exist() -> None:
 def test_states_that_are_asked_for_exist() -> None:
     """An alert on a state that there is not would never come."""
     asked = set(re.findall(r'state="(\w+)"', "\n".join(_EXPRESSIONS)))
-    told = {code(row[0])[0] for row in table(page("docs/operations.md"), "`state`")}
+    told = {code(row[0])[0] for row in table(page("docs/operations/on-call.md"), "`state`")}
     told |= set(State)
     assert set() == asked - told
     assert {"stuck", "dead"} <= asked
 
 
 def test_every_alert_is_explained() -> None:
-    """docs/operations.md says of each, and of no other, what it means and what to do."""
-    told = [code(row[0])[0] for row in table(page("docs/operations.md"), "alert")]
+    """docs/operations/on-call.md says of each, and of no other, what it means and what to do."""
+    told = [code(row[0])[0] for row in table(page("docs/operations/on-call.md"), "alert")]
     assert re.findall(r"- alert: (\w+)", _ALERTS) == told

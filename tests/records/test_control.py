@@ -58,7 +58,7 @@ def test_what_is_written_is_read_back(said: Command | Answer) -> None:
 
 
 def test_what_a_command_looks_like() -> None:
-    """As docs/operating.md has it."""
+    """As docs/operations/held-messages.md has it."""
     command_id = "0b8e1c0e-7c38-4d53-8d1a-6a9a6a0c7f11"
     command = Command(command_id, "give-up", "billing", "orders", 3, 812, "ops@desk", 17)
     assert (

@@ -1,4 +1,4 @@
-"""The permissions of docs/acls.md are enough."""
+"""The permissions of docs/guides/acls.md are enough."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def _rules(*parts: str) -> list[tuple[ResourceType, str, AclOperation]]:
     """What the page says of these, each by a word of its first column."""
     return [
         (_KINDS[kind], code(name)[0], AclOperation[operation.upper()])
-        for what, kind, name, operations in table(page("docs/acls.md"), "for")
+        for what, kind, name, operations in table(page("docs/guides/acls.md"), "for")
         if _is_for(what, parts)
         for operation in code(operations)
     ]

@@ -1,4 +1,4 @@
-"""The code and the claims of docs/foreach-batch.md are true."""
+"""The code and the claims of docs/spark/foreach-batch.md are true."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def test_the_code_works(
     written = kafka.produce(
         orders, [(0, None, b'{"order": "%d"}' % number, ()) for number in range(3)]
     )
-    (python,) = blocks(page("docs/foreach-batch.md"), "python")
+    (python,) = blocks(page("docs/spark/foreach-batch.md"), "python")
     with PaymentService((Outage(1, "refused", 0.5),), frozenset()) as service:
         for name, here in (
             ("localhost:9092", kafka.bootstrap),

@@ -144,8 +144,8 @@ def test_before_there_are_outages(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_page_is_true(
     lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The commands and the code of docs/tuning.md work, one after another."""
-    output = page("docs/tuning.md")
+    """The commands and the code of docs/spark/tuning.md work, one after another."""
+    output = page("docs/spark/tuning.md")
     monkeypatch.chdir(tmp_path)
     (commands,) = blocks(output, "sh")
     for line in commands.splitlines():

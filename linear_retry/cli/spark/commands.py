@@ -94,7 +94,7 @@ def outages(
 ) -> None:
     """Make the table `outages` of the journal: each time a circuit was open, and how it ended.
 
-    It is made anew of all that was ingested. docs/outages.md has its columns and kinds.
+    It is made anew of all that was ingested. docs/spark/outages.md has its columns and kinds.
 
     Example: linear-retry spark outages --lake lake
 
@@ -149,7 +149,7 @@ def tune(
 
     Made from the first two thirds of a group's rows in the table `outages`, and compared with its
     current delays on the others. Without --group each group is a row; --to then needs a lake of one
-    group. docs/tuning.md says what a cost is, and when not to trust it.
+    group. docs/spark/tuning.md says what a cost is, and when not to trust it.
 
     Example: linear-retry spark tune --lake lake --group billing --probe-cost 5 --cover 0.99
     --to strategies/billing.json
@@ -221,7 +221,8 @@ def report(
     """Write one page of HTML about outages and dead letters, with charts and advice.
 
     It needs no network to be read. Its tables lie beside it as CSV and Parquet, in report_tables/
-    where FILE is report.html. A page of that name is replaced. docs/report.md says what it shows.
+    where FILE is report.html. A page of that name is replaced. docs/spark/report.md says what it
+    shows.
 
     Example: linear-retry spark report --lake lake --to report.html
 

@@ -83,8 +83,8 @@ def simulate(
     with it are added. Several outages make a table and a summary.
 
     With --lake it is what the strategy would have cost in all outages that Spark has found, of each
-    group, beside the strategy that was used: docs/tuning.md. --group to --master, and --probe-cost,
-    are for that; --outage to --attempt are not.
+    group, beside the strategy that was used: docs/spark/tuning.md. --group to --master, and
+    --probe-cost, are for that; --outage to --attempt are not.
 
     Example: linear-retry strategy simulate short-outage --outage 7m
 

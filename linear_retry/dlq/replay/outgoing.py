@@ -100,8 +100,8 @@ def outgoing(
     """The message as it was, with the headers that say that it was replayed.
 
     The headers that the writer of the letter added are gone; ours are those that the consumer needs
-    to know its earlier life (docs/replay.md). Where the letter is but a reference, the message is
-    fetched from where it was read; `NotReplayableError` where that is no longer possible.
+    to know its earlier life (docs/dead-letters/replay.md). Where the letter is but a reference, the
+    message is fetched from where it was read; `NotReplayableError` where that is not possible.
     `for_group` addresses it to another group than the letter's; "": to every group.
     """
     contents = dict(letter.headers)

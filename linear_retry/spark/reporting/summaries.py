@@ -1,4 +1,4 @@
-"""Summarises a lake in small tables, whose columns are in docs/report.md.
+"""Summarises a lake in small tables, whose columns are in docs/spark/report.md.
 
 Spark does all the counting; the driver gets at most `MAX_ROWS` of each table.
 """

@@ -36,7 +36,7 @@ _HEADER_COLUMNS = (
     HeaderColumn("version", _MARKER, (0, VERSION)),
     *(HeaderColumn(_COLUMN_OF.get(each.field, each.field), *each[1:]) for each in RETRY_HEADERS),
 )
-"""The headers of ours, in the order of the columns. `docs/dead-letters.md` says what they mean."""
+"""The headers of ours, in the order of the columns. docs/dead-letters/format.md describes them."""
 
 _ORIGIN = ("origin_topic", "origin_partition", "origin_offset", "origin_timestamp_ms")
 _FOREIGN_TOO = (

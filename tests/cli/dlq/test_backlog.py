@@ -40,14 +40,14 @@ def test_open_letters_and_the_oldest_of_them() -> None:
 
 
 def test_the_page_names_each_metric() -> None:
-    """docs/operations.md has name and labels of each, and of no other."""
+    """docs/reference/metrics.md has name and labels of each, and of no other."""
     lines = "\n".join(exposition({"orders.dlq": stats_of([(our_letter(), State.OPEN)])}))
     found = {
         sample.name: set(sample.labels)
         for family in text_string_to_metric_families(lines)
         for sample in family.samples
     }
-    rows = table(page("docs/operations.md"), "backlog metric")
+    rows = table(page("docs/reference/metrics.md"), "backlog metric")
     assert found == {code(row[0])[0]: set(code(row[1])) for row in rows}
 
 
@@ -59,7 +59,7 @@ def test_the_backlog_of_several_topics(scene: NewScene) -> None:  # noqa: F811
     with first.topic as topic:
         topic.resolve(by="test")
     second.add_letters([second.letter(0, 1)])
-    lines = "".join(blocks(page("docs/operations.md"), "sh")).splitlines()
+    lines = "".join(blocks(page("docs/reference/metrics.md"), "sh")).splitlines()
     (line,) = [line for line in lines if " dlq stats " in line]
     names = {"orders.dlq": first.letters, "payments.dlq": second.letters}
     names["HOST:9092"] = first.kafka.bootstrap

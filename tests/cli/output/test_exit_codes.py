@@ -68,7 +68,8 @@ def test_the_help_of_all_tells_each_code() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "head"), [("docs/dlq.md", "exit code"), ("docs/replay.md", "code")]
+    ("name", "head"),
+    [("docs/dead-letters/reading.md", "exit code"), ("docs/dead-letters/replay.md", "code")],
 )
 def test_the_pages_list_codes_of_the_one_set(name: str, head: str) -> None:
     """One page has all of them, with their meanings; another those of its commands."""
@@ -82,8 +83,8 @@ def test_the_pages_list_codes_of_the_one_set(name: str, head: str) -> None:
 
 
 def test_the_answers_of_a_consumer_end_with_codes_of_the_one_set() -> None:
-    """What docs/operating.md lists."""
-    listed = {row[2] for row in table(page("docs/operating.md"), "answer")}
+    """What docs/operations/held-messages.md lists."""
+    listed = {row[2] for row in table(page("docs/operations/held-messages.md"), "answer")}
     assert {"0", "1", "3", "6"} <= listed <= set(_CODES)
 
 

@@ -118,7 +118,7 @@ def test_what_is_recorded(scene: NewScene) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, resolutions_topic(given.letters))
     admin = AdminClient(given.config)  # kept until the answer is there
     settings = admin.describe_configs([resource])[resource].result(20)
-    said = dict(re.findall(r"`([a-z.]+)=([0-9.]+)`", page("docs/replay.md")))
+    said = dict(re.findall(r"`([a-z.]+)=([0-9.]+)`", page("docs/dead-letters/replay.md")))
     assert {"segment.ms", "segment.bytes", "min.cleanable.dirty.ratio"} < said.keys()
     assert said == {key: settings[key].value for key in said}
 

@@ -284,15 +284,15 @@ def test_the_tasks_that_write_do_not_find(lake: Lake) -> None:
 
 
 def test_the_page_has_every_column_and_kind(rows: list[Row]) -> None:
-    """docs/outages.md names them in the table's order."""
-    text = page("docs/outages.md")
+    """docs/spark/outages.md names them in the table's order."""
+    text = page("docs/spark/outages.md")
     assert [name for row in table(text, "column") for name in code(row[0])] == rows[0].__fields__
     assert [name for row in table(text, "kind") for name in code(row[0])] == list(KINDS)
 
 
 def test_the_page_turns_outages_into_delays(capsys: pytest.CaptureFixture[str]) -> None:
     """Its code proposes delays, and says what they save."""
-    (python,) = blocks(page("docs/outages.md"), "python")
+    (python,) = blocks(page("docs/spark/outages.md"), "python")
     exec(compile(python, "outages.md", "exec"), {})
     delays, saved = capsys.readouterr().out.splitlines()
     assert delays.startswith("(")

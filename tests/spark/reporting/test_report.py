@@ -22,7 +22,7 @@ from tests.spark.reporting.reported import LENGTHS_MS
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
-_DOCS = page_of("docs/report.md")
+_DOCS = page_of("docs/spark/report.md")
 
 
 def _ran(*arguments: str) -> tuple[int, str, str]:
@@ -153,7 +153,7 @@ def test_only_letters(
 
 
 def test_every_column_is_told(page: Path) -> None:
-    """docs/report.md has each table, and each column of it."""
+    """docs/spark/report.md has each table, and each column of it."""
     everywhere = {"group", "reason", "exception_type", "error", "event", "key"}
     documented = {code(row[0])[0]: set(code(" ".join(row[2:]))) for row in table(_DOCS, "table")}
     assert set(TABLES) == set(documented)

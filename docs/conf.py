@@ -1,0 +1,49 @@
+"""Builds the site of the documentation: `make docs`."""
+
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+# The pages that are made from the code import `docs.generators` and what they describe.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+project = "linear_retry"
+author = "the authors of linear_retry"
+copyright = author  # noqa: A001  # Sphinx's own name
+version = release = installed_version("linear-retry")
+
+extensions = [
+    "myst_parser",
+    "sphinx_copybutton",
+    "docs.generators.directives",
+    "docs.generators.docstrings",
+]
+exclude_patterns = ["generators"]
+smartquotes = False  # --json is an option, and no dash
+
+nitpicky = True
+# The types in signatures: those of other libraries, and private ones.
+nitpick_ignore_regex = [("py:.*", r"(?!linear_retry\.[A-Z]).*")]
+
+autoclass_content = "both"
+autodoc_default_options = {
+    "members": True,
+    "undoc-members": True,
+    "imported-members": True,
+    "inherited-members": "BaseException, Exception, Metric",
+}
+autodoc_member_order = "bysource"
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = f"linear_retry {version}"
+html_copy_source = False
+html_show_copyright = False
+html_static_path = ["generators/site.css"]
+html_css_files = ["site.css"]
+
+copybutton_exclude = ".linenos, .gp, .go"

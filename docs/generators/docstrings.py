@@ -1,0 +1,35 @@
+"""Fits docstrings and signatures of the code to Sphinx's autodoc."""
+
+import re
+from typing import Any
+
+# Docstrings have Markdown's single backticks, which reStructuredText takes for references.
+_CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+_PRIVATE_PARAMETER = re.compile(r", _\w+: [^,()]+(?= *[,)])")
+
+
+def in_rst(lines: list[str]) -> None:
+    """Turn code between single backticks into code between double ones, in place."""
+    lines[:] = _CODE.sub(r"``\1``", "\n".join(lines)).split("\n")
+
+
+def without_private_parameters(signature: str) -> str:
+    """A signature without the parameters that only tests pass."""
+    return _PRIVATE_PARAMETER.sub("", signature)
+
+
+def _process_docstring(*arguments: Any) -> None:
+    in_rst(arguments[-1])
+
+
+def _process_signature(*arguments: Any) -> tuple[str | None, str | None]:
+    *_, signature, returned = arguments
+    return without_private_parameters(signature) if signature else signature, returned
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Listen to autodoc."""
+    app.setup_extension("sphinx.ext.autodoc")
+    app.connect("autodoc-process-docstring", _process_docstring)
+    app.connect("autodoc-process-signature", _process_signature)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
