@@ -5,12 +5,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
+from linear_retry.errors import DeadLetterError
 from linear_retry.records import retry_headers as names
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import (
-    HeaderReader,
     RetryHeaders,
+    read_headers,
     read_retry_headers,
     write_retry_headers,
 )
@@ -86,16 +88,11 @@ def to_dead_letter(record: Record, failure: FailureInfo) -> DeadLetter:
     whatever the headers say.
     """
     lineage = _continued_lineage(record, failure.group_id) or _new_lineage(record, failure.group_id)
+    escaped = (*lineage.pop("escaped_headers"), *record.escaped_headers)
     return DeadLetter(
         key=record.key,
         value=record.value,
         original_headers=tuple(h for h in record.headers if h[0] not in names.HEADER_NAMES),
-        retry_id=lineage.retry_id,
-        generation=lineage.generation,
-        destination=lineage.destination,
-        original_partition=lineage.partition,
-        original_offset=lineage.offset,
-        original_timestamp_ms=lineage.timestamp_ms,
         group_id=valid_unicode(failure.group_id),
         reason=valid_unicode(failure.reason),
         failures=failure.failures,
@@ -104,7 +101,8 @@ def to_dead_letter(record: Record, failure: FailureInfo) -> DeadLetter:
         # A strategy is named after its file, and a file's name need not be Unicode.
         strategy=valid_unicode(failure.strategy),
         error=failure.error,
-        escaped_headers=tuple(dict.fromkeys((*lineage.escaped_headers, *record.escaped_headers))),
+        escaped_headers=tuple(dict.fromkeys(escaped)),
+        **lineage,
     )
 
 
@@ -133,63 +131,60 @@ def foreign_group(record: Record, group_id: str) -> str | None:
     That is so where the topic is its `retry-destination`: this group had its own first life of it
     there. Anywhere else a replayed message is for whoever reads that topic.
     """
-    if not any(name == names.REPLAY_ID for name, _ in record.headers):
+    contents = dict(record.headers)
+    if names.REPLAY_ID not in contents:
         return None
-    reader = HeaderReader(dict(record.headers))
-    other_id, destination = reader.text(names.GROUP_ID), reader.text(names.DESTINATION)
-    reader.text(names.REPLAY_ID)
-    if reader.problems or destination != record.topic or other_id == group_id:
+    try:
+        found = read_headers(contents, _REPLAYED_FOR)
+    except DeadLetterError:
         return None
-    return other_id
+    is_another = found["group_id"] != group_id and found["destination"] == record.topic
+    return found["group_id"] if is_another else None
 
 
-@dataclass(frozen=True, slots=True)
-class Lineage:
-    """What a letter keeps of a message's first death, and the generation it will be."""
-
-    retry_id: str
-    generation: int
-    destination: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    escaped_headers: tuple[str, ...] = ()
+# What a letter keeps of a message's first death, none of which may be missing.
+_ORIGIN = ("destination", "original_partition", "original_offset", "original_timestamp_ms")
+_REQUIRED = {each.field: each._replace(default=None) for each in names.RETRY_HEADERS}
+_REPLAY_ID = _REQUIRED["replay_id"]._replace(may_be_missing=False)
+_REPLAYED_FOR = (_REQUIRED["group_id"], _REQUIRED["destination"], _REPLAY_ID)
+_LINEAGE = tuple(_REQUIRED[field] for field in ("generation", *_ORIGIN, "escaped_headers"))
 
 
-def _new_lineage(record: Record, group_id: str) -> Lineage:
+def _new_lineage(record: Record, group_id: str) -> dict[str, Any]:
     place = f"{record.topic}/{record.partition}/{record.offset}/{record.timestamp_ms}"
-    return Lineage(
-        retry_id=valid_unicode(f"{group_id}/{place}"),
-        generation=1,
-        destination=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        timestamp_ms=record.timestamp_ms,
-    )
+    return {
+        "retry_id": valid_unicode(f"{group_id}/{place}"),
+        "generation": 1,
+        "destination": record.topic,
+        "original_partition": record.partition,
+        "original_offset": record.offset,
+        "original_timestamp_ms": record.timestamp_ms,
+        "escaped_headers": (),
+    }
 
 
-def _continued_lineage(record: Record, group_id: str) -> Lineage | None:
-    reader = HeaderReader(dict(record.headers))
-    if reader.optional_text(names.REPLAY_ID) is None:
+def _continued_lineage(record: Record, group_id: str) -> dict[str, Any] | None:
+    contents = dict(record.headers)
+    if contents.get(names.REPLAY_ID) is None:
         return None
-    present = {name for name, _ in record.headers}
-    is_for_all = present.isdisjoint((names.ID, names.GROUP_ID))
-    lineage = Lineage(
-        retry_id="" if is_for_all else reader.text(names.ID),
-        generation=1
-        + reader.number(names.GENERATION, at_least=1, at_most=names.GENERATION_MAX - 1),
-        destination=reader.text(names.DESTINATION),
-        partition=reader.number(names.ORIGINAL_PARTITION),
-        offset=reader.number(names.ORIGINAL_OFFSET),
-        timestamp_ms=reader.number(names.ORIGINAL_TIMESTAMP_MS, at_least=-1),
-        escaped_headers=tuple(n for n in reader.names(names.ESCAPED_HEADERS) if n in present),
-    )
+    is_for_all = contents.keys().isdisjoint((names.ID, names.GROUP_ID))
+    headers = (_REQUIRED["replay_id"], *_LINEAGE)
+    try:
+        found = read_headers(contents, headers if is_for_all else (_REQUIRED["retry_id"], *headers))
+    except DeadLetterError:
+        # All or nothing: an identity put together from two lives would be a third message's.
+        return None
+    if found["generation"] == names.GENERATION_MAX:
+        return None
+    del found["replay_id"]
+    found["generation"] += 1
+    listed = names.listed_names(found["escaped_headers"])
+    found["escaped_headers"] = tuple(name for name in listed if name in contents)
     if is_for_all:
         # Sent to every group: with one id the letters of two groups would count as one.
-        place = f"{lineage.destination}/{lineage.partition}/{lineage.offset}/{lineage.timestamp_ms}"
-        lineage = replace(lineage, retry_id=valid_unicode(f"{group_id}/{place}"))
-    # All or nothing: an identity put together from two lives would be a third message's.
-    return None if reader.problems else lineage
+        place = "/".join(str(found[field]) for field in _ORIGIN)
+        found["retry_id"] = valid_unicode(f"{group_id}/{place}")
+    return found
 
 
 REFERENCE = "reference"

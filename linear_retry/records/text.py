@@ -1,12 +1,12 @@
 """Text of headers and exceptions: bounded, sendable, and without ever raising another."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from traceback import StackSummary, walk_tb
-from typing import TypeAlias
+from traceback import TracebackException
+from typing import TypeAlias, TypeVar
 from urllib.parse import quote_from_bytes
+
+_T = TypeVar("_T")
 
 Header: TypeAlias = tuple[str, bytes | None]
 
@@ -14,7 +14,6 @@ UNREADABLE_NAME = "*unreadable*"
 """Stands where a header's name cannot be had at all; `escape_name` never makes an asterisk."""
 
 _INT64 = range(-(2**63), 2**63)
-_WHOLE_NUMBER = re.compile(rb"-?[0-9]{1,19}")
 
 
 def sendable(
@@ -73,30 +72,19 @@ def _sendable_value(value: object) -> bytes | None:
     match value:
         case bytes() | None:
             return value
-        case bytearray():
-            return bytes(value)
-        case memoryview():
-            return _content(value)
         case str():
             return value.encode("utf-8", "surrogatepass")
         case _:
             return guarded(lambda: str(value), otherwise=UNREADABLE_NAME).encode("utf-8", "replace")
 
 
-def _content(view: memoryview) -> bytes:
-    try:
-        return view.tobytes()
-    except ValueError:  # its buffer was released: the content is gone
-        return UNREADABLE_NAME.encode()
-
-
-def guarded(foreign_text: Callable[[], str], *, otherwise: str) -> str:
-    """What `foreign_text` returns; `otherwise` where it raises.
+def guarded(foreign: Callable[[], _T], *, otherwise: _T) -> _T:
+    """What `foreign` returns; `otherwise` where it raises.
 
     For the methods of users' objects: an exception whose `__str__` fails still needs a dead letter.
     """
     try:
-        return foreign_text()
+        return foreign()
     except Exception:  # noqa: BLE001  (a user's __str__ may raise anything; see above)
         return otherwise
 
@@ -133,7 +121,8 @@ def whole_number(content: bytes) -> int | None:
     Stricter than `int`, which also takes `1_000`, ` 1 ` and other scripts' digits, and which
     raises for what is longer than 4300 digits.
     """
-    if _WHOLE_NUMBER.fullmatch(content) is None:
+    digits = content.removeprefix(b"-")
+    if not digits.isdigit() or len(digits) > 19:
         return None
     number = int(content)
     return number if number in _INT64 else None
@@ -143,9 +132,6 @@ MESSAGE_LIMIT_BYTES = 1024
 STACK_LIMIT_BYTES = 8 * 1024
 
 _FRAMES_LIMIT = 20
-_FRAME_LIMIT_BYTES = 512
-_LEAVES_LIMIT = 3
-_ERRORS_LIMIT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +147,7 @@ def describe(error: BaseException) -> ErrorText:
     """`error` as text: type and message of at most 1 KiB each, stack of at most 8 KiB.
 
     The stack reads as Python prints one, the causes first and `error` last. Where it is too long,
-    what is furthest from the raise goes: of each traceback the frames nearest to the raise stay (at
-    most 20), and of the chain the exceptions nearest to `error` (at most 8, among them 3 of a
-    group's). The work is bounded likewise, however long, deep or cyclic the chain is.
+    what is furthest from the raise goes; of each traceback the 20 frames nearest to it stay.
     """
     return ErrorText(_type_name(error), _message(error), _stack(error))
 
@@ -204,55 +188,22 @@ def _message(error: BaseException) -> str:
 
 
 def _stack(error: BaseException) -> str:
-    left_bytes = STACK_LIMIT_BYTES
-    blocks: list[str] = []
-    for link, one in islice(_chain(error), _ERRORS_LIMIT):
-        block = _block(one) + link
-        left_bytes -= len(block.encode())
-        if left_bytes < 0:
-            break
-        blocks.append(block)
-    return "".join(reversed(blocks))
-
-
-def _block(error: BaseException) -> str:
-    """One exception without its causes: at most some 2.5 KiB, so the first always fits."""
-    lines = guarded(lambda: _frames(error), otherwise="  <the traceback cannot be formatted>\n")
-    last_line = f"{_type_name(error)}: {_message(error)}\n"
-    return "Traceback (most recent call last):\n" + lines + last_line
-
-
-def _frames(error: BaseException) -> str:
-    # A negative limit keeps the last frames, those nearest to the raise: the frame that says why.
-    summary = StackSummary.extract(walk_tb(error.__traceback__), limit=-_FRAMES_LIMIT)
-    frames = [first_bytes(frame, _FRAME_LIMIT_BYTES) for frame in summary.format()]
     kept: list[str] = []
-    left_bytes = STACK_LIMIT_BYTES // 2
-    for frame in reversed(frames):
-        left_bytes -= len(frame.encode())
+    left_bytes = STACK_LIMIT_BYTES
+    for piece in reversed(_pieces(error)):
+        left_bytes -= len(piece.encode())
         if left_bytes < 0:
             break
-        kept.append(frame if frame.endswith("\n") else frame + "\n")
-    return valid_unicode("".join(reversed(kept)))
+        kept.append(piece)
+    return "".join(reversed(kept))
 
 
-def _chain(error: BaseException) -> Iterator[tuple[str, BaseException]]:
-    """`error`, the first of its group, its causes: with the line that follows each in print."""
-    seen = {id(error)}
-    yield "", error
-    if isinstance(error, BaseExceptionGroup):
-        for leaf in islice(leaves(error), _LEAVES_LIMIT):
-            yield "\nThe above exception is one of those in the following group:\n\n", leaf
-    link, cause = _cause(error)
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        yield link, cause
-        link, cause = _cause(cause)
-
-
-def _cause(error: BaseException) -> tuple[str, BaseException | None]:
-    if error.__cause__ is not None:
-        because = "\nThe above exception was the direct cause of the following exception:\n\n"
-        return because, error.__cause__
-    meanwhile = "\nDuring handling of the above exception, another exception occurred:\n\n"
-    return meanwhile, None if error.__suppress_context__ else error.__context__
+def _pieces(error: BaseException) -> list[str]:
+    """Frames and lines as Python prints them, each cut: a long message must not push out frames."""
+    # A negative limit keeps the last frames, those nearest to the raise.
+    lines = guarded(
+        lambda: [*TracebackException.from_exception(error, limit=-_FRAMES_LIMIT).format()],
+        otherwise=["<the traceback cannot be formatted>"],
+    )
+    cut = (first_bytes(line, MESSAGE_LIMIT_BYTES) for line in lines)
+    return [line if line.endswith("\n") else line + "\n" for line in cut]

@@ -73,13 +73,6 @@ def test_a_name_with_a_percent_sign_is_read_back_as_itself() -> None:
     assert ("%2593t", "%2593t") == changed
 
 
-def test_a_view_of_what_is_gone_is_sent_as_unreadable() -> None:
-    """Bug: a released memoryview, which a handler may leave in a header, raised ValueError."""
-    view = memoryview(b"x")
-    view.release()
-    assert ((("a", b"*unreadable*"),), ("a",)) == sendable([("a", view)])
-
-
 @pytest.mark.parametrize("name", ["", "a", "100%", "naïve", "🦊", "retry-foo"])
 def test_a_sound_name_is_kept(name: str) -> None:
     """A name that can be sent is not touched, nor said to be."""

@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame
 
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS
-from linear_retry.records.retry_headers import EXCEPTION, HEADER_NAMES, RARE, RETRY_HEADERS, USUAL
 from linear_retry.records.retry_headers import FORMAT_VERSION as VERSION
+from linear_retry.records.retry_headers import HEADER_NAMES, RETRY_HEADERS
 from linear_retry.spark.tables import foreign
 from linear_retry.spark.tables.headers import CONTENTS, NAMES, HeaderColumn, content
 from linear_retry.spark.tables.sql import (
@@ -49,12 +49,17 @@ _OUR_NAMES = f"array({texts(sorted(HEADER_NAMES))})"
 
 # Nearly all letters have these headers of ours, in this order and behind the message's own: then
 # their contents need not be searched for, one name after another.
-_USUAL = [*reversed(USUAL + EXCEPTION)]
+_RARE = [
+    each.name
+    for each in RETRY_HEADERS
+    if each.may_be_missing and not each.field.startswith("exception")
+]
+_USUAL = [each.header for each in reversed(_HEADER_COLUMNS) if each.header not in _RARE]
 _IS_USUAL = (
     f"slice({NAMES}, 1, {len(_USUAL)}) = array({texts(_USUAL)}) AND "
     f"NOT arrays_overlap(slice({NAMES}, {len(_USUAL) + 1}, size({NAMES})), {_OUR_NAMES})"
 )
-_PLACES = [*_USUAL, *RARE]
+_PLACES = [*_USUAL, *_RARE]
 # As strings, UTF-8 or not: these are not copied where they are asked for.
 _CONTENTS = (
     f"cast(CASE WHEN {_IS_USUAL} THEN slice({CONTENTS}, 1, {len(_USUAL)}) "
