@@ -9,7 +9,7 @@ import typer
 
 from linear_retry.cli.options.connection import with_option_groups
 from linear_retry.cli.output.exit_codes import NEGATIVE, exit_on_error
-from linear_retry.cli.output.rows import write_aligned, write_json
+from linear_retry.cli.output.rows import is_terminal, write_aligned, write_json
 from linear_retry.cli.spark.options import RecordedOutages, require_pyspark
 from linear_retry.cli.strategy import simulation_report
 from linear_retry.cli.strategy.commands import FILE_HELP, load, print_heading, summary
@@ -20,6 +20,7 @@ from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.simulation import Recovered, Simulation, Simulator
 from linear_retry.strategy.strategy import Strategy
 
+_NARROWEST, _WIDEST = 76, 120
 _STYLES = {
     **dict.fromkeys(("fails", "fail", "dead-lettered", "stopped"), "red"),
     **dict.fromkeys(("succeeds", "recovered"), "green"),
@@ -172,8 +173,20 @@ def _print(simulations: list[Simulation], strategy: Strategy, attempt_ms: int) -
 
 def _print_one(simulation: Simulation, jitter: bool) -> None:
     typer.echo(f"outage of {duration_text(simulation.outage_ms)}")
+    if is_terminal() and simulation.outage_ms:
+        _draw(simulation)
     write_aligned(simulation_report.attempts(simulation), _STYLES)
     good = isinstance(simulation.ending, Recovered)
     typer.secho(simulation_report.verdict(simulation), fg="green" if good else "red", bold=True)
     if jitter:
         typer.echo(simulation_report.verdict_with_jitter(simulation))
+
+
+def _draw(simulation: Simulation) -> None:
+    from rich.console import Console
+
+    from linear_retry.cli.strategy.timeline import timeline
+
+    console = Console(highlight=False)
+    if console.width >= _NARROWEST and not console.options.ascii_only:
+        console.print(timeline(simulation, min(console.width, _WIDEST)))

@@ -2,6 +2,9 @@
 
 import json
 import os
+import pty
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +276,52 @@ def test_problems_for_programs(file: Path, tmp_path: Path) -> None:
         *(result.exit_code, found["ok"]),
         *(len(found["problems"]), found["timeline"]),
     )
+
+
+def on_a_terminal(*arguments: object, **environment: str) -> str:
+    """What a terminal gets, without its colours."""
+    master, terminal = pty.openpty()
+    ended = child(
+        *("strategy", "simulate", *arguments),
+        capture_output=False,
+        stdout=terminal,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environment},
+    )
+    os.close(terminal)
+    text = b""
+    while chunk := _read(master):
+        text += chunk
+    os.close(master)
+    assert (0, "") == (ended.returncode, ended.stderr)
+    return re.sub(r"\x1b\[[0-9;]*m", "", text.decode())
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # Linux says EIO once the other end is closed and all is read
+        return b""
+
+
+@pytest.mark.parametrize("width", [76, 80, 120, 200])
+def test_a_terminal_gets_a_drawing(file: Path, width: int) -> None:
+    """As wide as the terminal, up to 120 columns, with the table below it."""
+    text = on_a_terminal(file, "--outage", "7m", COLUMNS=str(width))
+    mark = next(line for line in text.splitlines() if "consumer back" in line)
+    assert min(width, 120) == len(mark)
+    for words in ("▒▒▒", "░░░", "✓", " attempt ", "10m31s ", "back 3m31s after the outage"):
+        assert words in text
+
+
+def test_a_terminal_that_cannot_draw(file: Path) -> None:
+    """One that is narrow, or lacks the letters, gets the table alone; no outage needs no line."""
+    narrow = on_a_terminal(file, "--outage", "7m", COLUMNS="75")
+    poor = on_a_terminal(file, "--outage", "7m", PYTHONIOENCODING="latin-1")
+    for text in (narrow, poor, on_a_terminal(file, "--outage", "0")):
+        assert "consumer back" not in text
+        assert "succeeds" in text
+    assert "\\u" not in poor
 
 
 def test_a_pipe_gets_no_colours(file: Path) -> None:

@@ -1,0 +1,88 @@
+"""Draws one outage to scale on a line."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+
+from rich.text import Text
+
+from linear_retry.strategy.delays import duration_text
+from linear_retry.strategy.simulation import Recovered, Simulation
+
+_OUTAGE, _IDLE, _FAILS, _SUCCEEDS, _GIVES_UP = "▒", "░", "×", "✓", "†"
+_STYLES = {_OUTAGE: "red", _IDLE: "yellow", _SUCCEEDS: "bold green", _GIVES_UP: "bold red"}
+_SEVERAL = set("23456789+")
+_LEGEND = {
+    _OUTAGE: "dependency down",
+    _IDLE: "idle",
+    _FAILS: "fails",
+    _SUCCEEDS: "succeeds",
+    _GIVES_UP: "given up",
+}
+
+
+def timeline(simulation: Simulation, width: int) -> Text:
+    """A bar of `width` cells, 76 or more, what is at its two marks, and a legend: four lines."""
+    scale = _Scale(max(simulation.outage_ms, simulation.ending.at_ms), width)
+    cells = "".join(_cells(simulation, scale))
+    bar = Text.assemble(
+        *(("".join(same), _STYLES.get(cell, "bold white on red")) for cell, same in groupby(cells))
+    )
+    lines = [bar, *_marks(simulation, scale), _legend(cells)]
+    return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
+
+
+class _Scale:
+    """From 0 to `end_ms` in `width` cells."""
+
+    def __init__(self, end_ms: int, width: int) -> None:
+        self._end_ms = max(end_ms, 1)
+        self.width = width
+
+    def cell(self, moment_ms: int) -> int:
+        return min(moment_ms * self.width // self._end_ms, self.width - 1)
+
+    def from_ms(self, cell: int) -> int:
+        """The first moment that is in `cell`."""
+        return -(-cell * self._end_ms // self.width)
+
+
+def _cells(simulation: Simulation, scale: _Scale) -> Iterator[str]:
+    ending = simulation.ending
+    for cell in range(scale.width):
+        since_ms, until_ms = scale.from_ms(cell), scale.from_ms(cell + 1)
+        failed = sum(run.before(until_ms) - run.before(since_ms) for run in simulation.failures)
+        if cell == scale.cell(ending.at_ms):
+            yield _SUCCEEDS if isinstance(ending, Recovered) else _GIVES_UP
+        elif failed:
+            yield _FAILS if failed == 1 else str(failed) if failed < 10 else "+"
+        else:
+            yield _OUTAGE if since_ms < simulation.outage_ms else _IDLE
+
+
+def _marks(simulation: Simulation, scale: _Scale) -> Iterator[Text]:
+    """Two lines: the earlier mark first, so that no line crosses the other's text."""
+    ending = simulation.ending
+    end = "consumer back" if isinstance(ending, Recovered) else ending.outcome
+    marks = [(simulation.outage_ms, "dependency back"), (ending.at_ms, end)]
+    (early_ms, early), (late_ms, late) = (
+        (at_ms, f"{duration_text(at_ms)} {text}")
+        for at_ms, text in sorted(marks, key=itemgetter(0))
+    )
+    cell, last = scale.cell(early_ms), scale.width - 1
+    if cell == last:
+        yield Text(f"{early} ┤".rjust(scale.width))
+    elif cell + len(early) + 4 < last:
+        yield Text(f"{' ' * cell}└ {early}".ljust(last) + "│")
+    else:
+        yield Text(f"{early} ┘".rjust(cell + 1).ljust(last) + "│")
+    yield Text(f"{late} ┘".rjust(scale.cell(late_ms) + 1))
+
+
+def _legend(cells: str) -> Text:
+    """What is drawn, and nothing else."""
+    several = _SEVERAL & set(cells)
+    found = set(cells) | ({_FAILS} if several else set())
+    texts = {**_LEGEND, _FAILS: "fails (2 to 9: so many, + more)"} if several else _LEGEND
+    entries = [f"{mark} {text}" for mark, text in texts.items() if mark in found]
+    return Text("   ".join(entries), style="dim")
