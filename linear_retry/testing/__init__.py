@@ -24,7 +24,7 @@ from linear_retry.testing.guarantees.liveness import Liveness
 from linear_retry.testing.guarantees.open_circuits import NothingWhileOpen
 from linear_retry.testing.guarantees.ownership import OnlyWhileOwned
 from linear_retry.testing.guarantees.state import BoundedState
-from linear_retry.testing.guarantees.timing import NothingEarly, NothingLate
+from linear_retry.testing.guarantees.timing import NothingEarly
 from linear_retry.testing.when_done import when_done
 
 __all__ = [
@@ -48,7 +48,6 @@ __all__ = [
     "LettersWithinLimit",
     "Liveness",
     "NothingEarly",
-    "NothingLate",
     "NothingLost",
     "NothingWhileOpen",
     "OnlyWhileOwned",

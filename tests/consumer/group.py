@@ -18,9 +18,10 @@ from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import OnExhausted, OnPermanent
 from linear_retry.scope import Partition, Scope, ScopeKind
-from linear_retry.testing import EventLog, NothingLate, broken
+from linear_retry.testing import EventLog, broken
 from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
+from tests.testing.nothing_late import NothingLate
 from tests.testing.violations import others_go_on, violations
 
 TOPIC = "orders"

@@ -17,8 +17,8 @@ from linear_retry.testing.event_log import (
 )
 
 _SHOWN_ENTRIES = 30
-_CUT_OUT = 100
-"""So many excerpts of one guarantee are made: thousands of a long log would take hours."""
+_EXCERPTS = 100
+"""So many are made for one guarantee: thousands of a long log would take hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Violation:
     """A guarantee that does not hold: `text` in one sentence, and what shows it.
 
     `excerpt` is the shortest excerpt of the log that does, without what concerns neither the
-    member nor the partition. Empty where it is what is missing that shows it; after a hundred
-    violations of one guarantee only its two ends.
+    member nor the partition. Empty where it is what is missing that shows it, and after a hundred
+    violations of one guarantee.
     """
 
     guarantee: str
@@ -74,10 +74,9 @@ class Guarantee(ABC):
         """What was broken so far. `log` is what was fed: the stretches are cut from it."""
         if not self._broken:
             return []
-        name = type(self).__name__
-        where = _places(log, self._broken)
+        name, where = type(self).__name__, {id(entry): index for index, entry in enumerate(log)}
         return [
-            Violation(name, broken.text, _excerpt(log, broken, where, short=number >= _CUT_OUT))
+            Violation(name, broken.text, _excerpt(log, broken, where) if number < _EXCERPTS else ())
             for number, broken in enumerate(self._broken)
         ]
 
@@ -104,25 +103,15 @@ def broken(log: Sequence[Entry], guarantees: Iterable[Guarantee]) -> list[Violat
     return found
 
 
-def _excerpt(
-    log: Sequence[Entry], broken: _Broken, where: Mapping[int, int], *, short: bool
-) -> tuple[Entry, ...]:
+def _excerpt(log: Sequence[Entry], broken: _Broken, where: Mapping[int, int]) -> tuple[Entry, ...]:
     first, last = broken.first or broken.last, broken.last
     if first is None or last is None:
         return ()
-    if short:
-        return (last,) if first is last else (first, last)
     return tuple(
         entry
         for entry in log[where[id(first)] : where[id(last)] + 1]
         if entry is first or entry is last or _concerns(entry, broken)
     )
-
-
-def _places(log: Sequence[Entry], all_broken: Iterable[_Broken]) -> dict[int, int]:
-    """Where in the log the entries are that begin and end an excerpt, by their identity."""
-    ends = {id(entry) for broken in all_broken for entry in (broken.first, broken.last)}
-    return {id(entry): index for index, entry in enumerate(log) if id(entry) in ends}
 
 
 def _concerns(entry: Entry, broken: _Broken) -> bool:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from linear_retry.testing import Committed, NothingLate, Violation, all_guarantees, broken
+from linear_retry.testing import Committed, Violation, all_guarantees, broken
+from tests.testing.nothing_late import NothingLate
 from tests.torture.exhaustive.fingerprint import fingerprint
 from tests.torture.exhaustive.shapes import SHAPES
 from tests.torture.exhaustive.small_steps import enabled, take

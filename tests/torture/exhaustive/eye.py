@@ -21,11 +21,11 @@ from linear_retry.testing import (
     EventEmitted,
     Idle,
     NothingEarly,
-    NothingLate,
     StateSize,
 )
 from linear_retry.testing.guarantees.guarantee import Guarantee
 from tests.fake.clock import VirtualClock
+from tests.testing.nothing_late import NothingLate
 from tests.torture.exhaustive import left_out
 from tests.torture.exhaustive.small_world import Shape, World
 from tests.torture.exhaustive.snapshot import attributes

@@ -30,7 +30,7 @@ from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder
 from linear_retry.testing.guarantees.liveness import Liveness, _Member
 from linear_retry.testing.guarantees.open_circuits import _OpenCircuit
 from linear_retry.testing.guarantees.ownership import OnlyWhileOwned
-from linear_retry.testing.guarantees.timing import NothingEarly, NothingLate
+from linear_retry.testing.guarantees.timing import NothingEarly
 from tests.consumer.group import FakeGroup, Member
 from tests.fake.cluster import FakeKafka
 from tests.fake.commits import Commits
@@ -39,6 +39,7 @@ from tests.fake.fetching import Fetch, Fetching
 from tests.fake.membership import Change, Membership
 from tests.fake.polling import Polling
 from tests.fake.producer import FakeProducer
+from tests.testing.nothing_late import NothingLate
 from tests.torture.exhaustive.small_world import Armed, World
 
 _T = TypeVar("_T")

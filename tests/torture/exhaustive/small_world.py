@@ -13,7 +13,6 @@ from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import (
     BoundedState,
     Guarantee,
-    NothingLate,
     NothingLost,
     StateSize,
     all_guarantees,
@@ -22,6 +21,7 @@ from tests.consumer.group import GROUP, Dependency, FakeGroup, OutageError, Pois
 from tests.fake.cluster import FakeKafka
 from tests.fake.fetching import Fetching
 from tests.fake.membership import Membership
+from tests.testing.nothing_late import NothingLate
 from tests.torture.exhaustive.ways import Verb
 
 FAULTS = {"exception": 3, "leak": 1, "letter": 1, "late": 1, "stall": 1}
