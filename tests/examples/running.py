@@ -42,6 +42,11 @@ class Program:
         self._process.send_signal(signal.SIGTERM)
         self.wait(exit_code)
 
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._process.kill()
+        self._process.wait(_END_S)
+
     def wait(self, exit_code: int = 0) -> None:
         """Until it has ended, with this exit code."""
         assert exit_code == self._process.wait(_END_S), self.output
@@ -86,11 +91,11 @@ class Copy:
                 stderr=file,
                 process_group=0,
             )
+        running = Program(process, output)
         try:
-            yield Program(process, output)
+            yield running
         finally:
-            process.kill()
-            process.wait(_END_S)
+            running.kill()
 
     def run(self, command: str) -> str:
         """Runs a command to its end, which must be a good one; returns its output."""

@@ -1,0 +1,1 @@
+"""A shop: a Django project of one app."""
