@@ -1,7 +1,7 @@
 """Makes and closes librdkafka's clients, keeps their lines off stderr, gives errors as text."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
 
@@ -10,14 +10,21 @@ from confluent_kafka import KafkaError, KafkaException
 from linear_retry.errors import ConfigurationError
 
 
-def make_client(make: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> Any:
-    """The client that `make` makes. Raises `ConfigurationError` where librdkafka refuses a key."""
+@contextmanager
+def refused_keys(whose: str = "the") -> Iterator[None]:
+    """What librdkafka refuses as a client is made is a `ConfigurationError`."""
     try:
-        return make(config)
+        yield
     except (KafkaException, ValueError, TypeError) as error:
         raise ConfigurationError(
-            f"librdkafka refuses the configuration: {text_of(error)}; correct the key it names"
+            f"librdkafka refuses {whose} configuration: {text_of(error)}; correct the key it names"
         ) from error
+
+
+def make_client(make: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> Any:
+    """The client that `make` makes. Raises `ConfigurationError` where librdkafka refuses a key."""
+    with refused_keys():
+        return make(config)
 
 
 def close_in_thread(handle: Any, name: str, wait_s: float = 0.0) -> None:

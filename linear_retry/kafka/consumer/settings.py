@@ -24,6 +24,7 @@ _SESSION_TIMEOUT_MS = 45_000
 _SOCKET_TIMEOUT_MS = 60_000
 _RECONNECT = "reconnect.backoff.max.ms"
 _RECONNECT_MS = 10_000
+_WHOLE = ("max.poll.interval.ms", "session.timeout.ms", _RECONNECT, "receive.message.max.bytes")
 _RESETS: dict[str, Reset] = {
     "smallest": "earliest",
     "earliest": "earliest",
@@ -169,14 +170,9 @@ def _refused(config: Config) -> list[str]:
         problems.append(
             f"auto.offset.reset={config['auto.offset.reset']!r}: one of earliest, latest, error"
         )
-    for key, unit in (
-        ("max.poll.interval.ms", "milliseconds"),
-        ("session.timeout.ms", "milliseconds"),
-        (_RECONNECT, "milliseconds"),
-        ("receive.message.max.bytes", "bytes"),
-    ):
-        if key in config and not is_whole(config[key]):
-            problems.append(f"{key}={config[key]!r}: a whole number of {unit}")
+    problems += [
+        _not_whole(key, config[key]) for key in _WHOLE if not _is_whole(config.get(key, 0))
+    ]
     problems += [
         f"{key}={config[key]!r}: a callable"
         for key in _CALLBACKS
@@ -245,18 +241,29 @@ def _is_false(value: object) -> bool:
     return str(value).lower() in ("false", "f", "0")
 
 
-def is_whole(value: object) -> bool:
+def _is_whole(value: object) -> bool:
     """Whether librdkafka will read it as a whole number."""
     return re.fullmatch("[0-9]+", str(value)) is not None
+
+
+def _not_whole(key: str, value: object) -> str:
+    unit = "bytes" if key.endswith("bytes") else "milliseconds"
+    return f"{key}={value!r}: a whole number of {unit}"
 
 
 def bounded_socket_timeout(config: Config, longest_ms: int) -> dict[str, Any]:
     """The key that bounds `socket.timeout.ms`, where it is longer; librdkafka refuses that else."""
     socket_ms = config.get("socket.timeout.ms", _SOCKET_TIMEOUT_MS)
-    is_longer = is_whole(socket_ms) and int(socket_ms) > longest_ms
+    is_longer = _is_whole(socket_ms) and int(socket_ms) > longest_ms
     return {"socket.timeout.ms": longest_ms} if is_longer else {}
 
 
-def whole_ms(config: Config, key: str, default: int) -> int:
-    """The milliseconds of a key that `is_whole`."""
-    return int(config.get(key, default))
+def whole_ms(config: Config, key: str, default: int = 0, where: str = "") -> int:
+    """The milliseconds of this key. Raises `ConfigurationError` for what is no whole number.
+
+    `where` is what the message says before the key.
+    """
+    value = config.get(key, default)
+    if not _is_whole(value):
+        raise ConfigurationError(where + _not_whole(key, value))
+    return int(value)

@@ -8,9 +8,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from linear_retry.errors import BrokerError, ConfigurationError, FencedError, UnknownTopicError
+from linear_retry.errors import BrokerError, FencedError, UnknownTopicError
 from linear_retry.kafka.consumer.settings import Config, connection, servers_of
-from linear_retry.kafka.quiet import QUIET, make_client
+from linear_retry.kafka.quiet import QUIET, make_client, refused_keys
 from linear_retry.kafka.topics.standalone_consumer import MISSING
 from linear_retry.records.record import OutgoingRecord
 
@@ -47,7 +47,29 @@ class Delivery:
             self.done = True
 
 
-class AcknowledgedProducer:
+class ProducerHandle:
+    """A confluent_kafka `Producer`, made when it is needed."""
+
+    def __init__(self, config: Mapping[str, Any], producer: Callable[..., Any] = Producer) -> None:
+        self._config = dict(config)
+        self._make = producer
+        self._producer: Any = None
+
+    def check(self) -> None:
+        """Make the handle. Raises `ConfigurationError` where librdkafka refuses a key."""
+        with refused_keys("the producer's"):
+            self._handle()
+
+    def _handle(self) -> Any:
+        if self._producer is None:
+            self._producer = self._make(self._config | {"error_cb": self._on_error})
+        return self._producer
+
+    def _on_error(self, error: KafkaError) -> None:
+        """What is wrong comes with each call; without a callback librdkafka writes lines."""
+
+
+class AcknowledgedProducer(ProducerHandle):
     """A confluent_kafka `Producer` for one topic, idempotent, with all replicas' acknowledgement.
 
     A success is what the delivery report says, never the return of `produce`. A delivery timeout
@@ -58,22 +80,10 @@ class AcknowledgedProducer:
         self, topic: str, config: Mapping[str, Any], producer: Callable[..., Any] = Producer
     ) -> None:
         """Connects at the first `send`."""
+        super().__init__(config, producer)
         self.topic = topic
-        self._config = dict(config)
-        self._make = producer
-        self._producer: Any = None
         self._fatal: KafkaError | None = None
         self._delivery: Delivery | None = None
-
-    def check(self) -> None:
-        """Make the handle. Raises `ConfigurationError` where librdkafka refuses a key."""
-        try:
-            self._handle()
-        except (KafkaException, ValueError, TypeError) as error:
-            raise ConfigurationError(
-                f"librdkafka refuses the dead-letter producer's configuration: {error}; correct "
-                "the key it names, in DeadLetters(config=...)"
-            ) from error
 
     def partitions(self, timeout_s: float) -> int | None:
         """How many the topic has in the cluster that letters go to; None: it is not seen there.
@@ -130,11 +140,6 @@ class AcknowledgedProducer:
         self._producer = self._delivery = None
         # What the old one said on its way out is not about the next one.
         self._fatal = None
-
-    def _handle(self) -> Any:
-        if self._producer is None:
-            self._producer = self._make(self._config | {"error_cb": self._on_error})
-        return self._producer
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal() or error.code() in (KafkaError._FATAL, KafkaError._FENCED):

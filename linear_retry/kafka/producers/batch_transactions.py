@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -28,27 +27,11 @@ _BATCH_BYTES = 1_000_000  # librdkafka's default
 _SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
 _ABORT_S = 2.0
 _ROOM_S = 0.1
-_ATTEMPTS = 3
 _FENCED = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 )
 # The transaction has failed already: its commit says why.
 _BROKEN_OFF = frozenset({KafkaError._STATE, KafkaError._FATAL, KafkaError._FENCED})
-# Sent once more, these may pass.
-_PASSING = frozenset(
-    {
-        KafkaError._MSG_TIMED_OUT,
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        KafkaError.KAFKA_STORAGE_ERROR,
-    }
-)
 
 
 def batch_config(config: Config, transactional_id: str, batch_bytes: int | None) -> dict[str, Any]:
@@ -115,38 +98,23 @@ class BatchTransactions:
         itself has not come, nobody knows until the next `initialise` of this id, which decides it.
         An exception from outside, as Ctrl-C, aborts.
         """
-        until_s = self._now_s() + within_s
-        for attempt in range(1, _ATTEMPTS + 1):
-            step = self._attempt(records, until_s)
-            if isinstance(step, Completed):
-                return
-            if attempt == _ATTEMPTS or not self._may_pass(step):
-                self._raise(step)
-
-    def _may_pass(self, step: Step) -> bool:
-        """Whether the same once more is any use. Not after an abort that nobody has confirmed."""
-        passing = self._failure is None or self._failure[0].code() in _PASSING
-        return isinstance(step, Refused) and passing and self._producer.ready
-
-    def _attempt(self, records: Sequence[OutgoingRecord], until_s: float) -> Step:
+        until_s, handed_over = self._now_s() + within_s, True
         self._failure = None
-        step = self._producer.begin()
-        if not isinstance(step, Completed):
+        try:
+            step = self._producer.begin()
+            if isinstance(step, Completed):
+                handed_over = self._hand_over(records, until_s)
+                # One that is not handed over whole has failed already: this only asks for why.
+                step = self._until_answered(self._producer.commit, until_s)
             if isinstance(step, Broken):
                 self._producer.leave_behind()
-            return step
-        with ExitStack() as unless_done:
-            unless_done.callback(self._producer.abort, _ABORT_S)
-            handed_over = self._hand_over(records, until_s)
-            # One that is not handed over whole is in an error already: this only asks for which.
-            step = self._until_answered(self._producer.commit, until_s)
-            if isinstance(step, Completed):
-                if not handed_over:
-                    raise AssertionError("librdkafka has committed a transaction that had failed")
-                unless_done.pop_all()
-            elif isinstance(step, Broken):
-                self._producer.leave_behind()
-            return step
+        finally:
+            if self._producer.in_transaction:
+                self._producer.abort(_ABORT_S)
+        if not isinstance(step, Completed):
+            self._raise(step)
+        if not handed_over:
+            raise AssertionError("librdkafka has committed a transaction that had failed")
 
     def _hand_over(self, records: Iterable[OutgoingRecord], until_s: float) -> bool:
         for record in records:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.consumer.settings import Config
 from linear_retry.kafka.key_check import check_keys
-from linear_retry.kafka.producers.acknowledged import TOO_LARGE, produce
+from linear_retry.kafka.producers.acknowledged import TOO_LARGE, ProducerHandle, produce
 from linear_retry.records.record import OutgoingRecord
 
 _RENEW_EVERY_S = 30.0
@@ -53,7 +53,7 @@ def journal_config(connection: Config, overlay: Config) -> dict[str, Any]:
     return {**connection, **_DEFAULTS, **overlay}
 
 
-class JournalProducer:
+class JournalProducer(ProducerHandle):
     """A confluent_kafka `Producer` that never waits but in `flush`, and counts what it drops.
 
     Called by one thread. Reports are heard when the next record is sent; librdkafka's own thread
@@ -71,35 +71,23 @@ class JournalProducer:
         producer: Callable[..., Any] = Producer,
     ) -> None:
         """Connects at `check`, or at the first `send`."""
+        super().__init__(config, producer)
         self.dropped = 0
         self.trouble = ""
         """What has gone wrong last, since the last record that was written."""
-        self._config = dict(config)
         self._now_s = now_s
-        self._make = producer
-        self._producer: Any = None
         self._generation = 0
         self._sent = 0
         self._waiting: dict[int, OutgoingRecord] = {}
         self._failing = False
         self._renew_at_s = -math.inf
 
-    def check(self) -> None:
-        """Raises `ConfigurationError` where librdkafka refuses a key. Makes the handle."""
-        try:
-            self._handle()
-        except (KafkaException, ValueError, TypeError) as error:
-            raise ConfigurationError(
-                f"librdkafka refuses the journal producer's configuration: {error}; correct the "
-                "key it names, in Journal(config=...)"
-            ) from error
-
     def send(self, record: OutgoingRecord) -> None:
         """Hand one record over, and take reports of others. Never waits, and never raises."""
-        self._serve_reports()
-        is_made = self._producer is not None
-        if self._failing and is_made and self._now_s() >= self._renew_at_s:
-            self._renew()
+        if self._producer is not None:
+            self._producer.poll(0)
+            if self._failing and self._now_s() >= self._renew_at_s:
+                self._renew()
         self._sent += 1
         self._waiting[self._sent] = record
         self._produce(self._sent, record)
@@ -113,17 +101,6 @@ class JournalProducer:
             self.trouble = "they still waited at the end"
         self.dropped += len(self._waiting)
         self._waiting.clear()
-
-    # -- inside ------------------------------------------------------------------------------
-
-    def _handle(self) -> Any:
-        if self._producer is None:
-            self._producer = self._make(self._config | {"error_cb": self._on_error})
-        return self._producer
-
-    def _serve_reports(self) -> None:
-        if self._producer is not None:
-            self._producer.poll(0)
 
     def _produce(self, number: int, record: OutgoingRecord) -> None:
         report = partial(self._report, self._generation, number)

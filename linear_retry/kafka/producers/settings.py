@@ -10,7 +10,6 @@ from linear_retry.kafka.consumer.settings import (
     Config,
     ConsumerSettings,
     bounded_socket_timeout,
-    is_whole,
     whole_ms,
 )
 from linear_retry.kafka.key_check import check_keys
@@ -21,6 +20,7 @@ _RECEIVE_MAX_BYTES = 100_000_000
 # A consumer may receive twice as much as librdkafka lets a producer send.
 _MESSAGE_MAX_BYTES = 1_000_000_000
 
+_WHERE = "DeadLetters config "
 _LONGEST_LETTER_MS = 30_000
 # So long the next owner may wait for the transaction of one that was killed: 60 s by default.
 _LONGEST_TRANSACTION_MS = 10_000
@@ -58,7 +58,7 @@ def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, An
             "member is thrown out of its group while it waits for a letter; lower the latter or "
             "raise the former"
         )
-    check_keys(config, Producer, "DeadLetters config ")
+    check_keys(config, Producer, _WHERE)
     return config
 
 
@@ -115,11 +115,7 @@ def _refuse_another_cluster(settings: ConsumerSettings, overlay: Config) -> None
 def _transaction_timeout_ms(settings: ConsumerSettings, overlay: Config) -> int:
     limit_ms, key = _longest_wait_ms(settings), "transaction.timeout.ms"
     usual_ms = max(min(_LONGEST_TRANSACTION_MS, limit_ms), _SHORTEST_TRANSACTION_MS)
-    if key in overlay and not is_whole(overlay[key]):
-        raise ConfigurationError(
-            f"DeadLetters config {key}={overlay[key]!r}: a whole number of milliseconds"
-        )
-    timeout_ms = whole_ms(overlay, key, usual_ms)
+    timeout_ms = whole_ms(overlay, key, usual_ms, _WHERE)
     if not _SHORTEST_TRANSACTION_MS <= timeout_ms <= limit_ms:
         raise ConfigurationError(
             f"max.poll.interval.ms={settings.max_poll_interval_s * 1000:.0f}: it must be at least "
@@ -136,12 +132,8 @@ def _longest_wait_ms(settings: ConsumerSettings) -> int:
 
 def delivery_timeout_ms(config: Config) -> int:
     """After how long this producer reports a letter as failed at the latest; 0: never."""
-    for key in ("delivery.timeout.ms", "message.timeout.ms"):
-        if key in config and not is_whole(config[key]):
-            raise ConfigurationError(
-                f"DeadLetters config {key}={config[key]!r}: a whole number of milliseconds"
-            )
-    return int(config.get("delivery.timeout.ms", config["message.timeout.ms"]))
+    key = "delivery.timeout.ms" if "delivery.timeout.ms" in config else "message.timeout.ms"
+    return whole_ms(config, key, where=_WHERE)
 
 
 _LOST_OR_DOUBLED = "an acknowledged dead letter must not be lost or doubled"

@@ -158,7 +158,7 @@ class TransactionalProducer(AcknowledgedProducer):
         self.renew()
 
     def _on_error(self, error: KafkaError) -> None:
-        """What is wrong comes with each call; without a callback librdkafka writes lines."""
+        """What is wrong comes with each call."""
 
     def _step(self, call: Callable[[], object]) -> Step:
         try:

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config
 from linear_retry.records.record import OutgoingRecord
 from tests.fake.cluster import FakeKafka
@@ -190,13 +188,6 @@ def test_flush_with_nothing_sent_does_nothing() -> None:
     scene = _Scene()
     scene.producer.flush(2.0)
     assert [] == scene.made
-
-
-def test_a_key_that_librdkafka_does_not_know_is_refused() -> None:
-    """With the place where it was written."""
-    keys = journal_config({"bootstrap.servers": "localhost:1"}, {"linger.mss": 5})
-    with pytest.raises(ConfigurationError, match=r"linger\.mss.*Journal\(config="):
-        JournalProducer(keys, lambda: 0.0).check()
 
 
 def test_the_users_keys_win() -> None:

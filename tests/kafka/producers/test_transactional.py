@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.producers.transactional import (
     Broken,
     Completed,
@@ -271,13 +270,3 @@ def test_nothing_to_hear_before_it_is_made() -> None:
     made: list[Any] = []
     TransactionalProducer("dlq", {}, made.append).poll(0)
     assert [] == made
-
-
-def test_a_refused_configuration_is_known_at_the_start() -> None:
-    """`check` says what librdkafka says, and where to correct it."""
-
-    def refuse(config: Mapping[str, Any]) -> None:
-        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "no such key"))
-
-    with pytest.raises(ConfigurationError, match=r"no such key.*DeadLetters\(config="):
-        TransactionalProducer("dlq", {}, refuse).check()
