@@ -25,15 +25,15 @@ class OpenCircuit:
     member: str
     instance: str
     scope: Scope
-    held: Place | None
-    waits_for: WaitReason
-    error: str
-    failures: int | None
-    sends: int
     since_ms: int
     retry_at_ms: int
-    retried_ms: int | None
     last_word_ms: int
+    held: Place | None = None
+    waits_for: WaitReason = "failed"
+    error: str = ""
+    failures: int | None = None
+    sends: int = 0
+    retried_ms: int | None = None
     process: Process | None = None
 
     def state(self, now_ms: int) -> CircuitState:

@@ -156,22 +156,10 @@ class InstanceState:
     def _opened(self, entry: Entry, event: _Held) -> OpenCircuit:
         """The circuit as it is after this word about it."""
         _, before = self._circuits.get(event.scope, (0, None))
-        known = before or OpenCircuit(
-            member=self.member,
-            instance=self.instance,
-            scope=event.scope,
-            held=None,
-            waits_for="failed",
-            error="",
-            failures=None,
-            sends=0,
-            since_ms=entry.at_ms,
-            retry_at_ms=entry.at_ms,
-            retried_ms=None,
-            last_word_ms=entry.at_ms,
-        )
+        at_ms = entry.at_ms
+        known = before or OpenCircuit(self.member, self.instance, event.scope, at_ms, at_ms, at_ms)
         held = Place(event.topic, event.partition, event.offset)
-        return _after(replace(known, held=held, last_word_ms=entry.at_ms), event)
+        return _after(replace(known, held=held, last_word_ms=at_ms), event)
 
 
 def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:

@@ -1,7 +1,6 @@
 """The listener that writes every event to a topic, without ever holding up the consumer."""
 
-from __future__ import annotations
-
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -61,12 +60,18 @@ class Journal:
         check_overlay(config or {})
         self.topic = topic
         self._config = dict(config or {})
-        self._bound_journal: _BoundJournal | None = None
+        self._context: JournalContext | None = None
+        self._producer: JournalProducer
+        self._sequence = 0
+        self._logged = 0
+        self._log_at_s = -math.inf
+        self._late = 0
+        self._ended = False
 
     @property
     def dropped(self) -> int:
         """How many events are not in the topic, as far as is known. For any thread."""
-        return 0 if self._bound_journal is None else self._bound_journal.dropped
+        return 0 if self._context is None else self._producer.dropped + self._late
 
     @property
     def member(self) -> str:
@@ -78,11 +83,13 @@ class Journal:
 
         Raises `ConfigurationError` where it is another's.
         """
-        if self._bound_journal is not None:
+        if self._context is not None:
             raise ConfigurationError(
                 "listeners: this Journal is in use already; make one for each consumer"
             )
-        self._bound_journal = _BoundJournal(self.topic, self._config, context)
+        keys = journal_config(context.connection, self._config)
+        self._producer = JournalProducer(keys, context.now_s, context.producer)
+        self._context = context
 
     def prepare(self, topics: Collection[str]) -> None:
         """Called by the consumer before it joins, with the topics that are there.
@@ -90,70 +97,47 @@ class Journal:
         A missing one is said; it may come. Raises `ConfigurationError` where librdkafka refuses a
         key.
         """
-        self._bound().producer.check()
+        self._producer.check()
         if self.topic not in topics and not _OTHER_CLUSTER & self._config.keys():
             log_journal_topic_missing(self.topic)
 
     def __call__(self, event: Event) -> None:
         """Hand the event over. After `Stopped` nothing is written any more."""
-        self._bound().write(event)
+        context = self._bound()
+        if self._ended:
+            self._late += 1
+            return
+        self._producer.send(self._record(event, context))
+        if isinstance(event, Stopped):
+            self._ended = True
+            self._producer.flush(min(_FLUSH_S, context.close_timeout_s / 4))
+            self._log_losses(context.now_s())
+        elif context.now_s() >= self._log_at_s:
+            self._log_losses(context.now_s())
 
-    def _bound(self) -> _BoundJournal:
-        if self._bound_journal is None:
+    def _bound(self) -> JournalContext:
+        if self._context is None:
             raise UsageError(
                 "this Journal is told of events, and belongs to no consumer: put it itself among "
                 "the listeners of one, not in a function"
             )
-        return self._bound_journal
+        return self._context
 
-
-class _BoundJournal:
-    """The journal of one consumer, once it is known which."""
-
-    def __init__(self, topic: str, config: Mapping[str, Any], context: JournalContext) -> None:
-        keys = journal_config(context.connection, config)
-        self.producer = JournalProducer(keys, context.now_s, context.producer)
-        self._topic = topic
-        self._context = context
-        self.member = context.member
-        self._sequence = 0
-        self._logged = 0
-        self._log_at_s = context.now_s()
-        self._late = 0
-        self._ended = False
-
-    @property
-    def dropped(self) -> int:
-        return self.producer.dropped + self._late
-
-    def write(self, event: Event) -> None:
-        if self._ended:
-            self._late += 1
-            return
-        self.producer.send(self._record(event))
-        if isinstance(event, Stopped):
-            self._ended = True
-            self.producer.flush(min(_FLUSH_S, self._context.close_timeout_s / 4))
-            self._log_losses()
-        elif self._context.now_s() >= self._log_at_s:
-            self._log_losses()
-
-    def _record(self, event: Event) -> OutgoingRecord:
-        context = self._context
+    def _record(self, event: Event, context: JournalContext) -> OutgoingRecord:
         self._sequence += 1
         entry = Entry(
             instance=context.instance,
             sequence=self._sequence,
             at_ms=context.utc_ms(),
             group=context.group,
-            member=self.member,
+            member=context.member,
             event=event,
             process=context.process,
         )
-        return OutgoingRecord(self._topic, entry.key, encode(entry), timestamp_ms=entry.at_ms)
+        return OutgoingRecord(self.topic, entry.key, encode(entry), timestamp_ms=entry.at_ms)
 
-    def _log_losses(self) -> None:
+    def _log_losses(self, now_s: float) -> None:
         if self.dropped > self._logged:
             self._logged = self.dropped
-            self._log_at_s = self._context.now_s() + _LOG_EVERY_S
-            log_journal_losses(self._topic, self.dropped, self.producer.trouble)
+            self._log_at_s = now_s + _LOG_EVERY_S
+            log_journal_losses(self.topic, self.dropped, self._producer.trouble)

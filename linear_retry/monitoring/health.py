@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import TCPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -28,7 +28,7 @@ _JSON = "application/json"
 class HealthServer:
     """A server that answers until it is left, or closed. `port` is its port."""
 
-    def __init__(self, server: ThreadingHTTPServer) -> None:
+    def __init__(self, server: ThreadingTCPServer) -> None:
         self._server = server
         self.port: int = server.server_address[1]
         self._thread = threading.Thread(
@@ -78,13 +78,10 @@ def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> Healt
     return HealthServer(server)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(ThreadingTCPServer):
+    """Not an HTTPServer: that looks for the host's name, for which a broken DNS takes seconds."""
 
-    def server_bind(self) -> None:
-        """Without HTTPServer's look for the host's name, for which a broken DNS takes seconds."""
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]  # of an IPv4 socket
+    daemon_threads = allow_reuse_address = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Whoever asked has gone away: that is no error of ours."""
@@ -105,8 +102,6 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(answer(self.headers.get("Accept", "")))
 
-    do_HEAD = do_GET  # noqa: N815  (the name is the base's)
-
     def log_message(self, format: str, *_: Any) -> None:  # noqa: A002  (the name is the base's)
         """A probe every few seconds is no news."""
 
@@ -116,8 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.wfile.write(body)
 
 
 def _answers(consumer: LinearConsumer) -> Mapping[str, Callable[[str], _Answer]]:

@@ -1,7 +1,5 @@
 """Spans of attempts for OpenTelemetry, and what came of each failure. Needs the extra `otel`."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect
@@ -9,8 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from opentelemetry import context, propagate, trace
 
@@ -27,6 +24,14 @@ __all__ = ["Tracing"]
 
 _Returned = TypeVar("_Returned")
 _COORDINATES = ("topic", "partition", "offset")
+
+
+class _Begun(NamedTuple):
+    """An attempt's span, which goes on until it is ended, and the context that it is current in."""
+
+    place: Place
+    span: trace.Span
+    inside: context.Context
 
 
 class Tracing(BoundListener):
@@ -49,7 +54,8 @@ class Tracing(BoundListener):
         """`tracer_provider`: the global one, unless given."""
         self._tracer = trace.get_tracer("linear_retry", tracer_provider=tracer_provider)
         self._group_id: str | None = None
-        self._failed: _AttemptSpan | None = None
+        self._failed: _Begun | None = None
+        self._failed_ns = 0
         self._failures: dict[Partition, tuple[int, int]] = {}
 
     def bind(self, group_id: str) -> None:
@@ -87,12 +93,12 @@ class Tracing(BoundListener):
 
         @functools.wraps(handler)
         def call(message: Message) -> _Returned:
-            attempted = self._begin(message)
-            with attempted:
+            begun = self._begin(message)
+            with self._inside(begun):
                 returned = handler(message)
             if inspect.isawaitable(returned):
-                return cast(_Returned, _awaited(attempted, returned))
-            attempted.span.end()
+                return cast(_Returned, self._awaited(begun, returned))
+            begun.span.end()
             return returned
 
         return call
@@ -104,12 +110,14 @@ class Tracing(BoundListener):
         All else is as with `with attempt`. Raises `UsageError` as `traced` does.
         """
         self._check_bound()
-        with attempt as message, self._begin(message) as attempted:
-            yield message
+        with attempt as message:
+            begun = self._begin(message)
+            with self._inside(begun):
+                yield message
             if attempt.error is None:
-                attempted.span.end()
+                begun.span.end()
             else:
-                attempted.fail(attempt.error)
+                self._fail(begun, attempt.error)
 
     def _check_bound(self) -> None:
         if self._group_id is None:
@@ -118,7 +126,7 @@ class Tracing(BoundListener):
                 "among the listeners of one before it is used"
             )
 
-    def _begin(self, message: Message) -> _AttemptSpan:
+    def _begin(self, message: Message) -> _Begun:
         self._end_failed()  # nobody has said what became of it
         carrier = _carrier(message)
         found = propagate.extract(carrier) if carrier else context.get_current()
@@ -133,7 +141,45 @@ class Tracing(BoundListener):
             self._attributes(message),
             [trace.Link(sent)] if is_sent else None,
         )
-        return _AttemptSpan(self, message, span, trace.set_span_in_context(span, found))
+        return _Begun(place_of(message), span, trace.set_span_in_context(span, found))
+
+    @contextmanager
+    def _inside(self, begun: _Begun) -> Iterator[None]:
+        """The span is current in the body; what that raises is recorded."""
+        token = context.attach(begun.inside)
+        try:
+            yield
+        except BaseException as error:
+            self._fail(begun, error)
+            raise
+        finally:
+            context.detach(token)
+
+    async def _awaited(self, begun: _Begun, returned: Awaitable[object]) -> object:
+        with self._inside(begun):
+            result = await returned
+        begun.span.end()
+        return result
+
+    def _fail(self, begun: _Begun, error: BaseException) -> None:
+        """Its span ends, once it is known what comes of it; at once where nothing does."""
+        # Not the SDK's own `record_exception`: that calls __str__, which may raise, and what is
+        # raised in here would be taken for what the handler has raised.
+        text, span = describe(error), begun.span
+        error_type = text.type.removeprefix("builtins.")
+        attributes = {
+            "exception.type": error_type,
+            "exception.message": text.message or "",
+            "exception.stacktrace": text.stack or "",
+        }
+        span.set_attribute("error.type", error_type)
+        span.set_status(trace.StatusCode.ERROR, brief(error))
+        span.add_event("exception", attributes)
+        if isinstance(error, Exception):
+            self._failed = begun
+            self._failed_ns = time.time_ns()
+        else:
+            span.end()
 
     def _attributes(self, message: Message) -> dict[str, Any]:
         place = place_of(message)
@@ -153,69 +199,10 @@ class Tracing(BoundListener):
             attributes["messaging.kafka.message.tombstone"] = True
         return attributes
 
-    def _hold(self, failed: _AttemptSpan) -> None:
-        self._failed = failed
-
     def _end_failed(self) -> None:
         failed, self._failed = self._failed, None
         if failed is not None:
-            failed.span.end(failed.ended_ns)
-
-
-class _AttemptSpan:
-    """One attempt. Its span is current while this is entered, and goes on until it is ended."""
-
-    __slots__ = ("_context", "_token", "_tracing", "ended_ns", "place", "span")
-
-    def __init__(
-        self, tracing: Tracing, message: Message, span: trace.Span, around: context.Context
-    ) -> None:
-        self._tracing = tracing
-        self._context = around
-        self.span = span
-        self.place = place_of(message)
-        self.ended_ns: int | None = None
-
-    def __enter__(self) -> _AttemptSpan:
-        self._token = context.attach(self._context)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        context.detach(self._token)
-        if error is not None:
-            self.fail(error)
-
-    def fail(self, error: BaseException) -> None:
-        """Its span ends, once it is known what comes of it; at once where nothing does."""
-        # Not the SDK's own `record_exception`: that calls __str__, which may raise, and what is
-        # raised in here would be taken for what the handler has raised.
-        text = describe(error)
-        error_type = text.type.removeprefix("builtins.")
-        attributes = {
-            "exception.type": error_type,
-            "exception.message": text.message or "",
-            "exception.stacktrace": text.stack or "",
-        }
-        self.span.set_attribute("error.type", error_type)
-        self.span.set_status(trace.StatusCode.ERROR, brief(error))
-        self.span.add_event("exception", attributes)
-        self.ended_ns = time.time_ns()
-        if isinstance(error, Exception):
-            self._tracing._hold(self)
-        else:
-            self.span.end()
-
-
-async def _awaited(attempted: _AttemptSpan, returned: Awaitable[object]) -> object:
-    with attempted:
-        result = await returned
-    attempted.span.end()
-    return result
+            failed.span.end(self._failed_ns)
 
 
 def _carrier(message: Message) -> dict[str, str]:
