@@ -378,6 +378,8 @@ _CATCHES = {
     ("kafka.consumer.callbacks", "guarded", "BaseException"),
     # What a call that has a thread of its own comes to is raised by whoever waits for it.
     ("kafka.producers.transactional", "run", "BaseException"),
+    # What an attempt raises is recorded in its span, and goes on.
+    ("monitoring.tracing", "_inside", "BaseException"),
     # What fails of jobs that Ctrl-C has ended is Ctrl-C; all else is raised on.
     ("spark.session", "_ended_by_signals", "Exception"),
     # A user's __str__ may raise anything, and its exception still needs a dead letter.
