@@ -164,17 +164,12 @@ def _unreadable(letters: list[Row]) -> Iterator[Advice]:
 
 
 def _too_few(groups: list[Row]) -> Iterator[Advice]:
-    needed = outages_needed(_COVER)
-    few = [row for row in groups if needed is not None and row["known_end"] < needed]
+    needed = outages_needed(_COVER) or 0
+    few = [row for row in groups if row["known_end"] < needed]
     if few:
         yield Advice(
             f"{counted(len(few), 'group')} of {count(len(groups))} have too few outages to say how "
             f"long {percent(_COVER)} of theirs last: go on collecting before you trust delays that "
-            f"were tuned for them ({', '.join(_known(row) for row in few[:5])}"
-            f"{', …' if len(few) > 5 else ''}).",
+            "were tuned for them.",
             f"Fewer than {needed} outages with a known end.",
         )
-
-
-def _known(row: Row) -> str:
-    return f"{shown(row['group'])}: {count(row['known_end'])}"

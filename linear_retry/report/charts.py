@@ -1,8 +1,7 @@
 """The charts' style, for wide and narrow pages, light and dark, and the scripts that draw them."""
 
-from collections import Counter
-from collections.abc import Iterable
-from functools import cache
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import altair as alt
@@ -65,7 +64,7 @@ def colors(by_name: dict[str, str]) -> alt.Scale:
 
 
 def stacked_bars(
-    counts: Counter[tuple[str, str]],
+    numbers: Mapping[tuple[str, str], float],
     by_part: dict[str, str],
     fields: tuple[str, str, str],
     *,
@@ -73,18 +72,18 @@ def stacked_bars(
 ) -> dict[str, Any]:
     """Bars of the `most` largest names, stacked of parts; `by_part` has their order and colors.
 
-    `counts` are by name and part; `fields` are what name, part and count are called.
+    `numbers` are by name and part; `fields` are what name, part and number are called.
     """
     name, part, number = fields
-    totals: Counter[str] = Counter()
-    for (each, _), count in counts.items():
-        totals[each] += count
-    order = [each for each, _ in totals.most_common(most)]
+    totals: defaultdict[str, float] = defaultdict(float)
+    for (each, _), size in numbers.items():
+        totals[each] += size
+    order = sorted(totals, key=lambda each: -totals[each])[:most]
     rank = {each: at for at, each in enumerate(by_part)}
     rows = [
-        {name: each, part: kind, "rank": rank[kind], number: count}
-        for (each, kind), count in counts.items()
-        if count and each in order
+        {name: each, part: kind, "rank": rank[kind], number: size}
+        for (each, kind), size in numbers.items()
+        if size and each in order
     ]
     chart = alt.Chart(data(rows)).mark_bar()
     encoded = chart.encode(
@@ -92,16 +91,15 @@ def stacked_bars(
         y=names(name, order),
         color=alt.Color(f"{part}:N", scale=colors(by_part), legend=None),
         order="rank:Q",
-        tooltip=[f"{name}:N", f"{part}:N", f"{number}:Q"],
+        tooltip=[f"{name}:N", f"{part}:N", alt.Tooltip(f"{number}:Q", format=",.2~f")],
     )
     return spec(encoded, STEP * len(order))
 
 
-@cache
 def bundle() -> str:
     """Vega, Vega-Lite and vega-embed as one script, which defines `vegaEmbed`.
 
-    It takes seconds, once for a process. Free of what would end a <script>.
+    It takes seconds. Free of what would end a <script>.
     """
     version = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)

@@ -9,13 +9,12 @@ from linear_retry.report.section import (
     Grid,
     Row,
     Section,
-    Swatch,
     Tables,
     count_column,
     records,
     text_column,
 )
-from linear_retry.report.words import shown
+from linear_retry.report.words import counted, shown
 
 FEWEST_IN_VAIN = 5
 FEWEST_GIVEN_UP, FEWEST_RECOVERED = 3, 3
@@ -89,13 +88,10 @@ _NOTES = (
 def _summary(vain: int, soon: int) -> str:
     if not vain and not soon:
         return "Nothing here speaks against how errors are told apart."
-    errors = ("error was", "errors were")
-    parts = []
-    if vain:
-        parts.append(f"{vain} {errors[vain > 1]} waited for in vain")
-    if soon:
-        parts.append(f"{soon} {errors[soon > 1]} given up at once that recover elsewhere or later")
-    return f"{', and '.join(parts)}."
+    return (
+        f"Waited for in vain: {counted(vain, 'error')}. Given up at once, though they recover "
+        f"elsewhere or later: {counted(soon, 'error')}."
+    )
 
 
 def _chart(rows: list[Row]) -> Chart:
@@ -107,7 +103,7 @@ def _chart(rows: list[Row]) -> Chart:
     return Chart(
         stacked_bars(counts, _ENDS, ("error", "end", "outages"), most=_ERRORS),
         "What outages that began with an error came to",
-        tuple(Swatch(color, text) for text, color in _ENDS.items()),
+        _ENDS,
     )
 
 

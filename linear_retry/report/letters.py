@@ -1,7 +1,6 @@
 """The sections on dead letters: when, why, and of which keys."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import altair as alt
@@ -24,7 +23,6 @@ from linear_retry.report.section import (
     Grid,
     Row,
     Section,
-    Swatch,
     Tables,
     count_column,
     records,
@@ -58,7 +56,7 @@ def _letters(rows: list[Row], over_time: list[Row]) -> Section:
     by_reason: Counter[str] = Counter()
     for row in rows:
         by_reason[_reason(row)] += row["letters"]
-    legend = tuple(Swatch(color, text) for text, color in _COLORS.items() if by_reason[text])
+    legend = {text: color for text, color in _COLORS.items() if by_reason[text]}
     parts = ", ".join(f"{count(number)} {text}" for text, number in by_reason.most_common())
     charts = [
         Chart(_by_error(rows), "Dead letters by exception and reason", legend),
@@ -82,13 +80,9 @@ def _reason(row: Row) -> str:
 
 
 def _by_error(rows: list[Row]) -> dict[str, Any]:
-    """Labels exceptions by the last part of their names, or by the whole if that is ambiguous."""
-    kinds = {row["exception_type"] for row in rows}
-    alike = Counter(simple(kind) for kind in kinds)
-    label = {kind: simple(kind) if alike[simple(kind)] == 1 else shown(kind) for kind in kinds}
     sums: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        sums[label[row["exception_type"]], _reason(row)] += row["letters"]
+        sums[simple(row["exception_type"]), _reason(row)] += row["letters"]
     return stacked_bars(sums, _COLORS, ("exception", "reason", "letters"), most=_ERRORS)
 
 
@@ -135,7 +129,7 @@ def _keys(letters: list[Row], rows: list[Row]) -> Section:
     keys = with_share(rows, letters)
     return Section(
         "Top keys",
-        _most(keys),
+        "Where one key has many of its group’s letters, look first at what is wrong with it.",
         grids=(Grid.of("Keys with the most dead letters", keys, _KEY_COLUMNS, "keys"),),
         notes=(
             "Keys may be personal data: `--no-keys` makes the page and its tables without them, "
@@ -155,17 +149,6 @@ def with_share(keys: list[Row], letters: list[Row]) -> list[Row]:
         for row in keys
         for whole in [of_group[row["group"]]]
     ]
-
-
-def _most(rows: Iterable[Row]) -> str:
-    named = [row for row in rows if row["form"] != "none"]
-    if not named:
-        return "No letter has a key."
-    first = named[0]
-    return (
-        f"The key with the most letters has {count(first['letters'])}, "
-        f"{percent(first['share'])} of those of group {shown(first['group'])}."
-    )
 
 
 _KEY_COLUMNS = (

@@ -5,7 +5,18 @@ from typing import Any
 
 import altair as alt
 
-from linear_retry.report.charts import AMBER, BLUE, GREY, RED, STEP, colors, data, names, spec, utc
+from linear_retry.report.charts import (
+    AMBER,
+    BLUE,
+    GREY,
+    RED,
+    STEP,
+    data,
+    names,
+    spec,
+    stacked_bars,
+    utc,
+)
 from linear_retry.report.section import (
     LAST,
     Chart,
@@ -13,7 +24,6 @@ from linear_retry.report.section import (
     Grid,
     Row,
     Section,
-    Swatch,
     Tables,
     count_column,
     records,
@@ -172,7 +182,7 @@ def _half(ends: list[Row]) -> str:
 def _curve(rows: list[Row], longest_s: float) -> dict[str, Any]:
     values = [{**row, "group": None, "time": duration(row["after_s"])} for row in rows]
     ticks = [tick for tick in _TICKS_S if tick <= longest_s]
-    labels = ", ".join(f"'{tick}': '{_tick(tick)}'" for tick in ticks)
+    labels = ", ".join(f"'{tick}': '{duration(tick)}'" for tick in ticks)
     axis = alt.Axis(
         title="after", values=ticks, labelExpr=f"({{{labels}}})[datum.value]", grid=True
     )
@@ -199,13 +209,6 @@ def _curve(rows: list[Row], longest_s: float) -> dict[str, Any]:
     return spec(alt.layer(band, line), 150)
 
 
-def _tick(seconds: int) -> str:
-    for size_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size_s:
-            return f"{seconds // size_s} {unit}"
-    return f"{seconds} s"
-
-
 _END_COLUMNS = (
     text_column("group"),
     count_column("outages"),
@@ -227,9 +230,9 @@ def _blocked(groups: list[Row]) -> Section:
         f"{_left_out(groups)}",
         (
             Chart(
-                _bars(groups[:_GROUPS]),
+                _bars(groups),
                 "Time blocked by group",
-                tuple(Swatch(color, text) for text, color in _PARTS.values()),
+                dict(_PARTS.values()),
             ),
         ),
         notes=(
@@ -241,40 +244,12 @@ def _blocked(groups: list[Row]) -> Section:
 
 def _bars(groups: list[Row]) -> dict[str, Any]:
     largest_s = max(row["blocked_s"] for row in groups)
-    size_s, unit = next(
-        (
-            (size, unit)
-            for size, unit in ((3600, "hours"), (60, "minutes"))
-            if largest_s >= 2 * size
-        ),
-        (1, "seconds"),
-    )
-    values = [
-        {
-            "group": shown(row["group"]),
-            "part": _PARTS[name][0],
-            "rank": rank,
-            "time": row[name] / size_s,
-            "shown": duration(row[name]),
-        }
+    units = ((3600, "hours"), (60, "minutes"), (0, "seconds"))
+    size_s, unit = next(each for each in units if largest_s >= 2 * each[0])
+    times = {
+        (shown(row["group"]), text): row[name] / max(size_s, 1)
         for row in groups
-        for rank, name in enumerate(_PARTS)
-        if row[name]
-    ]
-    order = [shown(row["group"]) for row in groups]
-    chart = (
-        alt.Chart(data(values))
-        .mark_bar()
-        .encode(
-            x=alt.X("time:Q", axis=alt.Axis(title=f"{unit} open", tickCount=5)),
-            y=names("group", order),
-            color=alt.Color("part:N", scale=colors(dict(_PARTS.values())), legend=None),
-            order="rank:Q",
-            tooltip=[
-                alt.Tooltip("group:N"),
-                alt.Tooltip("part:N"),
-                alt.Tooltip("shown:N", title="time"),
-            ],
-        )
-    )
-    return spec(chart, STEP * len(order))
+        for name, (text, _) in _PARTS.items()
+    }
+    fields = ("group", "part", f"{unit} open")
+    return stacked_bars(times, dict(_PARTS.values()), fields, most=_GROUPS)

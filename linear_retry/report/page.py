@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 from datetime import datetime
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -62,7 +61,6 @@ def render(
     return page, len(advices)
 
 
-@cache
 def _template() -> Any:
     # StrictUndefined: a name that is missing is an error, and not an empty place.
     room = Environment(autoescape=True, undefined=StrictUndefined)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
@@ -18,20 +18,15 @@ _ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Swatch:
-    """An entry of a legend."""
-
-    color: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing; `spec` is Vega-Lite's, and `title` is read out in its place."""
+    """A drawing; `spec` is Vega-Lite's, and `title` is read out in its place.
+
+    The `legend` has the color of each text.
+    """
 
     spec: Mapping[str, Any]
     title: str
-    legend: tuple[Swatch, ...] = ()
+    legend: Mapping[str, str] = field(default_factory=dict)
     caption: str = ""
     is_small: bool = False
 
@@ -69,20 +64,13 @@ class Grid:
     more: str = ""
 
     @classmethod
-    def of(
-        cls,
-        title: str,
-        rows: Sequence[Row],
-        columns: tuple[Column, ...],
-        file: str,
-        most: int = _ROWS,
-    ) -> Grid:
+    def of(cls, title: str, rows: Sequence[Row], columns: tuple[Column, ...], file: str) -> Grid:
         """Shows the first rows; all of them are in the file `file`."""
-        left = len(rows) - most
+        left = len(rows) - _ROWS
         return cls(
             title,
             columns,
-            tuple(tuple(column.cell(row) for column in columns) for row in rows[:most]),
+            tuple(tuple(column.cell(row) for column in columns) for row in rows[:_ROWS]),
             f"{count(left)} more in {file}.csv" if left > 0 else "",
         )
 

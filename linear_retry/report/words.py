@@ -1,6 +1,5 @@
 """Formats numbers, times and untrusted text for people."""
 
-import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,17 +9,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
-def is_missing(value: Any) -> bool:
-    """Whether it is one of pandas' missing values."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
 def shown(text: Any) -> str:
     """`text` in one line, cut where it is long, and without what moves or hides letters.
 
     A name with marks that turn the direction of writing would read as another one.
     """
-    if is_missing(text):
+    if text is None:
         return NOTHING
     line = "".join(each if each.isprintable() else "\ufffd" for each in str(text)[: _LONGEST + 1])
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
@@ -32,7 +26,7 @@ def simple(error_type: Any) -> str:
 
 
 def count(number: Any) -> str:
-    return NOTHING if is_missing(number) else f"{round(number):,}"
+    return NOTHING if number is None else f"{round(number):,}"
 
 
 def counted(number: Any, noun: str) -> str:
@@ -42,7 +36,7 @@ def counted(number: Any, noun: str) -> str:
 
 def percent(share: Any) -> str:
     """A share in per cent; never 0 or 100 unless it is exactly that."""
-    if is_missing(share):
+    if share is None:
         return NOTHING
     if 0 < share < 0.001:
         return "< 0.1%"
@@ -53,28 +47,24 @@ def percent(share: Any) -> str:
 
 def duration(seconds: Any) -> str:
     """In the largest unit of which there are at least two, with two or three digits."""
-    if is_missing(seconds):
+    if seconds is None:
         return NOTHING
     for size_s, unit in _UNITS:
         if seconds >= 2 * size_s or (unit == "s" and seconds >= 1):
             number = seconds / size_s
-            return (
-                f"{number:,.0f} {unit}"
-                if number >= 10
-                else f"{number:.1f}".removesuffix(".0") + f" {unit}"
-            )
+            return f"{number:,.0f} {unit}" if number >= 10 else f"{number:.2g} {unit}"
     return f"{seconds * 1000:.0f} ms"
 
 
 def between(low_s: Any, high_s: Any) -> str:
     """`12 s to 3.0 min`; `more than 12 s` without an upper bound."""
-    if is_missing(high_s):
-        return NOTHING if is_missing(low_s) else f"more than {duration(low_s)}"
+    if high_s is None:
+        return NOTHING if low_s is None else f"more than {duration(low_s)}"
     return f"{duration(low_s)} to {duration(high_s)}"
 
 
 def moment(at_ms: Any) -> str:
     """UTC, to the minute."""
-    if is_missing(at_ms):
+    if at_ms is None:
         return NOTHING
     return f"{_EPOCH + timedelta(milliseconds=int(at_ms)):%Y-%m-%d %H:%M} UTC"

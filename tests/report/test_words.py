@@ -16,7 +16,6 @@ from linear_retry.report.words import between, count, counted, duration, moment,
         (7200.0, "2 h"),
         (86_400.0 * 400, "400 d"),
         (None, "–"),
-        (float("nan"), "–"),
     ],
 )
 def test_durations(seconds: float | None, text: str) -> None:
