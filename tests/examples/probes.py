@@ -10,19 +10,18 @@ from tests.kafka_operations import wait_until
 def wait_for_state(port: int, state: str) -> dict[str, Any]:
     """The health once it is in this state; both probes answer what it says."""
 
-    def asked() -> dict[str, Any] | None:
-        health = _health(port)
-        return health if health is not None and state == health["state"] else None
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
 
-    return wait_until(asked, f"{state} at port {port}", detail=lambda: _health(port)) or {}
+        def asked() -> dict[str, Any] | None:
+            health = _health(client)
+            return health if health is not None and state == health["state"] else None
+
+        return wait_until(asked, f"{state} at port {port}", detail=lambda: _health(client)) or {}
 
 
-def _health(port: int) -> dict[str, Any] | None:
+def _health(client: httpx.Client) -> dict[str, Any] | None:
     try:
-        live, ready = (
-            httpx.get(f"http://127.0.0.1:{port}/{probe}", trust_env=False)
-            for probe in ("livez", "readyz")
-        )
+        live, ready = (client.get(probe) for probe in ("/livez", "/readyz"))
     except httpx.TransportError:
         return None
     health: dict[str, Any] = ready.json()

@@ -15,6 +15,10 @@ from tests.examples.running import Copy
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.real_kafka import free_ports
 
+ORDERS = (b"1", b"2", b"3", b"4", b"5")
+ATTEMPTS = [b"1", b"2", b"2", b"3", b"3", b"4", b"5"]
+"""What `charging` receives: the second gets no answer at first, the third 503, the fourth 402."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -37,6 +41,12 @@ class Scene:
         """What is in the dead-letter topic, by partition and offset."""
         records = [read(message) for message in self.kafka.read(self.letters)]
         return [parse(record.headers, record.key, record.value) for record in records]
+
+    def assert_kept_order(self, charges: Charges) -> None:
+        """Each of `ORDERS` was attempted until it was done, in order; the declined one is dead."""
+        assert ATTEMPTS == [order for order, _ in charges.received]
+        letters = [(each.value, each.reason, each.failures) for each in self.dead_letters()]
+        assert [(b"4", "permanent", 1)] == letters
 
     def all_is_committed(self, group: str) -> bool:
         """Whether nothing is left to read for the group."""
@@ -71,7 +81,7 @@ def make_scene(
 
 @contextmanager
 def charging() -> Iterator[tuple[Charges, int]]:
-    """A payment service that fails in every way there is, and its port."""
+    """A payment service that fails in several ways, and its port."""
     charges = Charges()
     with charges.served() as url:
         (port,) = re.findall(r":(\d+)$", url)

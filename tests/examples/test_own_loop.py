@@ -3,7 +3,7 @@
 import pytest
 
 from tests.examples.conftest import SceneFactory
-from tests.examples.scene import charging
+from tests.examples.scene import ORDERS, charging
 
 pytestmark = pytest.mark.broker
 
@@ -13,11 +13,10 @@ def test_it_retries_in_order(scene: SceneFactory) -> None:
     with charging() as (charges, port):
         here = scene(port)
         here.copy.path("own_loop")
-        here.produce(b"1", b"2", b"3", b"4", b"5")
+        here.produce(*ORDERS)
         with here.copy.running("python examples/own_loop/loop.py") as loop:
             here.wait_until_committed("billing-loop")
             loop.end()
-    assert [b"1", b"2", b"2", b"3", b"3", b"4", b"5"] == [order for order, _ in charges.received]
-    assert [(b"4", "permanent")] == [(each.value, each.reason) for each in here.dead_letters()]
+    here.assert_kept_order(charges)
     for offset in (1, 2):
         assert f"INFO:billing:attempt 2 of offset {offset}" in loop.output
