@@ -6,9 +6,16 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 
+# The folders of tests that `make check` runs beside each other; the last lane has all others.
+OF_consumer := tests/consumer tests/fake
+OF_commands := tests/cli tests/dlq tests/strategy
+OF_pages := tests/docs tests/demo tests/journal tests/testing tests/examples
+OF_others = tests $(addprefix --ignore=,$(COMPUTING) $(OF_consumer) $(OF_commands) $(OF_pages))
+LANES := $(addprefix tests-of-,consumer commands pages others)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install check test jars checks tests-of-the-consumer tests-of-the-rest tests-that-compute tests-that-wait demo docs torture soak rules benchmarks clean
+.PHONY: help install check test jars checks $(LANES) tests-that-compute tests-that-wait tests-of-members demo docs torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
@@ -47,10 +54,10 @@ jars: install
 	@$(BIN)/python -m tests.kafka_jars >/dev/null
 
 check:
-	$(MAKE) --no-print-directory -j3 checks tests-of-the-consumer tests-of-the-rest
+	$(MAKE) --no-print-directory -j$(words checks $(LANES)) checks $(LANES)
 
 test: checks jars
-	$(MAKE) --no-print-directory -j2 tests-that-wait tests-that-compute
+	$(MAKE) --no-print-directory -j3 tests-that-wait tests-of-members tests-that-compute
 
 checks: install
 	$(BIN)/ruff check
@@ -58,20 +65,21 @@ checks: install
 	$(BIN)/mypy
 	$(MAKE) --no-print-directory docs
 
-# Two at once take two thirds of the time: those that wait for brokers and clocks hardly compute, and
-# what they need of a processor comes first.
+# Those that wait for brokers and clocks hardly compute, and what they need of a processor comes
+# first. So several are run at once, each with a broker of its own where it needs one.
 COMPUTING := tests/spark tests/torture tests/tuning
-tests-of-the-consumer: install
-	$(BIN)/pytest -q -m "not broker" tests/consumer | sed -u 's/^/consumer: /'
-
-tests-of-the-rest: install
-	$(BIN)/pytest -q -m "not broker" $(addprefix --ignore=,$(COMPUTING) tests/consumer) | sed -u 's/^/rest: /'
+MEMBERS := tests/scenarios tests/soak
+$(LANES): tests-of-%: install
+	$(BIN)/pytest -q -m "not broker" $(OF_$*) | sed -u 's/^/$*: /'
 
 tests-that-compute: jars
 	nice -n 10 $(BIN)/pytest -q --durations=15 $(COMPUTING) | sed -u 's/^/compute: /'
 
 tests-that-wait: jars
-	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING)) | sed -u 's/^/wait: /'
+	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS)) | sed -u 's/^/wait: /'
+
+tests-of-members: jars
+	$(BIN)/pytest -q --durations=15 $(MEMBERS) | sed -u 's/^/members: /'
 
 # Warnings are errors: a link that leads nowhere, a name that is not there.
 SITE := .cache/site

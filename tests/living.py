@@ -5,12 +5,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Message
+from confluent_kafka import Consumer, Message
 
 from linear_retry import LinearConsumer, Strategy
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 
 _END_S = 30.0
+_LONGEST_POLL_S = 0.05
+
+
+class QuickConsumer(Consumer):
+    """Looks often whether it is to stop: a poll of librdkafka's cannot be ended from outside."""
+
+    def poll(self, timeout: float = _LONGEST_POLL_S) -> Message | None:
+        return super().poll(min(timeout, _LONGEST_POLL_S))
 
 
 @contextmanager
@@ -32,6 +41,7 @@ def patient_consumer(bootstrap: str, **options: Any) -> LinearConsumer:
             "strategy": Strategy(["1h"]),
             "transient": ConnectionError,
             "dead_letters": "orders.dlq",
+            "_dependencies": Dependencies(consumer=QuickConsumer),
             **options,
         },
     )
