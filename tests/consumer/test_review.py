@@ -1,25 +1,19 @@
 """Seams: between two runs, while a letter is awaited, after a long absence."""
 
-import threading
 from typing import TypeVar, get_args
 
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry import (
     BrokerError,
     ConfigurationError,
     FencedError,
-    LinearConsumer,
-    Strategy,
     events,
 )
-from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from linear_retry.testing import AttemptStarted, Place
 from tests.consumer.group import (
-    GROUP,
     LETTERS,
     TOPIC,
     FakeGroup,
@@ -97,19 +91,6 @@ def test_the_held_message_goes_while_its_letter_is_sent_again(protocol: Protocol
 # -- between two runs, and at the end ----------------------------------------------------------
 
 
-def test_run_again_after_a_start_that_failed(fake: FakeKafka) -> None:
-    """No broker answered, and the program tries again: the second `run` joins the group."""
-    fake.faults.brokers_down = True
-    seen: list[Message] = []
-    with consumer_on(fake) as consumer:
-        with pytest.raises(BrokerError):
-            consumer.run(seen.append)
-        fake.faults.brokers_down = False
-        fake.clock.at(60, consumer.stop)
-        consumer.run(seen.append)
-    assert 6 == len(seen)
-
-
 def test_a_stop_comes_before_a_probe(fake: FakeKafka) -> None:
     """Asked to stop during the last wait before `retry_at`: the handler is not called again, a
     dependency that is down may take its time."""
@@ -126,33 +107,6 @@ def test_a_stop_comes_before_a_probe(fake: FakeKafka) -> None:
 
 
 # -- what the handler raises -------------------------------------------------------------------
-
-
-class _UnspeakableError(OutageError):
-    def __repr__(self) -> str:
-        raise RuntimeError("no words")
-
-
-@pytest.mark.parametrize("error", [_UnspeakableError(), OutageError("x" * 1_000_000)])
-def test_an_exception_that_cannot_be_shown(fake: FakeKafka, error: OutageError) -> None:
-    """Its `repr` raises, or is endless: it is a failure like any other, and told in a kilobyte."""
-    raises, opened = [error], []
-    seen: list[Message] = []
-
-    def handler(message: Message) -> None:
-        if raises:
-            raise raises.pop()
-        seen.append(message)
-
-    def listen(event: events.Event) -> None:
-        if isinstance(event, events.CircuitOpened):
-            opened.append(event)
-
-    with consumer_on(fake, listeners=[listen]) as consumer:
-        fake.clock.at(60, consumer.stop)
-        consumer.run(handler)
-    assert 6 == len(seen)
-    assert [True] == [len(event.error) <= 1024 for event in opened]
 
 
 # -- away for too long -------------------------------------------------------------------------
@@ -286,27 +240,6 @@ def test_close_from_within_run(fake: FakeKafka, closes_in: str) -> None:
     assert [True] == [one.closed for one in fake.consumers]
 
 
-def test_close_from_another_thread_waits_for_the_end(fake: FakeKafka) -> None:
-    """It returns when the owner has closed, and not when the owner begins to."""
-    order: list[str] = []
-
-    def close_elsewhere() -> None:
-        consumer.close()
-        order.append("returned")
-
-    def listen(event: events.Event) -> None:
-        if isinstance(event, events.Stopped):
-            other.start()
-            other.join(0.05)
-            order.append("closing")
-
-    other = threading.Thread(target=close_elsewhere)
-    with consumer_on(fake, listeners=[listen]) as consumer:
-        consumer.run(lambda _: consumer.stop())
-    other.join()
-    assert ["closing", "returned"] == order
-
-
 # -- what librdkafka says twice ----------------------------------------------------------------
 
 
@@ -327,72 +260,7 @@ def test_a_missing_commit_that_is_told_again(protocol: Protocol) -> None:
     assert 20 == len(attempts(group))
 
 
-@pytest.mark.parametrize("protocol", get_args(Protocol))
-def test_nothing_committed_in_several_partitions(protocol: Protocol) -> None:
-    """An eager assignment began each of them anew at "the beginning" once for each of the others;
-    librdkafka asks where that is, and an answer that came too late set the partition back to it
-    half a second later, in the midst of reading: all was handled twice, and committed backwards."""
-    group = FakeGroup(protocol=protocol)
-    group.join()
-    for partition in range(3):
-        group.produce(partition, 5)
-    group.share([0, 0, 0])
-    group.turn(20)
-    group.finish()
-    assert [] == group.violations()
-    assert 15 == len(attempts(group))
-
-
 # -- standing still ----------------------------------------------------------------------------
-
-
-class _SilentProducer:
-    """Takes every record and never reports: time passes in its poll."""
-
-    def __init__(self, fake: FakeKafka) -> None:
-        self._fake = fake
-
-    def list_topics(self, topic: str, timeout: float) -> ClusterMetadata:
-        return self._fake.metadata(topic)
-
-    def produce(self, *_: object, **__: object) -> None:
-        """Never heard of again."""
-
-    def poll(self, timeout_s: float) -> int:
-        self._fake.clock.advance(timeout_s)
-        return 0
-
-    def purge(self) -> None:
-        """Nor of what is thrown away."""
-
-
-def test_a_producer_that_never_answers(fake: FakeKafka) -> None:
-    """A letter of which no report comes is held and said to be, not awaited for ever."""
-    heard: list[events.Event] = []
-
-    def hear(event: events.Event) -> None:
-        heard.append(event)
-        if isinstance(event, events.DeadLetterFailed):
-            consumer.stop()
-
-    def refuse(_: Message) -> None:
-        raise ValueError
-
-    dependencies = Dependencies(
-        fake.consumer, lambda _: _SilentProducer(fake), fake.admin, fake.clock, lambda: 0.0
-    )
-    with LinearConsumer(
-        {"bootstrap.servers": "fake:9092", "group.id": GROUP},
-        [TOPIC],
-        strategy=Strategy([1]),
-        transient=OutageError,
-        dead_letters=LETTERS,
-        listeners=[hear],
-        _dependencies=dependencies,
-    ) as consumer:
-        consumer.run(refuse)
-    failed = [event for event in heard if isinstance(event, events.DeadLetterFailed)]
-    assert ["no delivery report came"] == [event.error for event in failed]
 
 
 def test_a_silent_partition_behind_a_long_queue() -> None:

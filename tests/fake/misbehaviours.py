@@ -288,7 +288,7 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "the group has another generation",
         "move_on",
-        f"{_LETTERS}::test_the_group_moves_on_in_the_midst_of_it",
+        "consumer/dead_letters/test_transactions.py::test_the_group_has_moved_on",
     ),
     Misbehaviour(
         "of a transaction's offset and a later commit the commit stays",

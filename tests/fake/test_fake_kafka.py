@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from tests.fake.clients import COOPERATIVE, P0, P1, calls, five_messages, joined, offsets, place
+from tests.fake.clients import P0, P1, calls, five_messages, joined, offsets, place
 from tests.fake.clock import NothingCanHappenError, VirtualClock
 from tests.fake.cluster import FakeKafka
 
@@ -65,24 +65,6 @@ class TestClock:
 
 
 class TestGroup:
-    def test_eager_rebalance(self, fake: FakeKafka) -> None:
-        """Eager: everything is revoked, then everything assigned."""
-        consumer = joined(fake, P0, P1)
-        consumer.poll(0)
-        fake.assign(consumer, [P0])
-        consumer.poll(0)
-        told = calls(fake, "on_assign", "on_revoke")
-        assert [("on_assign", (P0, P1)), ("on_revoke", (P0, P1)), ("on_assign", (P0,))] == told
-
-    def test_incremental_rebalance(self, fake: FakeKafka) -> None:
-        """Cooperative: only the difference, an empty assignment included."""
-        consumer = joined(fake, P0, P1, **COOPERATIVE)
-        consumer.poll(0)
-        fake.assign(consumer, [P0])
-        consumer.poll(0)
-        told = calls(fake, "on_assign", "on_revoke")
-        assert [("on_assign", (P0, P1)), ("on_revoke", (P1,)), ("on_assign", ())] == told
-
     def test_rebalance_inside_consume(self, fake: FakeKafka) -> None:
         """`after`: a rebalance in the middle of a `consume`, which takes back what it had taken."""
         consumer = joined(fake, P0)
@@ -122,16 +104,6 @@ class TestGroup:
         one.poll(0)
         two.poll(0)
         assert two.has(P0)
-
-    def test_max_poll_interval(self, fake: FakeKafka) -> None:
-        """Who polls too late is told so, loses everything, and is assigned it again."""
-        consumer = joined(fake, P0, max_poll_interval_ms=10_000)
-        consumer.poll(0)
-        fake.clock.advance(10.5)
-        consumer.poll(0)
-        assert [] == calls(fake, "on_lost")
-        consumer.poll(0)
-        assert [("on_lost", (P0,)), ("on_assign", (P0,))] == calls(fake, "on_lost", "on_assign")[1:]
 
     def test_fenced(self, fake: FakeKafka) -> None:
         """A fenced member hears it from error_cb and from poll, and cannot commit."""

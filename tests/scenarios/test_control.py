@@ -4,14 +4,13 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeAlias
 from uuid import uuid4
 
 import pytest
 from typer.testing import CliRunner
 
-from linear_retry import DeadLetters, Journal, events
+from linear_retry import Journal, events
 from linear_retry.cli import app
 from linear_retry.journal.entry import Entry, read_entry
 from linear_retry.records.control import Answer, Command, CommandName, encode, read_control
@@ -20,7 +19,6 @@ from tests.kafka_operations import KafkaOperations, wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
-from tests.scenarios.protocols import EAGER, KIP_848
 from tests.scenarios.scene import Member, Scene
 
 pytestmark = pytest.mark.broker
@@ -104,55 +102,6 @@ def test_waits_are_ended_from_a_shell(
     assert [] == group.violations()
 
 
-def test_a_letter_that_cannot_be_sent_is_pending(scene: SceneFactory, topic: TopicFactory) -> None:
-    """The sender is told, and by whom; the message is not skipped."""
-    group, control = scene(strategy=[_HOUR_S]), topic()
-    group.produce(1)
-    letters = DeadLetters(group.letters, config={"message.timeout.ms": 500})
-    member = _holding(group, control, Dependency(), dead_letters=letters)
-    group.kafka.delete_topic(group.letters)
-    place = f"{group.topic}[0]@0"
-    code, said = _typing(group, control)("give-up", place, "--yes", "--timeout", "5")
-    assert (6, True) == (code, "not done yet: its letter cannot be sent" in said)
-    member.stop()
-    assert ["pending", "not-held"] == [one.answer for one in group.said(events.CommandAnswered)]
-    assert [] == group.violations(finished=False)
-
-
-def test_only_the_owner_of_the_partition_answers(
-    kafka: RealKafka, scene: SceneFactory, topic: TopicFactory
-) -> None:
-    """Two members hold a message each; each command has one answer, from the one that holds it."""
-    group, dependency, control = scene(2, strategy=[_HOUR_S] * 2), Dependency(), topic()
-    dependency.down = True
-    static = [{"config": {"group.instance.id": name}} for name in ("first", "second")]
-    for name, options in zip(("first", "second"), static, strict=True):
-        group.join(name, dependency, control=control, **options)
-    wait_until(
-        lambda: len({one.member for one in _assignments(group)}) == 2, "each has a partition"
-    )
-    for partition in range(2):
-        group.produce(1, partition)
-    group.wait_for(events.CircuitOpened, 2)
-    holder = {
-        event.partition: name
-        for name in ("first", "second")
-        for event in group.said(events.CircuitOpened, name)
-    }
-    assert {"first", "second"} == set(holder.values())
-    dependency.down = False
-    commands = [_command(group, "retry", partition, 0) for partition in range(2)]
-    _say(kafka, control, *map(encode, commands))
-    group.wait_until_done()
-    for command in commands:
-        answers = wait_until(partial(_final, kafka, control, command), "it is answered")
-        assert command.partition is not None
-        assert [(holder[command.partition], "recovered")] == [
-            (answer.member, answer.answer) for answer in answers
-        ]
-    assert 4 == len(group.said(events.CommandAnswered))
-
-
 def test_a_restarted_member_repeats_nothing(
     kafka: RealKafka, scene: SceneFactory, topic: TopicFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -180,61 +129,3 @@ def test_a_restarted_member_repeats_nothing(
     assert [] == group.dead_letters()
     assert f"control: {control}[0]@" in caplog.text
     assert [] == group.violations(finished=False)
-
-
-def _assignments(group: Scene) -> list[Any]:
-    """Who said that a partition is theirs."""
-    return [
-        entry
-        for entry in group.log()
-        if isinstance(event := getattr(entry, "event", None), events.Assigned) and event.partitions
-    ]
-
-
-@pytest.mark.parametrize("protocol", [EAGER, KIP_848], ids=["eager", "consumer"])
-def test_after_a_rebalance_every_wait_can_be_ended(
-    protocol: dict[str, str], scene: SceneFactory, topic: TopicFactory
-) -> None:
-    """The held message had gone with a rebalance, the circuit stayed open for its hour, and what
-    the member had stood still with it: no message could be named to the shell."""
-    group, dependency, control = scene(2, strategy=[_HOUR_S] * 3), Dependency(), topic()
-    group.produce(3, 0)
-    group.produce(3, 1)
-    _holding(group, control, dependency, config=protocol)
-    group.join("second", dependency, control=control, config=protocol)
-    wait_until(lambda: group.said(events.CircuitOpened, "second"), "the second holds one too")
-    dependency.down = False
-    code, said = _typing(group, control)("retry", "--all")
-    assert 0 == code, said
-    assert 2 == len(said.splitlines()), said
-    if protocol == EAGER:
-        assert "the wait is over; the first message to come is attempted" in said
-        assert [1, 1] == [len(group.said(kind)) for kind in (events.WaitEnded, events.RetriedNow)]
-    group.wait_until_done()
-    group.end()
-    assert [] == group.violations()
-
-
-def test_the_limit_is_lifted_from_a_shell(scene: SceneFactory, topic: TopicFactory) -> None:
-    """Many bad messages in a row: they go to the dead letters, and who wanted it is on record."""
-    group, dependency, control = scene(strategy=[_HOUR_S]), Dependency(), topic()
-    dependency.refuses = {(0, offset) for offset in range(9)}
-    group.produce(10)
-    limited = DeadLetters(group.letters, limit=3, hold="1h")
-    group.join("first", dependency, control=control, dead_letters=limited)
-    reached = group.wait_for(events.LimitReached)
-    assert (3, _HOUR_S) == (reached.offset, reached.delay_s)
-    code, said = _typing(group, control)("lift-limit", "--for=5000", "--why", "a bad batch")
-    assert (0, True) == (code, "lifted until a success, or for 5000 dead letters" in said)
-    group.wait_until_done()
-    group.end()
-    assert 9 == len(group.dead_letters())
-    assert [events.LimitLifted(5000, "a bad batch")] == group.said(events.LimitLifted)
-    (commanded,) = group.said(events.CommandAnswered)
-    assert ("lift-limit", "ops@desk", "lifted", None) == (
-        commanded.command,
-        commanded.by,
-        commanded.answer,
-        commanded.topic,
-    )
-    assert [] == group.violations()

@@ -82,10 +82,9 @@ def test_gone_then_back(scene: SceneFactory, protocol: str) -> None:
     assert [] == group.violations()
 
 
-@both_ways
 @pytest.mark.parametrize(
-    ("limit_bytes", "has_stack", "has_message"),
-    [(10_000, True, True), (3_500, False, True), (2_400, False, False)],
+    ("limit_bytes", "has_stack", "has_message", "transactional"),
+    [(10_000, True, True, False), (3_500, False, True, True), (2_400, False, False, True)],
 )
 def test_smaller_forms(
     scene: SceneFactory, limit_bytes: int, has_stack: bool, has_message: bool, transactional: bool

@@ -77,24 +77,6 @@ def test_what_it_says(scene: SceneFactory) -> None:
     assert [] == group.violations()
 
 
-def test_the_partition_is_kept(scene: SceneFactory) -> None:
-    """Where the dead-letter topic has the message's partition, the letter is in it."""
-    group = scene(3)
-    for partition in range(3):
-        group.produce(2, partition, key=b"the same")
-    member = group.join("first", _refuse)
-    group.wait_until_done()
-    member.stop()
-    messages = group.kafka.read(group.letters)
-    wanted = [(p, p, n) for p in range(3) for n in range(2)]
-    found = [
-        (message.partition(), letter.original_partition, letter.original_offset)
-        for message, letter in zip(messages, group.dead_letters(), strict=True)
-    ]
-    assert wanted == found
-    assert [] == group.violations()
-
-
 def test_fewer_partitions(scene: SceneFactory, topic: TopicFactory) -> None:
     """Where it does not, the key decides, as Kafka's own clients have it."""
     group = scene(4)

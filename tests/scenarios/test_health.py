@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from linear_retry import LinearConsumer, PermanentError, events
@@ -179,31 +178,3 @@ def _over_polls(consumer: LinearConsumer, count: int) -> set[tuple[str, bool]]:
 
     wait_until(look, f"{count} polls")
     return seen
-
-
-def test_transaction_markers_at_the_tail(scene: SceneFactory) -> None:
-    """What nobody can read is no lag: done it is 0, where other tools see a marker for ever."""
-    group, dependency = scene(1, strategy=[_HOUR_S]), Dependency()
-    _produce_at_once(group, 5)
-    consumer = group.join("first", dependency).consumer
-    group.wait_for_attempts(5)
-    place = (group.topic, 0)
-    wait_until(lambda: group.committed() == {place: 5}, "all is committed")
-    wait_until(lambda: consumer.lag() == {place: 0}, "no lag")
-    assert {place: 1} == _brokers_lag(group, consumer)
-    dependency.down = True
-    _produce_at_once(group, 7)
-    group.wait_for(events.CircuitOpened)
-    # Offset 5 is the first one's marker: six messages of the second are behind what is held.
-    wait_until(lambda: consumer.lag(10)[place] in (7, 8), "the lag is known", detail=group.story)
-    assert _brokers_lag(group, consumer)[place] - consumer.lag(10)[place] in (1, 2)
-
-
-def _produce_at_once(group: Scene, count: int) -> None:
-    """In one transaction."""
-    producer = Producer(group.kafka.client_settings(**{"transactional.id": f"{group.topic}-tx"}))
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    for number in range(count):
-        producer.produce(group.topic, b"%d" % number, partition=0)
-    producer.commit_transaction(30)

@@ -4,7 +4,6 @@ import pytest
 
 from linear_retry import Journal, events
 from linear_retry.journal.entry import Entry, read_entry
-from linear_retry.testing import EventEmitted
 from tests.conftest import TopicFactory
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.real_kafka import RealKafka
@@ -24,30 +23,6 @@ def _entries(kafka: KafkaOperations, journal: str) -> list[Entry]:
 
 def _kinds(entries: list[Entry]) -> list[str]:
     return [type(entry.event).__name__ for entry in entries]
-
-
-def test_an_outage_is_read_back_in_order(
-    kafka: RealKafka, scene: SceneFactory, topic: TopicFactory
-) -> None:
-    """The journal has what the member said, event for event, to `Stopped`."""
-    group, written = scene(strategy=[0.1] * 100), Journal(topic())
-    group.produce(20)
-    outage = Dependency()
-    outage.refuses = {(0, 7)}
-    outage.down = True
-    member = group.join("first", outage, listeners=[written])
-    group.wait_for(events.ProbeFailed, 3)
-    outage.down = False
-    group.wait_until_done()
-    member.stop()
-    entries = _entries(kafka, written.topic)
-    told = [entry.event for entry in group.log() if isinstance(entry, EventEmitted)]
-    assert told == [entry.event for entry in entries]
-    assert list(range(1, len(told) + 1)) == [entry.sequence for entry in entries]
-    assert {group.group} == {entry.group for entry in entries}
-    assert "DeadLettered" in _kinds(entries)
-    assert ("Stopped", 0) == (_kinds(entries)[-1], written.dropped)
-    assert [] == group.violations()
 
 
 def test_a_killed_member_is_seen_as_it_was(

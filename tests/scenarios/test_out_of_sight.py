@@ -9,21 +9,21 @@ from linear_retry.consumer.watchdogs import broker
 from linear_retry.kafka.consumer.client import Client
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
+from tests.scenarios.protocols import COOPERATIVE, EAGER, KIP_848
 
 pytestmark = pytest.mark.broker
 
 
 @pytest.mark.parametrize(
-    "protocol",
+    ("protocol", "is_open"),
     [
-        {"partition.assignment.strategy": "range"},
-        {"partition.assignment.strategy": "cooperative-sticky"},
-        {"group.protocol": "consumer"},
-        {"group.protocol": "consumer", "group.instance.id": "one"},
+        (EAGER, True),
+        (COOPERATIVE, False),
+        (KIP_848, True),
+        (KIP_848 | {"group.instance.id": "one"}, False),
     ],
-    ids=["eager", "cooperative", "consumer", "static"],
+    ids=["eager-open", "cooperative-closed", "consumer-open", "static-closed"],
 )
-@pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
 def test_a_new_client_goes_on_where_the_group_is(
     scene: SceneFactory, monkeypatch: pytest.MonkeyPatch, protocol: dict[str, Any], is_open: bool
 ) -> None:

@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from linear_retry import events
-from linear_retry.kafka import Message
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
-from tests.scenarios.handlers import OutageError
 
 pytestmark = pytest.mark.broker
 
@@ -90,40 +88,3 @@ def test_told_to_end_while_a_letter_is_awaited(scene: SceneFactory, tmp_path: Pa
     assert 0 == second.exit_code()
     assert 1 == len(group.dead_letters())
     assert [] == group.violations()
-
-
-@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
-def test_the_handler_raises_what_is_no_error(
-    scene: SceneFactory, raised: type[BaseException]
-) -> None:
-    """What was finished before is committed; the message itself is not, and is no failure."""
-    group = scene()
-    group.produce(60)
-
-    def handle(message: Message) -> None:
-        if message.offset() == 30:
-            raise raised
-
-    member = group.join("first", handle)
-    with pytest.raises(raised):
-        member.result()
-    assert {(group.topic, 0): 30} == group.committed()
-    assert [] == group.said(events.CircuitOpened)
-    assert [] == group.dead_letters()
-    assert [] == group.violations(finished=False)
-
-
-def test_stop_from_another_thread(scene: SceneFactory) -> None:
-    """`stop` ends `run` after the message in hand, also while the circuit is open."""
-    group = scene(strategy=[60])
-    group.produce(3)
-
-    def handle(message: Message) -> None:
-        if message.offset() == 1:
-            raise OutageError
-
-    member = group.join("first", handle)
-    group.wait_for(events.CircuitOpened)
-    member.stop()
-    assert {(group.topic, 0): 1} == group.committed()
-    assert [] == group.violations(finished=False)

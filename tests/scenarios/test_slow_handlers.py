@@ -7,7 +7,6 @@ import pytest
 from linear_retry import HandlerTooSlowError, events
 from linear_retry.kafka import Message
 from tests.scenarios.conftest import SceneFactory
-from tests.scenarios.handlers import Scripted
 
 pytestmark = pytest.mark.broker
 
@@ -81,19 +80,4 @@ def test_many_that_add_up(scene: SceneFactory) -> None:
     assert [] == group.said(events.HandlerTooSlow)
     assert [] == group.said(events.Lost)
     assert 60 == len(group.attempts())
-    assert [] == group.violations()
-
-
-@kip_848_has_no_session
-@both_protocols
-def test_open_for_longer(scene: SceneFactory, config: dict[str, object]) -> None:
-    """A member that waits three times as long stays a member, and keeps what it was given."""
-    group = scene(strategy=[3 * _LIMIT_S + 0.1], config=config)
-    group.produce(3)
-    member = group.join("first", Scripted({"0@1": ["outage"]}))
-    group.wait_until_done()
-    member.stop()
-    assert 1 == len(group.said(events.Assigned))
-    assert [] == group.said(events.Lost)
-    assert [0, 1, 1, 2] == [offset for _, _, offset in group.attempts()]
     assert [] == group.violations()

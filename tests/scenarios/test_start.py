@@ -1,6 +1,5 @@
 """Something is missing at the start."""
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -24,18 +23,6 @@ def test_no_broker(tmp_path: Path) -> None:
         member.result()
     assert [] == group.attempts()
     assert "_TRANSPORT" in {event.code for event in group.said(events.ClientError)}
-
-
-def test_told_to_end_while_no_broker_answers(tmp_path: Path) -> None:
-    """Ctrl-C works while a first broker is waited for."""
-    group = Scene(KafkaOperations(_NOBODY), "orders", "orders.dlq", tmp_path)
-    process = group.spawn("first")
-    try:
-        group.wait_for(events.ClientError)
-        process.signal(signal.SIGINT)
-        assert 0 == process.exit_code(5)
-    finally:
-        group.end()
 
 
 def test_missing_sources(scene: SceneFactory) -> None:

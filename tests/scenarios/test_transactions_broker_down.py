@@ -9,7 +9,7 @@ from tests.scenarios.handlers import Dependency
 
 pytestmark = pytest.mark.broker
 
-LETTERS = 100
+LETTERS = 30
 
 
 def test_killed_and_started(own_scene: SceneFactory, own_kafka: RealKafka) -> None:

@@ -87,22 +87,6 @@ def test_letter_and_offset_come_together() -> None:
     group.finish_well()
 
 
-def test_the_order_of_calls() -> None:
-    """Begin, produce, then the offset, then the commit; the producer is initialised once."""
-    group = Group()
-    group.begin()
-    group.finish_well()
-    names = (
-        "init_transactions",
-        "begin_transaction",
-        "produce",
-        "send_offsets_to_transaction",
-        "commit_transaction",
-        "abort_transaction",
-    )
-    assert list(names[:5]) == group.calls(*names)
-
-
 def test_each_consumer_has_an_id_of_its_own() -> None:
     """One that was shared would have members fence each other for ever."""
     group = Group()

@@ -266,28 +266,6 @@ def test_an_offset_lands_in_another_transaction(protocol: Protocol) -> None:
 
 
 @all_protocols
-def test_a_commit_before_it_lands_late(protocol: Protocol) -> None:
-    """A plain commit under way, lower than the transaction's, would undo that: it is awaited."""
-    group, member = refusing(protocol, transactional=True)
-    group.fake.faults.commit_answer_s = 1.5
-    group.fake.faults.commits_land_late = True
-    until(group, lambda: said(member, events.DeadLettered))
-    assert group.fake.group(GROUP)[P0] >= 2
-    ends_well(group)
-    assert [1] == list(letters(group).values())
-
-
-@all_protocols
-def test_the_group_moves_on_in_the_midst_of_it(protocol: Protocol) -> None:
-    """ILLEGAL_GENERATION: aborted, and the next transaction is of the new generation."""
-    group, member = refusing(protocol, transactional=True)
-    group.fake.faults.delivery_s = 1.0
-    group.fake.clock.at(0.5, lambda: group.fake.move_on(member.consumer))
-    ends_well(group)
-    assert [1] == list(letters(group).values())
-
-
-@all_protocols
 def test_lost_in_the_midst_of_it(protocol: Protocol) -> None:
     """The zombie's letter is refused with its offset; its heir sends the only one."""
     group, zombie = refusing(protocol, transactional=True)

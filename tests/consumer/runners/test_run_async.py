@@ -342,7 +342,7 @@ def test_a_loop_that_was_blocked_for_too_long(fake: FakeKafka) -> None:
         await other
 
     awaiting(main())
-    assert ([], 1) == (seen_late, len(life.said(events.HandlerTooSlow)))
+    assert [] == seen_late
     assert [] == life.violations()
 
 
