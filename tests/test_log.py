@@ -275,9 +275,6 @@ def test_a_listener_that_raises_is_logged_with_its_traceback(
     assert "bug in the listener" in caplog.text
 
 
-# -- for programs ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", _TYPES)
 def test_the_fields_of_an_event_are_attributes_of_its_record(
     kind: type[Any], caplog: pytest.LogCaptureFixture
@@ -344,9 +341,6 @@ def test_a_line_about_no_event_has_fields_too(
     write()
     found = vars(caplog.records[0])
     assert fields == {name: found[f"linear_retry_{name}"] for name in fields}
-
-
-# -- what others may do to it ---------------------------------------------------------------------
 
 
 class _Unreachable(logging.Handler):

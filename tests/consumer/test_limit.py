@@ -52,9 +52,6 @@ def turn_until(group: FakeGroup, member: Member, kind: type[events.Event], times
     pytest.fail(f"no {kind.__name__} number {times}: {member.events}")
 
 
-# -- what it does ------------------------------------------------------------------------------
-
-
 def test_the_letter_after_the_last_one_is_held_back() -> None:
     """After `limit` letters in a row the next message is held, and its circuit stays open."""
     group = FakeGroup(partitions=1, letter_limit=2)
@@ -228,9 +225,6 @@ def test_the_row_outlives_a_rebalance() -> None:
     assert [] == group.violations(finished=False)
 
 
-# -- lifted by an operator -----------------------------------------------------------------------
-
-
 def lift(member: Member, letters: int | None = None) -> Future[bool]:
     return member.wiring.requests.submit(LiftLimit(letters, "a bad batch"))
 
@@ -344,9 +338,6 @@ def test_a_consumer_that_has_not_started_lifts_nothing() -> None:
         assert not consumer.retry_now().result(0)
 
 
-# -- how it counts -----------------------------------------------------------------------------
-
-
 def test_the_row() -> None:
     """Letters that the policy wanted are counted; a success, or an operator's word, ends them."""
     row = ConsecutiveDeadLetters()
@@ -358,9 +349,6 @@ def test_the_row() -> None:
             row.note(step)
         counts.append(row.counted())
     assert [1, 2, 0, 1, 0, 1] == counts
-
-
-# -- how it is asked for -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, False, 1.0, "20", float("nan")], ids=repr)
@@ -427,6 +415,3 @@ def _retry_settings(dead_letters: DeadLetters | None) -> RetrySettings:
 def test_the_limit_is_the_policys(dead_letters: DeadLetters | None, limit: int | None) -> None:
     """What `DeadLetters` says is what decisions go by."""
     assert limit == _retry_settings(dead_letters).policy.letter_limit
-
-
-# -- is the law itself one? --------------------------------------------------------------------

@@ -36,9 +36,6 @@ def said(member: Member, kind: type[_E]) -> list[_E]:
     return [event for event in member.events if isinstance(event, kind)]
 
 
-# -- while a letter is awaited -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("protocol", _INCREMENTAL)
 def test_a_rebalance_while_the_first_letter_is_awaited(protocol: Protocol) -> None:
     """Another partition goes meanwhile, and everything is fetched anew: a message that is dead
@@ -88,9 +85,6 @@ def test_the_held_message_goes_while_its_letter_is_sent_again(protocol: Protocol
     assert [] == group.violations()
 
 
-# -- between two runs, and at the end ----------------------------------------------------------
-
-
 def test_a_stop_comes_before_a_probe(fake: FakeKafka) -> None:
     """Asked to stop during the last wait before `retry_at`: the handler is not called again, a
     dependency that is down may take its time."""
@@ -104,12 +98,6 @@ def test_a_stop_comes_before_a_probe(fake: FakeKafka) -> None:
         fake.clock.at(0.5, consumer.stop)
         consumer.run(handler)
     assert 1 == len(calls)
-
-
-# -- what the handler raises -------------------------------------------------------------------
-
-
-# -- away for too long -------------------------------------------------------------------------
 
 
 def _until_open(group: FakeGroup) -> Member:
@@ -180,9 +168,6 @@ def test_a_listener_takes_too_long() -> None:
     assert [] == said(other, events.CircuitOpened)
 
 
-# -- the first commit of a group ---------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
@@ -216,9 +201,6 @@ def test_a_first_commit_of_one_who_is_no_member() -> None:
     assert [] == group.violations()
 
 
-# -- who closes --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("closes_in", ["handler", "listener"])
 def test_close_from_within_run(fake: FakeKafka, closes_in: str) -> None:
     """The loop goes on to use the client: it ends first, and then everything is closed."""
@@ -240,9 +222,6 @@ def test_close_from_within_run(fake: FakeKafka, closes_in: str) -> None:
     assert [True] == [one.closed for one in fake.consumers]
 
 
-# -- what librdkafka says twice ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("protocol", get_args(Protocol))
 def test_a_missing_commit_that_is_told_again(protocol: Protocol) -> None:
     """That nothing was committed was told a second time, when the partition read on already: it
@@ -258,9 +237,6 @@ def test_a_missing_commit_that_is_told_again(protocol: Protocol) -> None:
     group.finish()
     assert [] == group.violations()
     assert 20 == len(attempts(group))
-
-
-# -- standing still ----------------------------------------------------------------------------
 
 
 def test_a_silent_partition_behind_a_long_queue() -> None:

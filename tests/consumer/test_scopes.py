@@ -98,9 +98,6 @@ def _said(member: Member, kind: type[_E]) -> list[_E]:
     return [event for event in member.events if isinstance(event, kind)]
 
 
-# -- several at once ---------------------------------------------------------------------------
-
-
 @each_protocol
 @each_scope
 def test_three_are_open_at_once(scope: Narrow, protocol: Protocol) -> None:
@@ -249,9 +246,6 @@ def test_a_slow_probe_and_a_slow_message_behind_it(protocol: Protocol) -> None:
     assert [] == _said(member, events.Lost)
     scene.group.dependency.takes_s = 0.0
     scene.finished()
-
-
-# -- partitions come and go --------------------------------------------------------------------
 
 
 @each_protocol
@@ -443,9 +437,6 @@ def test_a_first_message_that_arrives_while_a_letter_is_awaited() -> None:
     scene.finished()
 
 
-# -- librdkafka misbehaves ---------------------------------------------------------------------
-
-
 @each_protocol
 @each_scope
 def test_a_leak_in_one_scope(scope: Narrow, protocol: Protocol) -> None:
@@ -504,9 +495,6 @@ def test_a_dead_partition_is_revived_while_others_are_open(
     scene.until_s(opened_s + 45)
     assert [2, 2] == [event.failures for event in _said(member, events.ProbeFailed)]
     scene.finished()
-
-
-# -- dead letters and ends ---------------------------------------------------------------------
 
 
 @each_protocol
@@ -597,9 +585,6 @@ def test_stop_in_a_narrow_scope(protocol: Protocol, fake: FakeKafka) -> None:
     assert [0, 0, 0, 1, 2] == [offset for number, offset in seen if number == 0]
     assert [0, 1, 2] == [offset for number, offset in seen if number == 1]
     assert {(TOPIC, 0): 3, (TOPIC, 1): 3} == fake.group(GROUP)
-
-
-# -- what it costs -----------------------------------------------------------------------------
 
 
 def test_a_failing_probe_commits_nothing() -> None:

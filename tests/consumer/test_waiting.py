@@ -26,9 +26,6 @@ def _begun(group: FakeGroup, *partitions: tuple[str, int]) -> list[tuple[float, 
     return [(entry.at_s, entry.place[2]) for entry in entries if entry.place[:2] in partitions]
 
 
-# -- when --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("wait_s", [0.25, 1.5, 2.75])
 def test_at_retry_at_and_not_at_the_next_poll(wait_s: float) -> None:
     """A poll lasts a second at most, and less where a held message is to be attempted before."""
@@ -59,9 +56,6 @@ def test_between_two_messages_and_not_at_the_next_poll() -> None:
     until(group, lambda: len(_begun(group, P0)) == 2)
     probed_s = _begun(group, P0)[1][0]
     assert opened_s + 1.5 <= probed_s <= opened_s + 1.8 + 0.01
-
-
-# -- which -------------------------------------------------------------------------------------
 
 
 def test_a_probe_that_is_for_another_group() -> None:
@@ -121,9 +115,6 @@ def test_nothing_is_left_to_probe() -> None:
     assert ["dropped"] == [event.outcome for event in said(member, events.CircuitClosed)]
 
 
-# -- too late ----------------------------------------------------------------------------------
-
-
 def test_a_probe_that_takes_too_long() -> None:
     """Longer than `max.poll.interval.ms`: its partition may be another's, so what the handler made
     of it counts for nothing, and no letter is sent."""
@@ -150,9 +141,6 @@ def test_always_too_slow() -> None:
     with pytest.raises(HandlerTooSlowError, match="third"):
         group.turn(50)
     assert 3 == len(_begun(group, P0))
-
-
-# -- in a loop of one's own --------------------------------------------------------------------
 
 
 def _left_after(life: OwnLife, attempts: int, errors: dict[int, BaseException]) -> list[Attempt]:

@@ -203,9 +203,6 @@ def test_a_delay_of_nothing_is_due_at_once() -> None:
     assert [_ALL] == circuits.due(100.0)
 
 
-# -- held ---------------------------------------------------------------------------------------
-
-
 def test_a_held_message_counts_its_failures() -> None:
     """Each failure adds one; the first time stays, the last time and the error are the newest."""
     first, second = OSError("first"), OSError("second")
@@ -223,9 +220,6 @@ def test_a_held_message_counts_its_failures() -> None:
         held.last_failure_ms,
         held.error,
     )
-
-
-# -- pybreaker ------------------------------------------------------------------------------------
 
 
 class _Listener(pybreaker.CircuitBreakerListener):
@@ -306,9 +300,6 @@ def test_each_scope_has_a_breaker_of_its_own() -> None:
     assert "open" == circuits.breaker(_ORDERS).current_state
 
 
-# -- views ----------------------------------------------------------------------------------------
-
-
 def test_a_view_says_what_is_held() -> None:
     """State, times, failures, coordinates and error; None where nothing is held."""
     circuits = _circuits()
@@ -345,8 +336,6 @@ def test_a_view_once_taken_stays_as_it_is() -> None:
         cast("dict[Scope, CircuitView]", before)[_ALL] = CircuitView("open")
     assert isinstance(before, Mapping)
 
-
-# -- size -----------------------------------------------------------------------------------------
 
 _scopes = st.sampled_from([_ALL, _ORDERS, Scope("refunds"), _ONE, Scope("orders", 1)])
 

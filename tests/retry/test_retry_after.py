@@ -162,9 +162,6 @@ def test_it_is_no_error_of_ours() -> None:
     assert not issubclass(RetryAfter, LinearRetryError)
 
 
-# -- from a response ------------------------------------------------------------------------------
-
-
 def _headers_of_urllib() -> email.message.Message:
     headers = email.message.Message()
     headers["Retry-After"] = "17"

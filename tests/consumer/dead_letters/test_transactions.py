@@ -444,9 +444,6 @@ def test_closing_never_leaves_a_transaction_open() -> None:
     assert ([], 1) == (group.letters, group.committed)
 
 
-# -- at the start -----------------------------------------------------------------------------
-
-
 def test_no_transactions_no_start() -> None:
     """Whoever may not begin a transaction hears so before the first message."""
     fake = _topics()

@@ -29,9 +29,6 @@ def attempts(group: FakeGroup) -> list[tuple[str, tuple[str, int, int]]]:
     ]
 
 
-# -- rebalances --------------------------------------------------------------------------------
-
-
 @all_protocols
 @pytest.mark.parametrize("told", ["lost", "revoke"])
 def test_a_zombie_is_told_late(protocol: Protocol, told: str) -> None:
@@ -130,9 +127,6 @@ def test_a_topic_that_goes_and_comes_back(protocol: Protocol) -> None:
     assert not broken, "\n".join(broken)
 
 
-# -- static members ----------------------------------------------------------------------------
-
-
 @all_protocols
 def test_a_fenced_member_would_rejoin(protocol: Protocol) -> None:
     """Another has its `group.instance.id`, and `fatal()` is False: it handles nothing more, and
@@ -173,9 +167,6 @@ def test_a_close_that_takes_long(fake: FakeKafka) -> None:
     assert [True] == [one.closed for one in fake.consumers]
 
 
-# -- brokers -----------------------------------------------------------------------------------
-
-
 @all_protocols
 @pytest.mark.parametrize("errors_per_poll", [0, 50])
 def test_brokers_are_down_while_open(protocol: Protocol, errors_per_poll: int) -> None:
@@ -189,9 +180,6 @@ def test_brokers_are_down_while_open(protocol: Protocol, errors_per_poll: int) -
     until(group, lambda: said(member, events.ProbeFailed))
     assert 1 <= len(said(member, events.ClientError)) <= (8 if errors_per_poll else 1)
     ends_well(group)
-
-
-# -- clocks ------------------------------------------------------------------------------------
 
 
 @all_protocols

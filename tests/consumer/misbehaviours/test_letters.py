@@ -37,9 +37,6 @@ def letters(group: FakeGroup) -> Counter[bytes | None]:
     )
 
 
-# -- the report --------------------------------------------------------------------------------
-
-
 @all_protocols
 @both_ways
 @pytest.mark.parametrize(
@@ -162,9 +159,6 @@ def test_a_report_comes_right_after_an_exception(protocol: Protocol) -> None:
     assert 1 == len(said(member, events.DeadLettered))
 
 
-# -- the producer ------------------------------------------------------------------------------
-
-
 @all_protocols
 @both_ways
 def test_the_queue_is_full(protocol: Protocol, transactional: bool) -> None:
@@ -198,9 +192,6 @@ def test_fenced(protocol: Protocol) -> None:
     assert [] == group.violations(finished=False)
 
 
-# -- the topic ---------------------------------------------------------------------------------
-
-
 @all_protocols
 @both_ways
 def test_the_topic_is_gone(protocol: Protocol, transactional: bool) -> None:
@@ -224,9 +215,6 @@ def test_the_topic_takes_less(protocol: Protocol, transactional: bool) -> None:
     group.fake.topics[LETTERS].max_message_bytes = 1_000
     ends_well(group)
     assert [1] == list(letters(group).values())
-
-
-# -- transactions ------------------------------------------------------------------------------
 
 
 @all_protocols

@@ -21,9 +21,6 @@ from tests.consumer.misbehaviours.misbehaving import (
 REFUSED = KafkaException(KafkaError(KafkaError._STATE, "Local: Erroneous state"))
 
 
-# -- pause and resume --------------------------------------------------------------------------
-
-
 @all_protocols
 def test_a_pause_right_after_the_assign_is_lost(protocol: Protocol) -> None:
     """What is assigned while a circuit is open, and paused in vain, is dropped and paused again."""
@@ -103,9 +100,6 @@ def test_a_late_resume(protocol: Protocol) -> None:
     group.turn(2)
     assert closed_s == begun(group)[-1][0]
     ends_well(group)
-
-
-# -- seek --------------------------------------------------------------------------------------
 
 
 @all_protocols

@@ -119,9 +119,6 @@ def test_headers_that_end_the_process(protocol: Protocol) -> None:
     assert (b"value", b"spoilt%FF") == (headers["spoilt%FF"], headers["retry-escaped-headers"])
 
 
-# -- retention ---------------------------------------------------------------------------------
-
-
 @all_protocols
 def test_the_end_is_not_known_when_something_is_lost(protocol: Protocol) -> None:
     """The broker does not say where it begins: it is asked once more."""
@@ -145,9 +142,6 @@ def test_what_is_out_of_range_is_told_again(protocol: Protocol) -> None:
     group.produce(1, 5)
     ends_well(group)
     assert 1 == len(said(group.members[0], events.DataLost))
-
-
-# -- exceptions --------------------------------------------------------------------------------
 
 
 @all_protocols

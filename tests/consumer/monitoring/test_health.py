@@ -30,9 +30,6 @@ _WELL = HealthInputs(
 _OPEN = CircuitView("open", _UNTIL, 2, "orders", 1, 42, "OSError('down')", _SINCE)
 
 
-# -- by its signs ---------------------------------------------------------------------------------
-
-
 def test_it_consumes() -> None:
     """In its group, polling, nothing open."""
     assert Health("consuming", True, True, "it consumes", polled_s=0.5) == evaluate(_WELL)
@@ -128,9 +125,6 @@ def test_what_is_asked_to_stop_is_not_ready() -> None:
     """It finishes the message in hand: alive until then."""
     health = evaluate(replace(_WELL, stopping=True))
     assert ("consuming", True, False) == (health.state, health.alive, health.ready)
-
-
-# -- a consumer's life ----------------------------------------------------------------------------
 
 
 class _Watched:

@@ -66,8 +66,6 @@ class Life:
 
         return handle
 
-    # -- what it did -------------------------------------------------------------------------
-
     @property
     def begun(self) -> list[tuple[int, int]]:
         """Partition and offset of each attempt."""

@@ -173,9 +173,6 @@ def test_left_in_another_thread() -> None:
     assert [signal.default_int_handler, signal.SIG_DFL] == installed()
 
 
-# -- with a loop -------------------------------------------------------------------------------
-
-
 def test_ctrl_c_under_asyncio_run(fake: FakeKafka) -> None:
     """The handler in hand is finished, and nothing is raised: it takes the place of asyncio.run's
     own handler, which cancels the main task."""

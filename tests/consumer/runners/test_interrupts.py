@@ -160,9 +160,6 @@ def test_a_ctrl_c_between_any_two_instructions(twice: bool) -> None:
     assert at > 100 * _STEP
 
 
-# -- two of them in one turn -------------------------------------------------------------------
-
-
 class _CutShort:
     """A message fails; one SIGINT comes as that is classified, another some instructions later."""
 

@@ -43,9 +43,6 @@ def in_another_thread(call: Callable[[], object]) -> list[UsageError]:
     return raised
 
 
-# -- stop --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "how", [lambda stop: stop(), in_another_thread], ids=["here", "in another thread"]
 )
@@ -87,9 +84,6 @@ def test_stop_while_a_failed_message_waits(fake: FakeKafka) -> None:
     assert (1, 0) == (len(life.begun), life.committed)
     assert 1 == len(life.said(events.CircuitOpened))
     assert [] == life.violations()
-
-
-# -- close -------------------------------------------------------------------------------------
 
 
 def test_iterating_a_closed_consumer(fake: FakeKafka) -> None:
@@ -202,9 +196,6 @@ def test_leaving_after_the_owner_has_ended(fake: FakeKafka) -> None:
     assert [] == life.violations(finished=True)
 
 
-# -- threads and processes ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("when", ["offered", "entered", "done"])
 def test_the_next_in_another_thread(fake: FakeKafka, when: str) -> None:
     """Refused while the owner lives, in the midst of a batch too; the owner goes on unharmed."""
@@ -243,9 +234,6 @@ def test_after_a_fork(fake: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (0, False) == (life.letters, life.closed)
 
 
-# -- time --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("inside", [True, False], ids=["inside the with", "behind it"])
 def test_a_body_that_is_too_slow(fake: FakeKafka, inside: bool) -> None:
     """What counts is the time from poll to poll: nothing is stored, the third time is raised."""
@@ -275,9 +263,6 @@ def test_a_long_pause_between_two_loops(fake: FakeKafka) -> None:
         life.loop(9)
     assert 1 == len(life.said(events.HandlerTooSlow))
     assert [] == life.violations()
-
-
-# -- with run, and with one another ------------------------------------------------------------
 
 
 def test_run_after_a_loop(fake: FakeKafka) -> None:
@@ -373,9 +358,6 @@ def test_two_loops_nested(fake: FakeKafka) -> None:
     assert [] == [*outer.violations(finished=True), *inner.violations(finished=True)]
 
 
-# -- start and end -----------------------------------------------------------------------------
-
-
 def test_a_start_that_failed(fake: FakeKafka) -> None:
     """`BrokerError` out of the loop; a second one joins the group once the brokers are there."""
     fake.faults.brokers_down = True
@@ -397,9 +379,6 @@ def test_fenced(fake: FakeKafka) -> None:
         with pytest.raises(FencedError):
             life.loop(6)
     assert 0 == life.committed
-
-
-# -- signals -----------------------------------------------------------------------------------
 
 
 def test_nothing_is_installed(fake: FakeKafka) -> None:

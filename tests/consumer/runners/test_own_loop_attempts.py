@@ -26,9 +26,6 @@ def waits_s(life: OwnLife) -> list[float]:
     return [event.delay_s for event in life.events if isinstance(event, kinds)]
 
 
-# -- the end of the body, and exceptions -------------------------------------------------------
-
-
 def test_the_end_of_the_body_is_success(fake: FakeKafka) -> None:
     """Each message comes once, in order; at the end all is committed, and the group left."""
     life = OwnLife(fake)
@@ -156,9 +153,6 @@ def test_what_close_raises_never_masks_the_body(fake: FakeKafka) -> None:
     assert (0, True) == (life.committed, life.closed)
 
 
-# -- fail --------------------------------------------------------------------------------------
-
-
 def test_fail_is_failure_without_an_exception(fake: FakeKafka) -> None:
     """`fail` classifies its error like a raised one; the body runs to its end."""
     life = OwnLife(fake)
@@ -249,9 +243,6 @@ def test_fail_with_what_is_no_exception(fake: FakeKafka, error: Any) -> None:
     assert [1.0] == waits_s(life)
 
 
-# -- break, return, continue -------------------------------------------------------------------
-
-
 def _by_break(life: OwnLife) -> None:
     for attempt in life.consumer:
         with attempt as message:
@@ -335,9 +326,6 @@ def test_a_second_loop_applies_what_the_first_left(fake: FakeKafka) -> None:
     assert [] == life.violations(finished=True)
 
 
-# -- exceptions outside the with ---------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("behind", "committed"), [(False, 0), (True, 1)])
 def test_an_exception_outside_the_with(fake: FakeKafka, behind: bool, committed: int) -> None:
     """It passes through: before entering, the message is not done; after leaving, it is."""
@@ -416,9 +404,6 @@ def test_a_generator_that_is_closed(fake: FakeKafka, inside: bool, committed: in
     next(generator)
     generator.close()
     assert (committed, True) == (life.committed, life.closed)
-
-
-# -- what is refused ---------------------------------------------------------------------------
 
 
 def test_the_next_without_entering_the_last(fake: FakeKafka) -> None:

@@ -27,8 +27,6 @@ from tests.consumer.group import TOPIC, OutageError, PoisonError
 from tests.consumer.runners.async_life import Life, awaiting, in_loop, succeed
 from tests.fake.cluster import FakeKafka
 
-# -- what comes of a message ---------------------------------------------------------------------
-
 
 def test_all_that_succeeds_is_done_and_committed(fake: FakeKafka) -> None:
     """Each message is awaited once, in order; at the end it is committed, and the group left."""
@@ -111,8 +109,6 @@ def test_what_is_no_error(fake: FakeKafka, raised: type[BaseException]) -> None:
     assert (2, True, []) == (life.committed, life.closed, life.said(events.CircuitOpened))
     assert [] == life.violations()
 
-
-# -- what may be a handler -----------------------------------------------------------------------
 
 _SEEN: ContextVar[list[Message]] = ContextVar("seen")
 
@@ -205,9 +201,6 @@ def test_nothing_to_await(fake: FakeKafka, handler: Any) -> None:
         awaiting(life.consumer.run_async(handler))
     life.consumer.close()
     assert (0, 0, []) == (life.committed, life.letters, life.said(events.CircuitOpened))
-
-
-# -- where handlers run --------------------------------------------------------------------------
 
 
 def test_handlers_run_in_the_task_that_awaits(fake: FakeKafka) -> None:
@@ -315,9 +308,6 @@ def test_closing_does_not_block_the_loop(fake: FakeKafka) -> None:
 
     awaiting(main())
     assert ["closing"] == rounds
-
-
-# -- the loop is busy elsewhere ------------------------------------------------------------------
 
 
 def test_a_loop_that_was_blocked_for_too_long(fake: FakeKafka) -> None:

@@ -40,9 +40,6 @@ def nothing_there() -> FakeKafka:
     return kafka
 
 
-# -- when --------------------------------------------------------------------------------------
-
-
 def test_in_the_handler(fake: FakeKafka) -> None:
     """The handler is cancelled; what was done is committed, the group left, and nothing decided
     about the message in hand."""
@@ -171,9 +168,6 @@ def test_between_two_messages(fake: FakeKafka) -> None:
     assert [] == life.violations()
 
 
-# -- by whom -----------------------------------------------------------------------------------
-
-
 async def _within_timeout(life: Life) -> None:
     async with asyncio.timeout(0.05):
         await life.run(forever)
@@ -224,9 +218,6 @@ def test_together_with_a_second_stop(fake: FakeKafka) -> None:
     with pytest.raises(asyncio.CancelledError):
         awaiting(life.run(handle))
     assert (0, True) == (life.committed, life.closed)
-
-
-# -- what the handler makes of it --------------------------------------------------------------
 
 
 def test_a_handler_that_swallows_it(fake: FakeKafka) -> None:
@@ -324,9 +315,6 @@ def test_cancelled_before_and_uncancelled(fake: FakeKafka) -> None:
 
     awaiting(main())
     assert 6 == life.committed
-
-
-# -- thrown away -------------------------------------------------------------------------------
 
 
 def _wait_for_the_thread() -> None:

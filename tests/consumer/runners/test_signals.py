@@ -98,9 +98,6 @@ def test_in_another_thread_nothing_is_changed(heard: list[int]) -> None:
     assert (0, [signal.SIGTERM]) == (stops.count, heard)
 
 
-# -- while the loop must not be cut short ------------------------------------------------------
-
-
 class _Turn:
     """During it these signals come; at its end it raises, or not."""
 

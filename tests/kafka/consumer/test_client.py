@@ -97,9 +97,6 @@ def _items(*partitions: Partition) -> list[TopicPartition]:
     return [TopicPartition(*partition) for partition in partitions]
 
 
-# -- reading --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("asked_s", "given_s"),
     [
@@ -137,9 +134,6 @@ def test_messages_pass_through() -> None:
     assert message is scene.client.poll(1.0)
     assert [message] == scene.client.consume(7)
     assert ("consume", (7, 0)) == scene.librdkafka.calls[-1]
-
-
-# -- callbacks ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [LookupError("bug"), KeyboardInterrupt(), SystemExit(1)])
@@ -200,9 +194,6 @@ def test_disarmed_no_callback_runs() -> None:
     scene.call("error_cb", KafkaError(KafkaError._TRANSPORT))
     scene.call("stats_cb", "{}")
     assert ([], []) == (scene.listener.told, heard)
-
-
-# -- the group ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -314,9 +305,6 @@ def test_a_refused_edge_is_no_answer() -> None:
         client.close()
 
 
-# -- commits --------------------------------------------------------------------------------------
-
-
 def test_a_commit_is_sent_off_and_answered_later() -> None:
     """Asynchronous, with the offsets as given; the answer tells what was acknowledged."""
     scene = _Scene()
@@ -372,9 +360,6 @@ def test_a_synchronous_commit_raises_what_was_refused() -> None:
     assert [("commit", ([(*_P0, 5)], False))] == scene.librdkafka.calls
     scene.librdkafka.answers["commit"] = None
     scene.client.commit_now({_P0: 5})
-
-
-# -- errors ---------------------------------------------------------------------------------------
 
 
 def test_the_users_error_callback_is_heard_and_contained() -> None:
@@ -481,9 +466,6 @@ def test_what_may_pass_is_not_raised(code: int) -> None:
 def test_which_commits_may_be_sent_again(error: KafkaError, expected: bool) -> None:
     """What time or a rebalance settles is sent again; a refused right is not."""
     assert expected == is_retriable_commit(error)
-
-
-# -- in transactions --------------------------------------------------------------------------
 
 
 def _transactional() -> tuple[Client, RecordingConsumer, dict[str, Any]]:

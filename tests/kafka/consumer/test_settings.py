@@ -264,9 +264,6 @@ def test_a_librdkafka_that_is_too_old_is_refused(
     assert f"needs {needed} or later; upgrade confluent-kafka" in text
 
 
-# -- warnings ---------------------------------------------------------------------------------
-
-
 def _consumer(config: dict[str, Any]) -> LinearConsumer:
     return LinearConsumer(
         _LEAST | config, ["orders"], strategy=Strategy([1]), transient=OSError, dead_letters="dlq"

@@ -170,9 +170,6 @@ def test_the_overlay_is_checked_when_the_consumer_is_made() -> None:
         )
 
 
-# -- in transactions --------------------------------------------------------------------------
-
-
 def test_a_transaction_is_short_and_longer_than_its_letter() -> None:
     """10 s, so that a killed member's partitions do not stand still for a minute."""
     made = transactional_config(_settings(), {})
