@@ -355,9 +355,6 @@ _CATCHES = {
     ("consumer.runners.async_hand_over", "run", "BaseException"),
     # The read-ahead is torn, and the exception goes on.
     ("consumer.loop", "turn", "BaseException"),
-    # The delivery is left behind, and the exception goes on.
-    ("consumer.loop", "await_delivery", "BaseException"),
-    ("consumer.partitions.target", "take_step", "BaseException"),
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
     ("consumer.micro_batches.runner", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from typing import Protocol, TypeAlias
 
 from linear_retry import events
@@ -78,20 +79,18 @@ class Loop:
 
         Nothing is paused for it, and nothing handed over meanwhile.
         """
-        if self._target.delivery is None:
+        delivery, self._target.delivery = self._target.delivery, None
+        if delivery is None:
             return
-        try:
+        with closing(delivery):  # what polling raises leaves it behind: its message comes again
             # It may have failed a while ago. No poll before the first step: the message is neither
             # ahead nor done, and only that step says whose it is.
             self._poller.give_up_if_overran()
-            while self._target.delivery is not None:
-                if self._target.take_step():
+            for polls_at_once in delivery:
+                if polls_at_once:
                     self.poll_along()
-                elif self._target.delivery is not None:
+                else:
                     self._poll_if_late()
-        except BaseException:
-            self._target.abandon()
-            raise
 
     # -- read ------------------------------------------------------------------------------
 

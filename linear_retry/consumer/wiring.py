@@ -211,10 +211,9 @@ class Wiring:
             raise AssertionError("no dead-letter topic")
         wait = AckWait(
             self.clock,
-            self.read_ahead,
-            self.assignment,
+            self.assignment.epochs,
+            self._stop,
             answer_within_s=config.answer_within_s,
-            is_stopping=self._stop.should_not_block,
         )
         topic, oversized = config.dead_letters.topic, config.dead_letters.oversized
         delivery = (
@@ -222,7 +221,7 @@ class Wiring:
             if config.dead_letters.transactional
             else self._plain(topic, wait)
         )
-        return DeadLetterPublisher(delivery, oversized, self.assignment, self.read_ahead, emit)
+        return DeadLetterPublisher(delivery, wait, oversized, emit)
 
     def _plain(self, topic: str, wait: AckWait) -> DeadLetterDelivery:
         config = self.config

@@ -194,13 +194,12 @@ SAMPLE_BYTES = 1024
 
 
 def smaller_forms(letter: DeadLetter, record: Record | None) -> Iterator[DeadLetter]:
-    """`letter`, then ever smaller forms of it: send the first that is not too large.
+    """Ever smaller forms of `letter`: send the first that is not too large.
 
     First goes the exception's stack, then its message: the message's own parts are whole in these.
     With its `record` come envelopes in the value's stead (`reference`): with key and
     original headers, without these headers, and with neither them nor key nor exception texts.
     """
-    yield letter
     shorter = letter
     if shorter.error is not None and shorter.error.stack is not None:
         shorter = replace(shorter, error=replace(shorter.error, stack=None))

@@ -38,6 +38,7 @@ class Delays(Protocol):
 class Policy:
     """What the user chose, once and for all of a consumer's life.
 
+    `dead_letters` is the topic that they go to; "" where no choice needs one.
     `letter_limit`: so many dead letters in a row are an outage, or a bug, and no more are sent
     until something succeeds. None: any number. `hold_s` is how long a message then waits for its
     next attempt; None: the strategy's last delay, and half a minute at least.
@@ -48,6 +49,7 @@ class Policy:
     on_permanent: OnPermanent = "dead-letter"
     letter_limit: int | None = None
     hold_s: float | None = None
+    dead_letters: str = ""
 
     @property
     def needs_dead_letters(self) -> bool:
@@ -103,8 +105,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Send it elsewhere, and go on behind it: to the dead-letter topic."""
+    """Send it to `topic`, and go on behind it once that is acknowledged."""
 
+    topic: str
     reason: Reason
 
 
@@ -128,6 +131,8 @@ class Stop:
 
 
 Decision: TypeAlias = Wait | Publish | Defer | Skip | Stop
+"""What a failure leads to. What is not attempted at all, as a replay that is another group's, is
+decided before the hand-over, in one place (`Loop`), and is none of these."""
 
 
 def classify(error: Exception, is_transient: IsTransient) -> Failure:
@@ -188,7 +193,7 @@ def _by_itself(
 ) -> Decision:
     match failure:
         case Permanent():
-            return _after_permanent(policy.on_permanent)
+            return _after_permanent(policy)
         case Transient(at_least_s=at_least_s):
             strategy = policy.strategy_for(failure)
             delay_s = strategy.delay_s(failures, rng)
@@ -196,7 +201,9 @@ def _by_itself(
                 delay_s = _last_delay_s(strategy, rng)
             if delay_s is not None:
                 return Wait(max(delay_s, at_least_s))
-            return Stop("exhausted") if policy.on_exhausted == "stop" else Publish("exhausted")
+            if policy.on_exhausted == "stop":
+                return Stop("exhausted")
+            return Publish(policy.dead_letters, "exhausted")
         case _:
             assert_never(failure)
 
@@ -205,13 +212,13 @@ def _last_delay_s(strategy: Delays, rng: Callable[[], float] | None) -> float | 
     return strategy.delay_s(len(strategy), rng) if len(strategy) else None
 
 
-def _after_permanent(choice: OnPermanent) -> Decision:
-    match choice:
+def _after_permanent(policy: Policy) -> Decision:
+    match policy.on_permanent:
         case "dead-letter":
-            return Publish("permanent")
+            return Publish(policy.dead_letters, "permanent")
         case "skip":
             return Skip()
         case "stop":
             return Stop("permanent")
-        case _:
+        case choice:
             assert_never(choice)

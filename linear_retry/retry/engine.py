@@ -1,8 +1,7 @@
 """Decides what a failure leads to, and puts it into effect on a consumer or a micro-batch."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeAlias, TypeVar, assert_never
+from typing import Generic, Protocol, TypeAlias, assert_never
 
 from linear_retry import events
 from linear_retry.errors import ExhaustedError, PermanentError
@@ -27,6 +26,7 @@ from linear_retry.retry.decision import (
 from linear_retry.retry.held import (
     CircuitOpening,
     Held,
+    T,
     dead_lettered,
     letter_failed,
     limit_reached,
@@ -75,8 +75,6 @@ class ConsecutiveDeadLetters:
 
 _RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
@@ -110,14 +108,11 @@ class Target(Protocol[T]):
     def done(self, held: Held[T]) -> None:
         """It is done with, whichever way: store its offset."""
 
-    def commit(self) -> None:
-        """Commit what is done: a circuit has opened."""
-
     def letter(self, held: Held[T], reason: str) -> DeadLetter:
         """Its dead letter, as it would be now."""
 
     def publish(self, held: Held[T], reason: Reason) -> None:
-        """Begin to send its dead letter; it is not done before the acknowledgement."""
+        """Begin to send its letter to its `destination`; it is done once that is acknowledged."""
 
     def place(self, held: Held[T]) -> str:
         """Where it is, for an error."""
@@ -153,32 +148,28 @@ class Engine(Generic[T]):
         The wait that it leads to; None: it is over, or its dead letter is on its way. Raises
         `ExhaustedError` or `PermanentError` where the user chose to stop.
         """
-        policy = self._settings.policy
+        policy, rng = self._settings.policy, self._settings.rng
+        consecutive = self._consecutive.counted(self._circuits.letters_in_doubt())
         failure = classify(error, self._settings.is_transient)
+        decision = decide(failure, before.failures + 1, policy, rng, consecutive=consecutive)
+        label, now_ms = policy.strategy_for(failure).label, self._clock.utc_ms()
+        held = before.failed(error, now_ms, label)
         self._log_unread(failure)
-        label = policy.strategy_for(failure).label
-        held = before.failed(error, self._clock.utc_ms(), label)
-        in_doubt = self._circuits.letters_in_doubt()
-        consecutive = self._consecutive.counted(in_doubt)
-        rng = self._settings.rng
-        match decide(failure, held.failures, policy, rng, consecutive=consecutive):
+        match decision:
             case Wait(delay_s):
-                return self._open(held, delay_s)
+                return self._open(held, delay_s, now_ms, is_failed_probe=True)
             case Defer(delay_s):
-                limit = policy.letter_limit or 0
-                return self._open(
-                    replace(held, at_limit=True),
-                    delay_s,
-                    lambda opening: limit_reached(opening, limit),
-                )
-            case Publish(reason):
-                self._target.publish(held, reason)
+                opening = self._open(replace(held, at_limit=True), delay_s, now_ms)
+                self._emit(limit_reached(opening, policy.letter_limit or 0))
+                return opening
+            case Publish(topic, reason):
+                self._target.publish(replace(held, destination=topic), reason)
             case Skip():
                 letter = self._target.letter(held, "permanent")
                 self.finish(held, "skipped", skipped(held, letter.retry_id))
             case Stop(reason):
                 raise self._ended(held, reason) from error
-            case decision:
+            case _:
                 assert_never(decision)
         return None
 
@@ -209,55 +200,41 @@ class Engine(Generic[T]):
             open_s = self._circuits.close(scope, self._clock.now_s())
             self._emit(events.CircuitClosed(scope, "dropped", open_s))
 
-    def acknowledged(
-        self, held: Held[T], letter: DeadLetter, topic: str, *, finishes: bool = True
-    ) -> None:
+    def acknowledged(self, held: Held[T], letter: DeadLetter, *, finishes: bool) -> None:
         """Its letter is there. Unless it `finishes`, that is noted and said, and nothing stored."""
         self._consecutive.note(letter.reason)
-        event = dead_lettered(held, letter, topic)
+        event = dead_lettered(held, letter)
         if finishes:
             self.finish(held, "dead-lettered", event)
         else:
             self._emit(event)
 
-    def not_sent(self, before: Held[T], topic: str, error: str) -> CircuitOpening[T]:
+    def not_sent(self, before: Held[T], error: str) -> CircuitOpening[T]:
         """Its letter is not there: the sending is tried again after 1, 2, 5, 10, 10 ... seconds."""
         held = replace(before, sends=before.sends + 1)
         delay_s = _RESEND_DELAYS_S[min(held.sends, len(_RESEND_DELAYS_S)) - 1]
-        return self._open(
-            held,
-            delay_s,
-            lambda opening: letter_failed(opening, topic, error),
-        )
+        opening = self._open(held, delay_s, self._clock.utc_ms())
+        self._emit(letter_failed(opening, error))
+        return opening
 
     # -- inside ----------------------------------------------------------------------------
 
     def _open(
-        self,
-        held: Held[T],
-        delay_s: float,
-        event_of: Callable[[CircuitOpening[T]], events.Event] | None = None,
+        self, held: Held[T], delay_s: float, now_ms: int, *, is_failed_probe: bool = False
     ) -> CircuitOpening[T]:
-        """Its circuit waits for so long, and holds it; `event_of` says why, where it is no failure.
+        """Its circuit waits for so long, and holds it.
 
-        The state first, then the pause, then the seeks: a failing call finds it recorded. Nothing
-        here stands behind a commit, which may fail.
+        The state first, then the pause, then the seeks: a failing call finds it recorded.
         """
         scope = self._scope(held)
         was_closed = self._circuits.get(scope) is None
-        now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
-        circuit = self._circuits.open(scope, held, now_s, delay_s, now_ms)
-        if was_closed:
-            self._target.pause(scope)
+        circuit = self._circuits.open(scope, held, self._clock.now_s(), delay_s, now_ms)
         opening = CircuitOpening(scope, held, delay_s, circuit.retry_at)
         if was_closed:
+            self._target.pause(scope)
             self._emit(opened(opening))
-        elif event_of is None:
+        elif is_failed_probe:
             self._emit(probe_failed(opening))
-        if event_of is not None:
-            self._emit(event_of(opening))
-        if was_closed:  # not at every probe: others may go on meanwhile
-            self._target.commit()
         return opening
 
     def _ended(self, held: Held[T], reason: Reason) -> ExhaustedError | PermanentError:

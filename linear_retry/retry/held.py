@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from linear_retry import events
-from linear_retry.records.dead_letter import DeadLetter, FailureInfo
+from linear_retry.records.dead_letter import DeadLetter, FailureInfo, to_dead_letter
+from linear_retry.records.record import Record
 from linear_retry.records.text import brief, describe
 from linear_retry.scope import Partition, Scope
 
@@ -20,15 +21,16 @@ class Held(Generic[T]):
     """What a circuit waits with: the message of a consumer, or the micro-batch of a stream.
 
     `epoch` is that of the ownership it was read in: after a revoke, the next owner counts anew.
+    None: nobody takes it away, as it is a stream's.
     `error_text` is the last error in a line, `strategy` the label of the one that its last failure
-    went by. `letter` is there once the handler has had its last call: only the sending is tried
-    again. `at_limit`: only the limit of dead letters keeps it.
+    went by. `letter`, for the topic `destination`, is there once the handler has had its last call:
+    only the sending is tried again. `at_limit`: only the limit of dead letters keeps it.
     """
 
     message: T
     partition: Partition
     offset: int
-    epoch: int
+    epoch: int | None
     failures: int = 0
     first_failure_ms: int = 0
     last_failure_ms: int = 0
@@ -36,10 +38,11 @@ class Held(Generic[T]):
     error_text: str = "no error"
     strategy: str = ""
     letter: DeadLetter | None = None
+    destination: str = ""
     sends: int = 0
     at_limit: bool = False
 
-    def failed(self, error: Exception, at_ms: int, strategy: str = "") -> Held[T]:
+    def failed(self, error: Exception, at_ms: int, strategy: str) -> Held[T]:
         """The same message with one failure more."""
         return replace(
             self,
@@ -53,9 +56,9 @@ class Held(Generic[T]):
         )
 
 
-def failure_info(held: Held[Any], reason: str, group_id: str) -> FailureInfo:
-    """What its letter says of why it was given up."""
-    return FailureInfo(
+def dead_letter(record: Record, held: Held[Any], reason: str, group_id: str) -> DeadLetter:
+    """The letter for `record`, which has failed for the last time, by itself or in its batch."""
+    failure = FailureInfo(
         group_id=group_id,
         reason=reason,
         failures=held.failures,
@@ -64,6 +67,7 @@ def failure_info(held: Held[Any], reason: str, group_id: str) -> FailureInfo:
         strategy=held.strategy,
         error=None if held.error is None else describe(held.error),
     )
+    return to_dead_letter(record, failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +92,13 @@ def limit_reached(opening: CircuitOpening[Any], limit: int) -> events.LimitReach
     return _waiting(events.LimitReached, opening, limit=limit)
 
 
-def letter_failed(opening: CircuitOpening[Any], topic: str, error: str) -> events.DeadLetterFailed:
+def letter_failed(opening: CircuitOpening[Any], error: str) -> events.DeadLetterFailed:
     held = opening.held
     return events.DeadLetterFailed(
         opening.scope,
         *held.partition,
         held.offset,
-        dead_letter_topic=topic,
+        dead_letter_topic=held.destination,
         error=error,
         attempts=held.sends,
         delay_s=opening.delay_s,
@@ -102,11 +106,11 @@ def letter_failed(opening: CircuitOpening[Any], topic: str, error: str) -> event
     )
 
 
-def dead_lettered(held: Held[Any], letter: DeadLetter, topic: str) -> events.DeadLettered:
+def dead_lettered(held: Held[Any], letter: DeadLetter) -> events.DeadLettered:
     return events.DeadLettered(
         *held.partition,
         held.offset,
-        dead_letter_topic=topic,
+        dead_letter_topic=held.destination,
         retry_id=letter.retry_id,
         generation=letter.generation,
         reason=letter.reason,

@@ -28,6 +28,7 @@ from linear_retry.retry.decision import (
 )
 
 _ERROR = OSError("down")
+_DLQ = "orders.dlq"
 _on_exhausted = st.sampled_from(get_args(OnExhausted))
 _on_permanent = st.sampled_from(get_args(OnPermanent))
 _delays_s = st.lists(st.integers(0, 7 * 86_400_000).map(lambda ms: ms / 1000), max_size=6)
@@ -59,7 +60,7 @@ def test_it_waits_as_long_as_the_strategy_lasts(
     on_permanent: OnPermanent,
 ) -> None:
     """Until the strategy ends a transient failure waits, whatever is chosen for afterwards."""
-    policy = Policy(Strategy([1, 5]), on_exhausted, on_permanent)
+    policy = Policy(Strategy([1, 5]), on_exhausted, on_permanent, dead_letters=_DLQ)
     assert Wait(delay_s) == decide(Transient(_ERROR, asked_s), failures, policy)
 
 
@@ -68,7 +69,7 @@ def test_it_waits_as_long_as_the_strategy_lasts(
 @pytest.mark.parametrize(
     ("on_exhausted", "asked_nothing", "asked_a_minute"),
     [
-        ("dead-letter", Publish("exhausted"), Publish("exhausted")),
+        ("dead-letter", Publish(_DLQ, "exhausted"), Publish(_DLQ, "exhausted")),
         ("stop", Stop("exhausted"), Stop("exhausted")),
         ("repeat", Wait(5.0), Wait(60.0)),
     ],
@@ -83,7 +84,7 @@ def test_after_the_end_of_the_strategy_the_choice_holds(
     on_permanent: OnPermanent,
 ) -> None:
     """Behind the last delay `on_exhausted` decides, and `RetryAfter` does not put it off."""
-    policy = Policy(Strategy([1, 5]), on_exhausted, on_permanent)
+    policy = Policy(Strategy([1, 5]), on_exhausted, on_permanent, dead_letters=_DLQ)
     expected = asked_a_minute if asked_s else asked_nothing
     assert expected == decide(Transient(_ERROR, asked_s), failures, policy)
 
@@ -91,13 +92,13 @@ def test_after_the_end_of_the_strategy_the_choice_holds(
 @pytest.mark.parametrize("asked_s", [0.0, 60.0])
 @pytest.mark.parametrize(
     ("on_exhausted", "expected"),
-    [("dead-letter", Publish("exhausted")), ("stop", Stop("exhausted"))],
+    [("dead-letter", Publish(_DLQ, "exhausted")), ("stop", Stop("exhausted"))],
 )
 def test_an_empty_strategy_is_exhausted_at_once(
     asked_s: float, on_exhausted: OnExhausted, expected: Decision
 ) -> None:
     """Without delays the first failure is the last."""
-    policy = Policy(Strategy([]), on_exhausted)
+    policy = Policy(Strategy([]), on_exhausted, dead_letters=_DLQ)
     assert expected == decide(Transient(_ERROR, asked_s), 1, policy)
 
 
@@ -106,7 +107,7 @@ def test_an_empty_strategy_is_exhausted_at_once(
 @pytest.mark.parametrize("on_exhausted", get_args(OnExhausted))
 @pytest.mark.parametrize(
     ("on_permanent", "expected"),
-    [("dead-letter", Publish("permanent")), ("skip", Skip()), ("stop", Stop("permanent"))],
+    [("dead-letter", Publish(_DLQ, "permanent")), ("skip", Skip()), ("stop", Stop("permanent"))],
 )
 def test_a_permanent_error_never_waits(
     failures: int,
@@ -116,7 +117,7 @@ def test_a_permanent_error_never_waits(
     expected: Decision,
 ) -> None:
     """What cannot succeed is decided by `on_permanent` alone, at any number of failures."""
-    policy = Policy(Strategy(delays_s), on_exhausted, on_permanent)
+    policy = Policy(Strategy(delays_s), on_exhausted, on_permanent, dead_letters=_DLQ)
     assert expected == decide(Permanent(_ERROR), failures, policy)
 
 

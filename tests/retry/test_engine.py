@@ -10,6 +10,7 @@ from linear_retry import Event, ExhaustedError, PermanentError, Strategy, events
 from linear_retry.retry.decision import OnExhausted, OnPermanent, Policy, RetrySettings
 from linear_retry.retry.held import Held
 from tests.consumer.group import OutageError, PoisonError
+from tests.consumer.joined_parts import driven, nothing
 from tests.consumer.micro_batches.virtual import World, row
 from tests.consumer.partitions.test_target import Scene
 
@@ -25,8 +26,8 @@ def _of_message(policy: Policy, errors: Sequence[Exception]) -> list[Event]:
     held = Held(message, ("orders", 0), 5, scene.joined.assignment.epochs.get(("orders", 0)) or 0)
     for error in errors:
         opening = target.engine.failed(held, error)
-        while target.delivery is not None:
-            target.take_step()
+        driven(target.delivery or nothing())
+        target.delivery = None
         if opening is None:
             break
         held = opening.held

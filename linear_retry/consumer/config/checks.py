@@ -155,10 +155,12 @@ def policy_of(strategy: Strategy, on_exhausted: OnExhausted, on_permanent: OnPer
 
 
 def limited(policy: Policy, letters: DeadLetters | None) -> Policy:
-    """The policy with the limit of these dead letters."""
+    """The policy with the topic and the limit of these dead letters."""
     if letters is None:
         return policy
-    return replace(policy, letter_limit=letters.limit, hold_s=letters.hold_s)
+    return replace(
+        policy, letter_limit=letters.limit, hold_s=letters.hold_s, dead_letters=letters.topic
+    )
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

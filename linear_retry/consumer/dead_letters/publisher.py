@@ -1,29 +1,35 @@
 """Sends the dead letters of a consumer, and waits until each is acknowledged."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 from linear_retry.consumer.dead_letters.settings import Oversized
-from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.read_ahead import ReadAhead
-from linear_retry.events import Event
-from linear_retry.kafka import KafkaError, KafkaException, Message
-from linear_retry.kafka.consumer.messages import read
+from linear_retry.events import Listener
+from linear_retry.kafka import KafkaError, KafkaException
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer, Delivery
 from linear_retry.kafka.producers.transactional import Step, Unfinished
-from linear_retry.records.dead_letter import DeadLetter, smaller_forms, to_dead_letter
-from linear_retry.records.record import OutgoingRecord
+from linear_retry.records.dead_letter import DeadLetter, smaller_forms
+from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
-from linear_retry.retry.held import Held, dead_lettered, failure_info
+from linear_retry.retry.held import Held, T, dead_lettered
+from linear_retry.scope import Partition
 
-T = TypeVar("T")
 Steps: TypeAlias = Generator[bool, None, T]
 """Of a delivery: where it yields, the loop polls the consumer, at once if that is True."""
 
 STOP_GRACE_S = 1.0
 _LONGEST_WAIT_S = 0.25  # a stop is heard between two calls into librdkafka, not inside one
+
+
+class Stop(Protocol):
+    """Says whether the consumer ends (`asked`), or an interrupt waits (`interrupted`)."""
+
+    @property
+    def asked(self) -> bool: ...
+    @property
+    def interrupted(self) -> bool: ...
 
 
 class AckWait:
@@ -36,21 +42,26 @@ class AckWait:
     def __init__(
         self,
         clock: Clock,
-        read_ahead: ReadAhead,
-        assignment: Assignment,
+        epochs: Mapping[Partition, int],
+        stop: Stop,
         *,
         answer_within_s: float,
-        is_stopping: Callable[[], bool],
     ) -> None:
-        """librdkafka answers within its own timeouts; `answer_within_s` is for when it does not.
+        """`epochs` has the partitions that are ours now, each with that of its ownership.
 
-        Once `is_stopping()`, an answer is waited for a second at most.
+        librdkafka answers within its own timeouts; `answer_within_s` is for when it does not. Once
+        a stop is asked for, an answer is waited for a second at most: at once would be a second
+        letter for each that is on its way.
         """
         self._clock = clock
-        self._read_ahead = read_ahead
-        self._assignment = assignment
+        self._epochs = epochs
+        self._stop = stop
         self._answer_within_s = answer_within_s
-        self.is_stopping = is_stopping
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether nothing may be waited for now."""
+        return self._stop.asked or self._stop.interrupted
 
     def wait_for(
         self,
@@ -69,11 +80,11 @@ class AckWait:
         clock, stop_by_s = self._clock, float("inf")
         give_up_at_s = clock.now_s() + (self._answer_within_s if within_s is None else within_s)
         while not done() and clock.now_s() < give_up_at_s:
-            if self.is_stopping():
+            if self.is_stopping:
                 stop_by_s = min(stop_by_s, clock.now_s() + STOP_GRACE_S)
             if clock.now_s() >= stop_by_s:
                 return False
-            wait(min(self._read_ahead.touch_s, _LONGEST_WAIT_S))
+            wait(_LONGEST_WAIT_S)
             if not done():
                 yield polls_at_once
             if not self.is_ours(held):
@@ -85,24 +96,24 @@ class AckWait:
     ) -> Step:
         """Call again where it was not answered, for so long, and without polling the consumer.
 
-        `call` takes some seconds. Once `is_stopping()`, it is called for `grace_s` at most.
+        `call` takes some seconds. Once a stop is asked for, it is called for `grace_s` at most.
         """
         clock, stop_by_s = self._clock, float("inf")
         give_up_at_s = clock.now_s() + within_s
         while isinstance(step := call(_LONGEST_WAIT_S), Unfinished):
-            if self.is_stopping():
+            if self.is_stopping:
                 stop_by_s = min(stop_by_s, clock.now_s() + grace_s)
             if clock.now_s() >= min(give_up_at_s, stop_by_s):
                 break
         return step
 
     def is_ours(self, held: Held[Any]) -> bool:
-        """Whether its partition is still, and without a break, ours."""
-        return self._assignment.epochs.get(held.partition) == held.epoch
+        """Whether its partition is still, and without a break, ours. A stream's always is."""
+        return self._epochs.get(held.partition) == held.epoch
 
     def has_come_back(self, held: Held[Any]) -> bool:
         """Whether it is ours, and was not in between: its message comes again."""
-        return self._assignment.epochs.get(held.partition) not in (None, held.epoch)
+        return self._epochs.get(held.partition) not in (None, held.epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +121,6 @@ class TooLarge:
     """It is not there: a smaller form of the letter may pass."""
 
     error: str
-
-
-def write(held: Held[Message], reason: str, group_id: str) -> DeadLetter:
-    """The letter for a message that has failed for the last time."""
-    return to_dead_letter(read(held.message), failure_info(held, reason, group_id))
-
-
-def addressed(topic: str, letter: DeadLetter, partitions: int) -> OutgoingRecord:
-    """To the partition of its number where the topic has that, else by its key."""
-    partition = letter.original_partition
-    return OutgoingRecord(
-        topic,
-        letter.key,
-        letter.value,
-        letter.headers(),
-        partition if partition < partitions else None,
-    )
 
 
 class DeadLetterDelivery(Protocol):
@@ -140,7 +134,7 @@ class DeadLetterDelivery(Protocol):
     def partitions(self, timeout_s: float) -> int | None:
         """How many the topic has where letters go; None: it is missing. Raises `KafkaException`."""
 
-    def send(self, held: Held[Message], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
+    def send(self, held: Held[Any], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
         """Send it and wait for the answer, in the steps of `AckWait`."""
 
     def failed(self) -> None:
@@ -154,23 +148,21 @@ class DeadLetterDelivery(Protocol):
 
 
 class DeadLetterPublisher:
-    """Sends this consumer's dead letters, one at a time."""
+    """Sends the dead letters of a consumer, or of a stream, one at a time."""
 
     def __init__(
         self,
         delivery: DeadLetterDelivery,
+        wait: AckWait,
         oversized: Oversized,
-        assignment: Assignment,
-        read_ahead: ReadAhead,
-        emit: Callable[[Event], None],
+        emit: Listener,
     ) -> None:
-        self._assignment = assignment
-        self._read_ahead = read_ahead
-        self._emit = emit
         self._delivery = delivery
+        self._wait = wait
         self._oversized = oversized
+        self._emit = emit
         self._partitions: int | None = None
-        self._unanswered: tuple[Held[Message], DeadLetter] | None = None
+        self._unanswered: tuple[Held[Any], DeadLetter] | None = None
         self.topic = delivery.topic
         self.prepare = delivery.prepare
         self.poll = delivery.poll
@@ -183,12 +175,14 @@ class DeadLetterPublisher:
         self._partitions = self._delivery.partitions(timeout_s)
         return self._partitions
 
-    def send(self, held: Held[Message], letter: DeadLetter) -> Steps[Answer]:
-        """Send and wait for the answer, whatever form of the letter is not too large.
+    def send(
+        self, held: Held[Any], letter: DeadLetter, read: Callable[[], Record]
+    ) -> Steps[Answer]:
+        """Send what form of it is not too large, and wait for the answer, in steps (`AckWait`).
 
-        In steps: where it yields, the loop polls the consumer, at once if that is True.
+        `read` gives the record that failed, for a letter that only refers to it.
         """
-        if self._assignment.epochs.get(held.partition) != held.epoch:
+        if not self._wait.is_ours(held):
             return Abandoned()  # given up since it failed: its letter would be a zombie's
         if not self._topic_is_there():
             return NotSent(
@@ -196,11 +190,7 @@ class DeadLetterPublisher:
                 "it, or give the right"
             )
         self._unanswered = held, letter
-        self._read_ahead.in_hand = held.partition, held.offset
-        try:
-            answer = yield from self._send_some_form(held, letter)
-        finally:
-            self._read_ahead.in_hand = None
+        answer = yield from self._send_some_form(held, letter, read)
         if not isinstance(answer, Abandoned):
             self._unanswered = None
         if isinstance(answer, NotSent):
@@ -214,21 +204,29 @@ class DeadLetterPublisher:
         One that was acknowledged when nobody waited for it any more is told of: it is there.
         """
         if self._delivery.close() and self._unanswered is not None:
-            self._emit(dead_lettered(*self._unanswered, self.topic))
+            self._emit(dead_lettered(*self._unanswered))
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _send_some_form(self, held: Held[Message], letter: DeadLetter) -> Steps[Answer]:
+    def _send_some_form(
+        self, held: Held[Any], letter: DeadLetter, read: Callable[[], Record]
+    ) -> Steps[Answer]:
         """What became of the first form that is not too large."""
-        answer = NotSent("no form of it was small enough")
-        record = read(held.message) if self._oversized == "reference" else None
-        for form in smaller_forms(letter, record):
-            outgoing = addressed(self.topic, form, self._partitions or 0)
-            sent = yield from self._delivery.send(held, outgoing)
-            if not isinstance(sent, TooLarge):
-                return sent
-            answer = NotSent(sent.error)
-        return answer
+        sent = yield from self._send_form(held, letter)
+        if isinstance(sent, TooLarge):
+            record = read() if self._oversized == "reference" else None
+            for form in smaller_forms(letter, record):
+                sent = yield from self._send_form(held, form)
+                if not isinstance(sent, TooLarge):
+                    break
+        return NotSent(sent.error) if isinstance(sent, TooLarge) else sent
+
+    def _send_form(self, held: Held[Any], form: DeadLetter) -> Steps[Answer | TooLarge]:
+        """To the partition of its number where the topic has that, else by its key."""
+        number, partitions = form.original_partition, self._partitions or 0
+        partition = number if number < partitions else None
+        record = OutgoingRecord(held.destination, form.key, form.value, form.headers(), partition)
+        return self._delivery.send(held, record)
 
     def _topic_is_there(self) -> bool:
         """After a failure: look again, where the letters go; no topic is created."""
@@ -270,9 +268,7 @@ class PlainDelivery:
         finally:
             if not answered:
                 self._unanswered = delivery
-        if not answered:
-            return Abandoned()
-        return Acknowledged() if delivery.succeeded else unsent(delivery)
+        return answer_of(delivery) if answered else Abandoned()
 
     def poll(self) -> None:
         self._producer.poll(0)
@@ -284,10 +280,12 @@ class PlainDelivery:
         return self._unanswered is not None and self._unanswered.succeeded
 
 
-def unsent(delivery: Delivery) -> NotSent | TooLarge:
-    """Why this one was not acknowledged."""
-    if not delivery.done or delivery.error is None:
+def answer_of(delivery: Delivery) -> Acknowledged | NotSent | TooLarge:
+    """What its report says, or that none came. A success is what the report says, never less."""
+    if not delivery.done:
         return NotSent("no delivery report came")
+    if delivery.error is None:
+        return Acknowledged()
     text = error_text(delivery.error)
     return TooLarge(text) if delivery.too_large else NotSent(text)
 

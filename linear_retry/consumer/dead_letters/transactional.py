@@ -6,8 +6,8 @@ from linear_retry.consumer.dead_letters.publisher import (
     AckWait,
     Steps,
     TooLarge,
+    answer_of,
     error_text,
-    unsent,
 )
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.errors import BrokerError
@@ -77,7 +77,7 @@ class TransactionalDelivery:
         """
         self._producer.check()
         step = self._wait.retry_until(self._producer.initialise, self._start_timeout_s, grace_s=0)
-        if not isinstance(step, Completed) and not self._wait.is_stopping():
+        if not isinstance(step, Completed) and not self._wait.is_stopping:
             self._producer.renew()
             raise BrokerError(
                 f"transactional dead letters to {self.topic} cannot begin: "
@@ -153,12 +153,13 @@ class TransactionalDelivery:
         if not (yield from answered):
             self._abort(held)
             return Abandoned()
-        if not delivery.succeeded:
+        answer = answer_of(delivery)
+        if not isinstance(answer, Acknowledged):
             self._abort(held)
             # Its number is missing from the sequence now: librdkafka 2.16 refuses the next record
             # that this producer sends ("skipped sequence numbers"), be it a smaller form.
             self._producer.renew()
-            return unsent(delivery)
+            return answer
         refused = (yield from self._drain_commits(held)) or self._add_offset(held)
         if refused is not None:
             self._abort(held)

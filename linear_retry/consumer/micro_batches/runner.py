@@ -1,16 +1,21 @@
 """Attempts a micro-batch until it is done or given up, as a consumer does a message."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from linear_retry import events
+from linear_retry.consumer.dead_letters.publisher import (
+    DeadLetterPublisher,
+    Steps,
+    Stop,
+)
 from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
-from linear_retry.consumer.micro_batches.publisher import RowPublisher
 from linear_retry.consumer.runners.results import Results, UndoneError
-from linear_retry.errors import UsageError
+from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
-from linear_retry.records.dead_letter import DeadLetter, to_dead_letter
+from linear_retry.kafka import KafkaException
+from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
@@ -18,24 +23,28 @@ from linear_retry.retry.decision import RetrySettings
 from linear_retry.retry.engine import (
     Abandoned,
     Acknowledged,
+    Answer,
     ConsecutiveDeadLetters,
     Engine,
     NotSent,
 )
-from linear_retry.retry.held import Held, failure_info
+from linear_retry.retry.held import Held, dead_letter
 from linear_retry.scope import Scope
 
 _SCOPE = Scope()
+_START_WITHIN_S = 10.0
 
 
 class MicroBatchRunner:
     """Attempts the micro-batches of one stream, in their order, one at a time.
 
     The circuit is theirs, and holds the batch, also while the letters of its rows are sent. The
-    engine's target too: a stream stands still by itself, and stores what is done.
+    engine's target too: a stream stands still by itself, and stores what is done. And the `Stop`
+    that ends the wait for a letter.
     """
 
     undone = "the micro-batch is not done"
+    interrupted = False
 
     def __init__(
         self,
@@ -44,20 +53,21 @@ class MicroBatchRunner:
         emit: Listener,
         clock: Clock,
         group_id: str,
-        publisher: RowPublisher | None,
+        publisher: Callable[[Stop], DeadLetterPublisher] | None,
         journals: Sequence[Journal] = (),
     ) -> None:
-        """`publisher` may be None only where no choice needs dead letters."""
+        """`publisher` makes that of a stream; None only where no choice needs dead letters."""
         self.needs_dead_letters = settings.policy.needs_dead_letters
         self._circuits = circuits
         self._emit = emit
         self._group_id = group_id
-        self._publisher = publisher
+        self._publisher = None if publisher is None else publisher(self)
         self._journals = journals
         self._engine: Engine[MicroBatch] = Engine(
             settings, circuits, ConsecutiveDeadLetters(), emit, clock, self
         )
         self._results = Results()
+        self._in_hand: MicroBatch | None = None
         self._run: str | None = None
         self._has_begun = False
 
@@ -72,7 +82,7 @@ class MicroBatchRunner:
         self._begin(batch)
         is_over = False
         try:
-            held = Held(batch, batch.place, batch.number, epoch=0)
+            held = Held(batch, batch.place, batch.number, epoch=None)
             while (error := self._error_of(batch)) is not None:
                 if batch.is_stopping():
                     batch.end()  # what a stop interrupts fails of anything
@@ -87,6 +97,11 @@ class MicroBatchRunner:
         finally:
             if not is_over:
                 self._leave(batch)
+
+    @property
+    def asked(self) -> bool:
+        """Whether its stream is being stopped."""
+        return self._in_hand is not None and self._in_hand.is_stopping()
 
     @property
     def circuit(self) -> CircuitView:
@@ -112,12 +127,10 @@ class MicroBatchRunner:
     def done(self, held: Held[MicroBatch]) -> None:
         """The stream stores it, once `handle` returns."""
 
-    def commit(self) -> None:
-        """Likewise."""
-
     def letter(self, held: Held[MicroBatch], reason: str) -> DeadLetter:
         """One for all its rows: they are not read for that."""
-        return self._letter_of(Record(*held.partition, held.offset, -1, None, None), held, reason)
+        record = Record(*held.partition, held.offset, -1, None, None)
+        return dead_letter(record, held, reason, self._group_id)
 
     def publish(self, held: Held[MicroBatch], reason: str) -> None:
         """A letter for each row, in order. Over once the last of them is acknowledged."""
@@ -134,9 +147,10 @@ class MicroBatchRunner:
     # -- inside ------------------------------------------------------------------------------
 
     def _begin(self, batch: MicroBatch) -> None:
+        self._in_hand = batch
         if self._run != batch.run:
             if self._publisher is not None:
-                self._publisher.prepare()
+                _check_topic(self._publisher)
             for journal in self._journals:
                 journal.prepare([journal.topic])
             self._run, self._has_begun = batch.run, True
@@ -163,27 +177,53 @@ class MicroBatchRunner:
         batch, publisher = held.message, self._publisher
         if publisher is None:
             raise AssertionError("no dead-letter topic: a bug; please report it")
-        letter = self._letter_of(record, held, reason)
+        if record.topic == publisher.topic:
+            raise ConfigurationError(
+                f"dead_letters={publisher.topic!r}: the stream reads this topic, and would be "
+                "given its own letters; choose another topic"
+            )
+        letter = dead_letter(record, held, reason, self._group_id)
+        of_row = replace(held, partition=(record.topic, record.partition), offset=record.offset)
         while True:
-            match publisher.send(letter, record, batch.is_stopping):
+            match _answer(publisher.send(of_row, letter, lambda: record)):
                 case Acknowledged():
-                    of_row = replace(
-                        held, partition=(record.topic, record.partition), offset=record.offset
-                    )
-                    self._engine.acknowledged(of_row, letter, publisher.topic, finishes=False)
+                    self._engine.acknowledged(of_row, letter, finishes=False)
                     return
                 case Abandoned():
                     batch.end()
                 case NotSent(error):
                     # The row's partition is no stream's: in the journal it would be a member's.
-                    said = f"{record.place}: {error}"
-                    opening = self._engine.not_sent(held, publisher.topic, said)
+                    opening = self._engine.not_sent(held, f"{record.place}: {error}")
                     held = opening.held
                     self._wait(batch, opening.delay_s)
-
-    def _letter_of(self, record: Record, held: Held[MicroBatch], reason: str) -> DeadLetter:
-        return to_dead_letter(record, failure_info(held, reason, self._group_id))
 
     def _wait(self, batch: MicroBatch, delay_s: float) -> None:
         batch.wait(delay_s)
         self._circuits.half_open(_SCOPE)
+
+
+def _answer(steps: Steps[Answer]) -> Answer:
+    """What they come to: a stream has no consumer that is to be polled meanwhile."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            answer: Answer = ended.value
+            return answer
+
+
+def _check_topic(publisher: DeadLetterPublisher) -> None:
+    """Raises `ConfigurationError`, `UnknownTopicError` and `BrokerError`."""
+    publisher.prepare()
+    try:
+        is_there = publisher.partitions(_START_WITHIN_S) is not None
+    except KafkaException as error:
+        raise BrokerError(
+            f"topic {publisher.topic!r}: no broker said within {_START_WITHIN_S:g} s whether it is "
+            f"there: {error}; check the address, the network and the security settings"
+        ) from error
+    if not is_there:
+        raise UnknownTopicError(
+            f"there is no topic {publisher.topic!r} for dead letters; create it, or give this user "
+            "DESCRIBE on it"
+        )

@@ -1,6 +1,6 @@
 """Checks what the user asks of a stream, and puts its runner together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -16,8 +16,13 @@ from linear_retry.consumer.config.checks import (
     policy_of,
 )
 from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.dead_letters.publisher import (
+    AckWait,
+    DeadLetterPublisher,
+    PlainDelivery,
+    Stop,
+)
 from linear_retry.consumer.dead_letters.settings import DeadLetters
-from linear_retry.consumer.micro_batches.publisher import Kafka, RowPublisher, asking
 from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
 from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.monitoring.identity import this_process
@@ -30,7 +35,7 @@ from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_settings
-from linear_retry.kafka.consumer.settings import connection as connection_of
+from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.settings import producer_config
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import OnExhausted, OnPermanent, RetrySettings
@@ -63,14 +68,15 @@ def micro_batch_runner(
         limited(policy, letters), is_transient(transient), "consumer", dependencies.rng
     )
     settings = _settings(with_log(config), is_used=letters is not None or bool(journals))
-    publisher = None if letters is None else _publisher(letters, settings, dependencies)
+    emit = Listeners(listeners).emit
+    publisher = None if letters is None else _publisher(letters, settings, dependencies, emit)
     process = this_process(settings.config)
     context = dependencies.journal_context(settings, str(uuid4()), process, CLOSE_TIMEOUT_S)
     bind_listeners(listeners, context)
     return MicroBatchRunner(
         retry_settings,
         Circuits(settings.group_id, breaker_listener_failed),
-        Listeners(listeners).emit,
+        emit,
         dependencies.clock,
         settings.group_id,
         publisher,
@@ -84,14 +90,18 @@ def _settings(config: Mapping[str, Any], *, is_used: bool) -> ConsumerSettings:
 
 
 def _publisher(
-    letters: DeadLetters, settings: ConsumerSettings, dependencies: Dependencies
-) -> RowPublisher:
+    letters: DeadLetters, settings: ConsumerSettings, dependencies: Dependencies, emit: Listener
+) -> Callable[[Stop], DeadLetterPublisher]:
     if letters.transactional:
         raise ConfigurationError(
             "DeadLetters transactional=True: a query's progress is in its checkpoint, and cannot "
             "be committed with a letter; leave it out, and let readers go by retry-id"
         )
     keys = producer_config(settings, letters.config)
-    connection = {**settings.connection, **connection_of(letters.config)}
-    kafka = Kafka(keys, asking(connection), answer_within_s(keys), dependencies.producer)
-    return RowPublisher(letters, kafka, dependencies.clock)
+    producer = AcknowledgedProducer(letters.topic, keys, dependencies.producer)
+
+    def publisher(stop: Stop) -> DeadLetterPublisher:
+        wait = AckWait(dependencies.clock, {}, stop, answer_within_s=answer_within_s(keys))
+        return DeadLetterPublisher(PlainDelivery(producer, wait), wait, letters.oversized, emit)
+
+    return publisher

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import assert_never
 
 from linear_retry import events
-from linear_retry.consumer.dead_letters.publisher import write
 from linear_retry.consumer.operations.requests import (
     GiveUp,
     LiftLimit,
@@ -17,11 +16,12 @@ from linear_retry.consumer.operations.requests import (
 )
 from linear_retry.events import Event
 from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import read
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import GIVEN_UP, Policy, Publish, Stop, Transient, decide
 from linear_retry.retry.engine import ConsecutiveDeadLetters
-from linear_retry.retry.held import Held
+from linear_retry.retry.held import Held, dead_letter
 from linear_retry.scope import Scope
 
 
@@ -158,6 +158,7 @@ class OperatorActions:
         if not self.requests.claim(request):
             return False
         if held.letter is None or held.letter.reason != GIVEN_UP:
-            letter = write(held, GIVEN_UP, self._group_id)
-            self.circuits.hold(scope, replace(held, letter=letter))
+            letter = dead_letter(read(held.message), held, GIVEN_UP, self._group_id)
+            topic = self._policy.dead_letters
+            self.circuits.hold(scope, replace(held, letter=letter, destination=topic))
         return True

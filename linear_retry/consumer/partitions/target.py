@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import assert_never
 
-from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, Steps, write
+from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, Steps
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.commits import OffsetCommits
@@ -14,10 +15,11 @@ from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.events import Event
 from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.retry.decision import GIVEN_UP, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, Engine, NotSent
-from linear_retry.retry.held import Held
+from linear_retry.retry.held import Held, dead_letter
 from linear_retry.scope import Place
 
 
@@ -32,20 +34,11 @@ class Partitions:
     commits: OffsetCommits
 
 
-@dataclass(frozen=True, slots=True)
-class OutstandingDelivery:
-    """A dead letter on its way. `steps` asks for a poll wherever it yields; True: at once."""
-
-    held: Held[Message]
-    letter: DeadLetter
-    steps: Steps[Answer]
-
-
 class ConsumerTarget:
     """Pauses, resumes, stores and commits for the engine, and sends one dead letter at a time.
 
-    While a dead letter is on its way (`delivery`) the loop polls, takes the next step of the
-    delivery, and hands nothing over.
+    `delivery`, of the dead letter that is to be sent, is left here for the loop to take: it takes
+    it on, step by step, polls where that yields, and hands nothing over meanwhile.
     """
 
     undone = "nothing is committed past this message"
@@ -69,10 +62,9 @@ class ConsumerTarget:
         self._publisher = publisher
         self._operator_actions = operator_actions
         self._commits = partitions.commits
-        self.delivery: OutstandingDelivery | None = None
+        self.delivery: Steps[None] | None = None
         self.pause = partitions.flow_control.pause
         self.resume = partitions.flow_control.resume
-        self.commit = self._commits.send
         self.engine: Engine[Message] = Engine(
             settings,
             operator_actions.circuits,
@@ -86,7 +78,7 @@ class ConsumerTarget:
         self._offsets.done({held.partition: held.offset + 1})
 
     def letter(self, held: Held[Message], reason: str) -> DeadLetter:
-        return write(held, reason, self.group_id)
+        return dead_letter(read(held.message), held, reason, self.group_id)
 
     def publish(self, held: Held[Message], reason: str) -> None:
         self.deliver(replace(held, letter=self.letter(held, reason)))
@@ -107,44 +99,32 @@ class ConsumerTarget:
             raise AssertionError("no dead-letter topic: a bug; please report it")
         if self._operator_actions.requests.due_at_s < math.inf:
             self._operator_actions.begin(held)
-        self.delivery = OutstandingDelivery(held, letter, publisher.send(held, letter))
+        sending = publisher.send(held, letter, partial(read, held.message))
+        self.delivery = self._deliver(held, letter, sending)
 
-    def take_step(self) -> bool:
-        """Wait for the delivery, for a moment. Whether the consumer is to be polled now."""
-        delivery = self.delivery
-        if delivery is None:
-            return False
+    def _deliver(
+        self, held: Held[Message], letter: DeadLetter, sending: Steps[Answer]
+    ) -> Steps[None]:
+        self._read_ahead.in_hand = held.partition, held.offset
         try:
-            return next(delivery.steps)
-        except StopIteration as ended:
-            self.delivery = None
-            self._conclude(delivery, ended.value)
-            return False
-        except BaseException:
-            self.delivery = None
-            raise
+            answer = yield from sending
+        finally:
+            self._read_ahead.in_hand = None
+        self._conclude(held, letter, answer)
 
-    def abandon(self) -> None:
-        """What polling raised leaves the delivery behind: its message comes again."""
-        delivery, self.delivery = self.delivery, None
-        if delivery is not None:
-            delivery.steps.close()
-
-    def _conclude(self, delivery: OutstandingDelivery, answer: Answer) -> None:
-        held, letter = delivery.held, delivery.letter
-        topic = self._publisher.topic if self._publisher else ""
+    def _conclude(self, held: Held[Message], letter: DeadLetter, answer: Answer) -> None:
         is_ours = self._assignment.epochs.get(held.partition) == held.epoch
         match answer:
             case Acknowledged():
                 if is_ours:
                     # A rebalance of others, while it was awaited, had everything fetched anew.
                     self._read_ahead.drop_through(held.partition, held.offset)
-                self.engine.acknowledged(held, letter, topic, finishes=is_ours)
+                self.engine.acknowledged(held, letter, finishes=is_ours)
                 if letter.reason == GIVEN_UP:
                     self._operator_actions.dead_lettered(held)
             case NotSent(error):
                 if is_ours:
-                    self.engine.not_sent(held, topic, error)
+                    self.engine.not_sent(held, error)
             case Abandoned():
                 # Whoever goes on, we or another, reads the message again.
                 self._read_ahead.invalidate()

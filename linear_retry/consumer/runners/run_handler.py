@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from operator import length_hint
+from operator import is_not, length_hint
 from typing import TypeAlias
 
 from linear_retry.consumer.runners.results import Results, UndoneError
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import contents, is_changed, place_of
+from linear_retry.kafka.consumer.messages import headers_of, place_of
 from linear_retry.retry.clock import NowS
 from linear_retry.scope import Place
 
@@ -49,7 +49,7 @@ class Batch:
         self.error: Exception | None = None
         # The loop takes what is done out of `messages`.
         self._first = messages[0] if messages else None
-        self._contents = contents(messages[0]) if messages else ()
+        self._contents = _contents(messages[0]) if messages else ()
 
     @property
     def last_attempted(self) -> Message:
@@ -68,8 +68,11 @@ class Batch:
         at each message would take as long as all else that is done for it; a handler that changes
         messages changes the first of a batch too, and one that is attempted again is always first.
         """
-        message = self._first
-        if message is not None and self.taken and is_changed(message, self._contents):
+        message, before = self._first, self._contents
+        if message is None or not self.taken:
+            return
+        now = _contents(message)
+        if len(now) != len(before) or any(map(is_not, now, before)):
             raise UsageError(
                 f"{place_of(message)}: the handler has "
                 "changed the message (set_value, set_key, set_headers), and another attempt or a "
@@ -91,6 +94,15 @@ class Batch:
         # blame, though it is done.
         self.note_taken(coming, in_hand=True)
         self.error = error
+
+
+def _contents(message: Message) -> tuple[object, ...]:
+    """Value, key and each header, to be compared by identity.
+
+    Of a message whose headers were read before (`foreign_group`), so that they are safe to read.
+    """
+    headers: object = headers_of(message)
+    return message.value(), message.key(), *(headers if isinstance(headers, list) else [headers])
 
 
 Handler: TypeAlias = Callable[[Message], object]

@@ -25,10 +25,6 @@ class StopFlag:
     interrupted: bool = False
     forked: bool = False
 
-    def should_not_block(self) -> bool:
-        """Whether nothing may be waited for now."""
-        return self.asked or self.interrupted
-
     def interrupt(self) -> None:
         """For a signal handler."""
         self.interrupted = True

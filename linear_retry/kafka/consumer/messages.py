@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from operator import is_not, length_hint, methodcaller
+from operator import length_hint, methodcaller
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
@@ -20,7 +20,7 @@ from linear_retry.scope import Place
 # sets an exception. Called as `message.headers()` from a hot line, CPython (3.11 on) does not look
 # for both, and the exception comes up at some later line. Called through methodcaller it does look,
 # each time, and raises SystemError here.
-_headers_of = methodcaller("headers")
+headers_of = methodcaller("headers")
 
 _UNREADABLE = (SystemError, UnicodeDecodeError)
 _LOST: list[Any] = [(None, None)]
@@ -61,7 +61,7 @@ def read_fresh(message: Message) -> Record:
     sent as they are. Where a name was not, the first `headers()`, which is this one, raises.
     """
     try:
-        found = _headers_of(message)
+        found = headers_of(message)
     except _UNREADABLE as error:
         _repair(message, *_found_after(message, error))
         return read(message)
@@ -84,7 +84,7 @@ def foreign_group(message: Message, group_id: str) -> str | None:
     Takes no time worth naming for a message without headers.
     """
     try:
-        found = _headers_of(message)
+        found = headers_of(message)
         if found is None or _is_sound_and_not_replayed(found):
             return None
     except _UNREADABLE as error:
@@ -130,26 +130,10 @@ def make_safe(message: Message) -> _SafeHeaders:
     values stay. A name with a NUL comes from the client library cut there; that cannot be seen.
     """
     try:
-        found, undecodable_name = _headers_of(message), None
+        found, undecodable_name = headers_of(message), None
     except _UNREADABLE as error:
         found, undecodable_name = _found_after(message, error)
     return _repair(message, found, undecodable_name)
-
-
-def contents(message: Message) -> tuple[object, ...]:
-    """Value, key and each header, to be compared by identity: for `is_changed`.
-
-    For a message whose headers were read before, so that they are safe to read.
-    """
-    found: object = _headers_of(message)
-    headers = found if isinstance(found, list) else [found]
-    return message.value(), message.key(), *headers
-
-
-def is_changed(message: Message, before: tuple[object, ...]) -> bool:
-    """Whether somebody has put something else into `message` since its `contents` were `before`."""
-    now = contents(message)
-    return len(now) != len(before) or any(map(is_not, now, before))
 
 
 class _SafeHeaders(list[Header]):
@@ -170,7 +154,7 @@ def _found_after(message: Message, error: BaseException) -> tuple[Any, bytes | N
     Nulls and all. The name is in that first error only, so this error must not be dropped.
     """
     try:
-        found = _headers_of(message)
+        found = headers_of(message)
     except _UNREADABLE:
         return _LOST, None
     return (_LOST, None) if found is None else (found, _undecodable_name(error))

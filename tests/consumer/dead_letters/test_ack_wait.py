@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Message
 
 from linear_retry.consumer.dead_letters.publisher import STOP_GRACE_S, AckWait
+from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.retry.held import Held
 from tests.consumer.joined_parts import Joined, driven
 
@@ -22,7 +23,7 @@ class _Scene:
         self.held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch)
         self.began_s = self.joined.clock.now_s()
         self.polled_s: list[float] = []
-        self.stopping = False
+        self.stop = StopFlag()
 
     def wait(self, done: Callable[[], bool], meanwhile: Callable[[], object] = list) -> bool:
         def poll(_: bool) -> None:
@@ -33,9 +34,8 @@ class _Scene:
                 meanwhile()
 
         wait = AckWait(
-            *(self.joined.clock, self.joined.read_ahead, self.joined.assignment),
+            *(self.joined.clock, self.joined.assignment.epochs, self.stop),
             answer_within_s=30.0,
-            is_stopping=lambda: self.stopping,
         )
         return driven(wait.wait_for(done, self.held, self.advance), poll)
 
@@ -67,6 +67,6 @@ def test_the_consumer_is_polled() -> None:
 def test_a_stop() -> None:
     """An answer is waited for a second then."""
     scene = _Scene()
-    scene.stopping = True
+    scene.stop.ask()
     assert not scene.wait(lambda: False)
     assert STOP_GRACE_S == pytest.approx(scene.joined.clock.now_s() - scene.began_s, abs=0.3)

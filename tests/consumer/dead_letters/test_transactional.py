@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from linear_retry import BrokerError
 from linear_retry.consumer.dead_letters.publisher import AckWait
 from linear_retry.consumer.dead_letters.transactional import TransactionalDelivery
+from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka.producers.transactional import TransactionalProducer
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.engine import Abandoned, Acknowledged, NotSent
@@ -37,9 +38,8 @@ class _Scene:
         self.producer = TransactionalProducer("orders.dlq", {}, lambda _: self.librdkafka)
         self.in_a_poll: Callable[[], None] = lambda: None
         wait = AckWait(
-            *(self.joined.clock, self.joined.read_ahead, self.joined.assignment),
+            *(self.joined.clock, self.joined.assignment.epochs, StopFlag()),
             answer_within_s=30.0,
-            is_stopping=lambda: False,
         )
         self.delivery = TransactionalDelivery(
             self.joined.client,

@@ -4,11 +4,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from linear_retry import DeadLetters, Event, Strategy
+from linear_retry import Event, Strategy
+from linear_retry.consumer.dead_letters.publisher import (
+    AckWait,
+    DeadLetterPublisher,
+    PlainDelivery,
+    Stop,
+)
 from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
-from linear_retry.consumer.micro_batches.publisher import Kafka, RowPublisher
 from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
-from linear_retry.errors import UnknownTopicError
+from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy, RetrySettings
@@ -84,16 +89,16 @@ class World:
         self.kafka.create_topic(LETTERS, 2)
         self.events: list[Event] = []
         self.circuits: Circuits[MicroBatch] = Circuits("billing", lambda: None)
-        policy = Policy(Strategy(list(delays)), on_exhausted, on_permanent, limit)
-        clock = self.kafka.clock
-        client = Kafka({"message.timeout.ms": 30_000}, self._partitions, 40.0, self.kafka.producer)
+        policy = Policy(
+            *(Strategy(list(delays)), on_exhausted, on_permanent, limit), dead_letters=LETTERS
+        )
         self.runner = MicroBatchRunner(
             RetrySettings(policy, is_transient, "consumer"),
             self.circuits,
             self.events.append,
-            clock,
+            self.kafka.clock,
             "billing",
-            RowPublisher(DeadLetters(LETTERS), client, clock) if with_letters else None,
+            self._publisher if with_letters else None,
         )
 
     def stream(self, handler: Callable[[int], object], rows: Sequence[Record] = ()) -> Stream:
@@ -105,10 +110,12 @@ class World:
     def letters(self, partition: int = 0) -> list[Kept]:
         return list(self.kafka.topics[LETTERS].partitions[partition].records)
 
-    def _partitions(self, topic: str) -> int:
-        if topic not in self.kafka.topics:
-            raise UnknownTopicError(f"there is no topic {topic!r}")
-        return len(self.kafka.topics[topic].partitions)
+    def _publisher(self, stop: Stop) -> DeadLetterPublisher:
+        wait = AckWait(self.kafka.clock, {}, stop, answer_within_s=40.0)
+        producer = AcknowledgedProducer(
+            LETTERS, {"message.timeout.ms": 30_000}, self.kafka.producer
+        )
+        return DeadLetterPublisher(PlainDelivery(producer, wait), wait, "hold", self.events.append)
 
 
 def row(offset: int, partition: int = 0, topic: str = "orders") -> Record:

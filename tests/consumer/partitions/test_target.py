@@ -9,18 +9,20 @@ from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
 from linear_retry.consumer.partitions.commits import COMMIT_EVERY_S
 from linear_retry.consumer.partitions.target import ConsumerTarget, Partitions
 from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.records.record import Record
 from linear_retry.retry.decision import Policy, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
 from linear_retry.retry.held import Held
-from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
-from tests.consumer.joined_parts import Joined
+from tests.consumer.joined_parts import Joined, driven, nothing
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
 
 
 _SETTINGS = RetrySettings(
-    Policy(Strategy([1])), lambda error: isinstance(error, OutageError), "consumer"
+    Policy(Strategy([1]), dead_letters="orders.dlq"),
+    lambda error: isinstance(error, OutageError),
+    "consumer",
 )
 
 
@@ -36,7 +38,9 @@ class _Publisher(DeadLetterPublisher):
     def poll(self) -> None:
         """There is no producer."""
 
-    def send(self, held: Held[Message], letter: DeadLetter) -> Generator[bool, None, Answer]:
+    def send(
+        self, held: Held[Message], letter: DeadLetter, read: Callable[[], Record]
+    ) -> Generator[bool, None, Answer]:
         yield True
         self._meanwhile()
         return self._answer
@@ -77,8 +81,7 @@ class Scene:
         message = Message(topic="orders", partition=0, offset=5, value=b"v")
         epoch = self.joined.assignment.epochs.get(_P0) or 0
         target.engine.failed(Held(message, _P0, 5, epoch), error)
-        while target.delivery is not None:
-            target.take_step()
+        driven(target.delivery or nothing())
 
     def goes_and_comes_back(self) -> None:
         self.joined.assignment.drop([_P0])
@@ -114,21 +117,6 @@ def test_a_letter_that_is_not_awaited_any_more() -> None:
     assert scene.joined.read_ahead.is_invalid
     assert 5 == scene.joined.offsets.next_offset(_P0)
     assert [] == scene.joined.happened
-
-
-def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
-    """At once, though the last commit was a moment ago: the wait may be long, and whoever looks at
-    the group's lag meanwhile sees the message that is waited for. After pause and seek, which must
-    not stand behind a commit that may fail."""
-    scene = Scene()
-    target = scene.target()
-    target.tick()
-    scene.joined.acknowledge()
-    scene.joined.offsets.done({_P1: 6})
-    scene.fails(target, OutageError())
-    assert Scope() in dict(scene.joined.circuits)
-    assert ([("orders", 1, 6)], True) == scene.commits()[-1]
-    assert ["commit", "pause", "seek", "seek", "commit"] == scene.joined.librdkafka.names
 
 
 def test_once_a_second_what_is_done_is_committed_and_the_producer_heard() -> None:

@@ -149,7 +149,7 @@ def _lives(record: Record, dice: random.Random) -> None:
 def _dies(record: Record, dice: random.Random) -> DeadLetter:
     letter = to_dead_letter(record, any_death(dice))
     users = [header for header in record.headers if header[0] not in HEADER_NAMES]
-    for form in smaller_forms(letter, record):
+    for form in (letter, *smaller_forms(letter, record)):
         headers = form.headers()
         ours = [name for name, _ in headers if name in HEADER_NAMES]
         assert len(ours) == len(set(ours)), ours
