@@ -26,9 +26,9 @@ def text_of(event: e.Event) -> str:
 def _circuit_text(event: e.CircuitOpened | e.ProbeFailed | e.CircuitClosed) -> str:
     match event:
         case e.CircuitOpened():
-            return f"circuit open ({event.scope}): {_wait(event)}"
+            return f"circuit open ({event.scope}): {_failure(event)}"
         case e.ProbeFailed():
-            return f"circuit stays open ({event.scope}): {_wait(event)}"
+            return f"circuit still open ({event.scope}): {_failure(event)}"
         case e.CircuitClosed():
             return f"circuit closed ({event.scope}): {event.outcome} after {event.open_s:.3f} s"
 
@@ -39,33 +39,29 @@ def _operator_text(
     match event:
         case e.RetriedNow():
             return (
-                f"retried now, as an operator asked ({event.scope}): {event.place}, failures so "
-                f"far: {event.failures}; {event.remaining_s:.3f} s before its time"
+                f"retried now by an operator ({event.scope}): {event.place}, failures: "
+                f"{event.failures}, {event.remaining_s:.3f} s early"
             )
         case e.WaitEnded():
             return (
-                f"wait ended, as an operator asked ({event.scope}): the next message is attempted, "
-                f"{event.remaining_s:.3f} s before its time"
+                f"wait ended by an operator ({event.scope}): the next message is attempted "
+                f"{event.remaining_s:.3f} s early"
             )
         case e.LimitLifted():
             many = "" if event.letters is None else f", or for {event.letters} dead letters"
             return (
-                f"limit of dead letters lifted, as an operator asked, until a success{many}: "
-                f"{event.reason!r}"
+                f"dead-letter limit lifted by an operator until a success{many}: {event.reason!r}"
             )
         case e.CommandAnswered():
             place = f" {event.topic}[{event.partition}]@{event.offset}" if event.topic else ""
             return (
-                f"commanded by {event.by}: {event.command}{place}: {event.answer} "
-                f"(command {event.command_id})"
+                f"{event.command}{place} by {event.by}: {event.answer} (command {event.command_id})"
             )
 
 
-def _wait(event: e.CircuitOpened | e.ProbeFailed | e.LimitReached) -> str:
-    return (
-        f"{event.place} failed ({event.error}), failures so far: {event.failures}; next attempt "
-        f"in {_due(event)}"
-    )
+# The error comes last: it is the longest part, and the one that a narrow terminal cuts.
+def _failure(event: e.CircuitOpened | e.ProbeFailed | e.LimitReached) -> str:
+    return f"{event.place}, failures: {event.failures}, next attempt in {_due(event)}"
 
 
 def _due(
@@ -75,7 +71,10 @@ def _due(
     | e.DeadLetterFailed
     | e.PartitionUnreadable,
 ) -> str:
-    return f"{event.delay_s:g} s, at {event.retry_at.isoformat(timespec='milliseconds')}"
+    return (
+        f"{event.delay_s:g} s, at {event.retry_at.isoformat(timespec='milliseconds')}: "
+        f"{event.error}"
+    )
 
 
 def _dead_letter_text(event: e.DeadLettered | e.DeadLetterFailed | e.LimitReached) -> str:
@@ -83,37 +82,38 @@ def _dead_letter_text(event: e.DeadLettered | e.DeadLetterFailed | e.LimitReache
         case e.DeadLettered():
             escaped = ", ".join(event.escaped_headers)
             return (
-                f"dead letter: {event.place} to {event.dead_letter_topic} ({event.reason}, "
-                f"failures: {event.failures}, {event.error}), id {event.retry_id}, generation "
-                f"{event.generation}"
-                + (f"; headers kept in escaped form: {escaped}" * bool(escaped))
+                f"dead letter: {event.place} to {event.dead_letter_topic} ({event.reason}), "
+                f"failures: {event.failures}, id {event.retry_id}, generation {event.generation}"
+                + (f", escaped headers: {escaped}" * bool(escaped))
+                + f": {event.error}"
             )
         case e.DeadLetterFailed():
             return (
                 f"dead letter not sent ({event.scope}): {event.place} to "
-                f"{event.dead_letter_topic} ({event.error}), sendings so far: {event.attempts}; "
-                f"again in {_due(event)}"
+                f"{event.dead_letter_topic}, attempts: {event.attempts}, next attempt in "
+                f"{_due(event)}"
             )
         case e.LimitReached():
             return (
                 f"dead letter held back ({event.scope}): {event.limit} in a row without a success, "
-                f"so this may be an outage or a bad deployment; {_wait(event)}"
+                f"so this may be an outage or a bad deployment; {_failure(event)}"
             )
 
 
 def _message_text(event: e.Skipped | e.PassedOver | e.LeakDropped | e.HandlerTooSlow) -> str:
     match event:
         case e.Skipped():
-            return f"skipped for good: {event.place} ({event.error}), id {event.retry_id}"
+            return f"skipped: {event.place}, id {event.retry_id}: {event.error}"
         case e.PassedOver():
-            return f"passed over: {event.place}, replayed for {event.retry_group_id}"
+            return f"passed over: {event.place}, replayed for group {event.retry_group_id}"
         case e.LeakDropped():
-            return f"{event.place} came from a paused partition; it comes again"
+            return f"dropped: {event.place} came from a paused partition; it is fetched again"
         case e.HandlerTooSlow():
             return (
                 f"handler too slow: {event.place}, {event.elapsed_s:.1f} s since the last poll, "
                 f"above max.poll.interval.ms ({event.max_poll_interval_s:g} s), {event.attempts} "
-                "times in a row; nothing was stored. Make the handler faster or raise the limit"
+                "times in a row; its result does not count. Make the handler faster, or raise the "
+                "limit"
             )
 
 
@@ -123,20 +123,20 @@ def _partition_text(
     match event:
         case e.PartitionRevived():
             at = "the committed offset" if event.offset is None else str(event.offset)
-            return f"{event.topic}[{event.partition}] begins anew at {at}: {event.reason}"
+            return f"{event.topic}[{event.partition}] is fetched again from {at}: {event.reason}"
         case e.PartitionUnreadable():
             return (
-                f"cannot be read: {event.place} ({event.error}), tries so far: {event.attempts}; "
-                f"its partition stands still, and is read again in {_due(event)}. Mend the "
-                "broker's log, or step over the batch: consumer.skip_unreadable"
+                f"cannot read {event.place}: its partition stands still; repair the broker's log, "
+                f"or skip the batch with consumer.skip_unreadable; attempts: {event.attempts}, "
+                f"next attempt in {_due(event)}"
             )
         case e.PartitionReadable():
-            return f"{event.place}: its partition goes on there, after {event.stalled_s:.3f} s"
+            return f"{event.place} is readable again, after {event.stalled_s:.3f} s"
         case e.DataLost():
             return (
-                f"data lost: {event.place} was not read; it goes on at {event.next_offset}. "
-                "Retention removed it: raise the topic's retention.ms; or an operator stepped over "
-                "a batch that could not be read"
+                f"data lost: {event.place} was not read; the next offset is {event.next_offset}. "
+                "Either retention removed it (raise the topic's retention.ms), or an operator "
+                "skipped a batch that could not be read"
             )
 
 
@@ -149,9 +149,9 @@ def _group_text(event: e.Assigned | e.Revoked | e.Lost | e.CommitFailed | e.Stop
         case e.Lost():
             return f"lost: {_list(event.partitions)} ({event.reason})"
         case e.CommitFailed():
-            return f"commit refused ({event.error}): {_list(event.partitions)}"
+            return f"commit refused: {_list(event.partitions)}: {event.error}"
         case e.Stopped():
-            left = "left the group" if event.left_group else "its partitions wait for its return"
+            left = "left the group" if event.left_group else "still a static member of its group"
             return f"stopped; {left}"
 
 
@@ -162,18 +162,19 @@ def _client_text(
         case e.ClientError():
             return f"librdkafka: {event.code}: {event.error} ({event.count} times)"
         case e.ClientReplaced():
-            return f"a new client joins the group: {event.reason}"
+            return f"librdkafka's client was replaced: {event.reason}"
         case e.InstanceIdTaken():
             return (
                 f"group.instance.id={event.group_instance_id}: another member has it, or had it "
-                "when it was killed; waiting for its session to end, "
-                f"{event.remaining_s:.0f} s more at most"
+                "when it was killed; waiting for its session to end, at most "
+                f"{event.remaining_s:.0f} s more"
             )
         case e.RetentionTooShort():
             return (
-                f"the strategy waits {event.strategy_total_s:g} s in total, and {event.topic} "
+                f"the strategy waits {event.strategy_total_s:g} s in total, but {event.topic} "
                 f"keeps its messages for {event.retention_ms / 1000:g} s: messages behind a held "
-                "one may be gone before they are read; shorten the one or raise the other"
+                "one may be removed before they are read; shorten the strategy, or raise "
+                "retention.ms"
             )
 
 

@@ -183,15 +183,15 @@ def test_no_event_carries_key_or_payload() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "beginning"),
-    [(CircuitOpened, "circuit open (orders)"), (ProbeFailed, "circuit stays open (orders)")],
+    [(CircuitOpened, "circuit open (orders)"), (ProbeFailed, "circuit still open (orders)")],
 )
 def test_the_line_about_a_wait_says_everything(
     kind: type[CircuitOpened | ProbeFailed], beginning: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What failed, where, why, how often, for how long and until when: in one line."""
     expected = (
-        f"{beginning}: orders[3]@1042 failed (TimeoutError('no answer')), failures so far: 17; "
-        "next attempt in 12.5 s, at 2026-01-02T03:04:05.678+00:00"
+        f"{beginning}: orders[3]@1042, failures: 17, next attempt in 12.5 s, at "
+        "2026-01-02T03:04:05.678+00:00: TimeoutError('no answer')"
     )
     assert expected == _line(_sample(kind), caplog)
 
@@ -202,7 +202,7 @@ def test_the_line_about_a_letter_held_back_says_why_and_until_when(
     """How many there were in a row, and everything that is said of any wait, is in it."""
     line = _line(_sample(LimitReached), caplog)
     assert "held back (orders): 20 in a row without a success" in line
-    assert "failures so far: 17; next attempt in 12.5 s, at 2026-01-02T03:04:05.678" in line
+    assert "failures: 17, next attempt in 12.5 s, at 2026-01-02T03:04:05.678" in line
 
 
 def test_the_line_about_an_unsent_letter_says_when_it_is_sent_again(
@@ -210,29 +210,29 @@ def test_the_line_about_an_unsent_letter_says_when_it_is_sent_again(
 ) -> None:
     """How often it was sent, the delay and the time of the next sending are in it."""
     line = _line(_sample(DeadLetterFailed), caplog)
-    assert "sendings so far: 4; again in 12.5 s, at 2026-01-02T03:04:05.678+00:00" in line
+    assert "attempts: 4, next attempt in 12.5 s, at 2026-01-02T03:04:05.678+00:00" in line
 
 
 @pytest.mark.parametrize(
     ("event", "part"),
     [
-        (_sample(RetriedNow), "failures so far: 17; 4.750 s before its time"),
-        (_sample(CommandAnswered), "by ops@desk: give-up orders[3]@1042: done (command 0b8e"),
-        (_sample(WaitEnded), "the next message is attempted, 4.750 s before its time"),
+        (_sample(RetriedNow), "failures: 17, 4.750 s early"),
+        (_sample(CommandAnswered), "give-up orders[3]@1042 by ops@desk: done (command 0b8e"),
+        (_sample(WaitEnded), "the next message is attempted 4.750 s early"),
         (_sample(LimitLifted), "until a success, or for 5000 dead letters: 'the reason'"),
         (_sample(LimitLifted, letters=None), "until a success: 'the reason'"),
         (_sample(LimitLifted, reason="a\nb"), "a success, or for 5000 dead letters: 'a\\nb'"),
         (_sample(CircuitClosed), "recovered after 61.250 s"),
-        (_sample(DeadLettered), "generation 2; headers kept in escaped form: trace"),
-        (_sample(PartitionRevived), "begins anew at 1042: the reason"),
-        (_sample(PartitionRevived, offset=None), "at the committed offset"),
-        (_sample(DataLost), "goes on at 2000."),
+        (_sample(DeadLettered), "generation 2, escaped headers: trace: TimeoutError"),
+        (_sample(PartitionRevived), "is fetched again from 1042: the reason"),
+        (_sample(PartitionRevived, offset=None), "from the committed offset"),
+        (_sample(DataLost), "the next offset is 2000."),
         (
             _sample(RetentionTooShort),
-            "waits 7200 s in total, and orders keeps its messages for 3600 s",
+            "waits 7200 s in total, but orders keeps its messages for 3600 s",
         ),
         (_sample(Stopped), "left the group"),
-        (_sample(Stopped, left_group=False), "wait for its return"),
+        (_sample(Stopped, left_group=False), "still a static member"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -246,9 +246,9 @@ def test_a_line_reads_well_in_either_case(
 def test_nothing_is_said_of_escaped_headers_where_there_are_none(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The usual letter's line ends with its generation."""
+    """In the usual letter's line the error follows its generation."""
     line = _line(_sample(DeadLettered, escaped_headers=()), caplog)
-    assert line.endswith("generation 2")
+    assert line.endswith("generation 2: TimeoutError('no answer')")
 
 
 def test_a_percent_sign_in_an_event_is_text(caplog: pytest.LogCaptureFixture) -> None:

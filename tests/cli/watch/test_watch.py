@@ -61,7 +61,7 @@ def test_a_pipe_gets_a_line_for_each_event(kafka: EmbeddedKafka, tmp_path: Path)
         wait_until(lambda: len(watch.said) == 2, "that they are back")
         _says(kafka, opened(_P9, 7, _now_ms()))
         wait_until(lambda: "pod-9" in watch.lines[-1], "the event")
-        assert "circuit open (consumer): orders[9]@7 failed" in watch.lines[-1]
+        assert "circuit open (consumer): orders[9]@7, failures" in watch.lines[-1]
         away, back = watch.said
         assert away.startswith(kafka.bootstrap)
         assert away.endswith("; it goes on once they are back")
