@@ -307,5 +307,5 @@ def test_nor_one_that_is_assigned_all_the_same(fake: FakeKafka) -> None:
 
 def test_the_letters_have_another_topic(fake: FakeKafka) -> None:
     """A journal among the dead letters would be read as letters."""
-    with pytest.raises(ConfigurationError, match="where the dead letters go"):
+    with pytest.raises(ConfigurationError, match="is for dead letters and for the journal"):
         consumer_on(fake, listeners=[Journal(LETTERS)])

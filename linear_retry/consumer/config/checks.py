@@ -16,7 +16,7 @@ from linear_retry.consumer.runners.handler_checks import why_not
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
-from linear_retry.kafka.consumer.settings import consumer_settings
+from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_settings
 from linear_retry.kafka.producers.settings import (
     delivery_timeout_ms,
     producer_config,
@@ -42,9 +42,6 @@ Transient: TypeAlias = (
 )
 
 _ANSWER_MARGIN_S = 10.0
-_TOO_WIDE = (Exception, BaseException)
-# Not exceptions themselves, and yet what they name includes some.
-_WITH_EXCEPTIONS = ("BaseException", "BaseExceptionGroup")
 
 
 def plan(
@@ -65,30 +62,20 @@ def plan(
 ) -> ConsumerConfig:
     """Everything that a consumer is made of, checked. Raises `ConfigurationError`."""
     delays = as_strategy(strategy)
-    policy = policy_of(delays, on_exhausted, on_permanent)
-    letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
+    policy, letters = policy_of(delays, on_exhausted, on_permanent, dead_letters)
     _check_choice("scope", scope, get_args(ScopeKind))
     check_topics(topics)
-    names = tuple(topics)
-    check_letters(letters, policy, names)
-    check_journals(journals, letters, names)
-    _check_control(control, journals, letters, names)
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
     settings = consumer_settings(with_log(config))
-    config_for = transactional_config if letters and letters.transactional else producer_config
-    for_letters = config_for(settings, letters.config) if letters else {}
+    for_letters = _producer_config(settings, letters)
     return ConsumerConfig(
         settings=settings,
         producer_config=for_letters,
         answer_within_s=answer_within_s(for_letters),
-        topics=names,
-        retry=RetrySettings(
-            limited(policy, letters),
-            is_transient(transient),
-            scope,
-            dependencies.rng,
-        ),
+        topics=tuple(topics),
+        own_topics=check_own_topics(letters, journals, control, topics),
+        retry=RetrySettings(policy, is_transient(transient), scope, dependencies.rng),
         dead_letters=letters,
         journals=tuple(journals),
         control=control,
@@ -98,6 +85,13 @@ def plan(
         dependencies=dependencies,
         process=this_process(settings.config),
     )
+
+
+def _producer_config(settings: ConsumerSettings, letters: DeadLetters | None) -> dict[str, Any]:
+    if letters is None:
+        return {}
+    config_for = transactional_config if letters.transactional else producer_config
+    return config_for(settings, letters.config)
 
 
 def answer_within_s(for_letters: Mapping[str, Any]) -> float:
@@ -110,23 +104,17 @@ def is_transient(transient: Transient) -> IsTransient:
 
     Warns about `Exception`: a bug of the handler's would then be waited for.
     """
-    if isinstance(transient, type):
-        transient = (transient,)
-    if isinstance(transient, str | bytes):
-        raise ConfigurationError(
-            f"transient={transient!r}: a text; give the exception type itself, such as "
-            "transient=OSError, or several"
-        )
-    if isinstance(transient, Iterable):
-        types = tuple(transient)
+    given: object = (transient,) if isinstance(transient, type) else transient
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        types = tuple(given)
         _check_types(types)
         return is_any_of((*types, BreakerError))
-    if not callable(transient):
+    if not callable(given):
         raise ConfigurationError(
-            f"transient={transient!r}: exception types, or a predicate on the exception"
+            f"transient={given!r}: exception types, or a predicate on the exception"
         )
     # What a handler raises is an Exception, and so is each error of its groups.
-    predicate = cast(Callable[[BaseException], object], transient)
+    predicate = cast(Callable[[BaseException], object], given)
     _check_predicate(predicate)
     return lambda error: isinstance(error, BreakerError) or bool(predicate(error))
 
@@ -142,7 +130,12 @@ def as_strategy(strategy: object) -> Strategy:
     return strategy
 
 
-def policy_of(strategy: Strategy, on_exhausted: OnExhausted, on_permanent: OnPermanent) -> Policy:
+def policy_of(
+    strategy: Strategy,
+    on_exhausted: OnExhausted,
+    on_permanent: OnPermanent,
+    dead_letters: str | DeadLetters | None,
+) -> tuple[Policy, DeadLetters | None]:
     """What these choices are together. Raises `ConfigurationError`."""
     _check_choice("on_exhausted", on_exhausted, get_args(OnExhausted))
     _check_choice("on_permanent", on_permanent, get_args(OnPermanent))
@@ -151,16 +144,21 @@ def policy_of(strategy: Strategy, on_exhausted: OnExhausted, on_permanent: OnPer
             f"strategy {strategy.name}: it is empty, and on_exhausted='repeat' repeats the last "
             "delay; add a delay"
         )
-    return Policy(strategy, on_exhausted, on_permanent)
-
-
-def limited(policy: Policy, letters: DeadLetters | None) -> Policy:
-    """The policy with the topic and the limit of these dead letters."""
+    letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
+    policy = Policy(strategy, on_exhausted, on_permanent)
     if letters is None:
-        return policy
-    return replace(
+        if policy.needs_dead_letters:
+            raise ConfigurationError(
+                f"dead_letters is missing, and on_exhausted={on_exhausted!r}, "
+                f"on_permanent={on_permanent!r} need it; name a topic, or choose otherwise"
+            )
+        return policy, None
+    if not isinstance(letters, DeadLetters):
+        raise ConfigurationError(f"dead_letters={letters!r}: a topic's name, or DeadLetters(...)")
+    policy = replace(
         policy, letter_limit=letters.limit, hold_s=letters.hold_s, dead_letters=letters.topic
     )
+    return policy, letters
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -168,79 +166,48 @@ def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise ConfigurationError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))}")
 
 
-def check_letters(letters: DeadLetters | None, policy: Policy, topics: Sequence[str]) -> None:
-    """Raises `ConfigurationError` where they are missing or wrong."""
-    if letters is None:
-        if policy.needs_dead_letters:
-            raise ConfigurationError(
-                f"dead_letters is missing, and on_exhausted={policy.on_exhausted!r}, "
-                f"on_permanent={policy.on_permanent!r} need it; name a topic, or choose otherwise"
-            )
-        return
-    if not isinstance(letters, DeadLetters):
-        raise ConfigurationError(f"dead_letters={letters!r}: a topic's name, or DeadLetters(...)")
-    refuse_own_topics(topics, [letters.topic, resolutions_topic(letters.topic)])
-
-
-def check_journals(
-    journals: Sequence[Journal], letters: DeadLetters | None, topics: Sequence[str]
-) -> None:
-    """Raises `ConfigurationError` where one would go where it is read as something else."""
-    for journal in journals:
-        refuse_own_topics(topics, [journal.topic])
-        if letters is not None and letters.topic == journal.topic:
-            raise ConfigurationError(
-                f"Journal topic={journal.topic!r}: it is where the dead letters go, and whoever "
-                "replays those would find no letters; choose another topic"
-            )
-
-
-def _check_control(
-    control: str | None,
-    journals: Sequence[Journal],
+def check_own_topics(
     letters: DeadLetters | None,
-    topics: Sequence[str],
-) -> None:
-    if control is None:
-        return
-    check_topic_name(control, "control")
-    refuse_own_topics(topics, [control])
-    if control in {journal.topic for journal in journals} | ({letters.topic} if letters else set()):
-        raise ConfigurationError(
-            f"control={control!r}: dead letters or a journal go there, and would be read as "
-            "commands; choose another topic"
-        )
+    journals: Sequence[Journal],
+    control: str | None = None,
+    sources: Sequence[str] = (),
+) -> frozenset[str]:
+    """The topics that we write to. Raises `ConfigurationError` where one is read as another."""
+    written = {journal.topic: "the journal" for journal in journals}
+    ours: list[tuple[str, str]] = []
+    if letters is not None:
+        ours += [(letters.topic, "dead letters")]
+        ours += [(resolutions_topic(letters.topic), "their resolutions")]
+    if control is not None:
+        check_topic_name(control, "control")
+        ours += [(control, "commands")]
+    for topic, content in ours:
+        if topic in written:
+            raise ConfigurationError(
+                f"{topic!r} is for {content} and for {written[topic]}: each would be read as the "
+                "other; choose another topic"
+            )
+        written[topic] = content
+    refuse_own_topics(sources, [*written])
+    return frozenset(written)
 
 
 def _check_predicate(predicate: Callable[..., object]) -> None:
     """What is decided by it is decided in the midst of an outage: too late to find out."""
-    if inspect.iscoroutinefunction(predicate):
-        raise ConfigurationError(
-            f"transient={predicate!r}: a coroutine function, whose answer would always be yes; "
-            "give a plain function"
-        )
-    refusal = why_not(predicate, 1)
+    is_coroutine = inspect.iscoroutinefunction(predicate)
+    refusal = "its answer would always be yes" if is_coroutine else why_not(predicate, 1)
     if refusal is not None:
         raise ConfigurationError(
-            f"transient={predicate!r}: it cannot be called with an exception ({refusal}); give a "
+            f"transient={predicate!r}: no predicate on an exception ({refusal}); give a plain "
             "function of one argument"
         )
 
 
 def check_listeners(listeners: object) -> tuple[Listener, ...]:
     """The listeners, in their order. Raises `ConfigurationError` for what cannot be called."""
-    if not isinstance(listeners, Iterable):
-        raise ConfigurationError(
-            f"listeners={listeners!r}: a list of callables; write listeners=[{listeners!r}]"
-            if callable(listeners)
-            else f"listeners={listeners!r}: a list of callables of one event"
-        )
-    found = tuple(listeners)
-    wrong = [one for one in found if not callable(one)]
-    if wrong:
-        raise ConfigurationError(
-            f"listeners: {wrong[0]!r} cannot be called; give callables of one event"
-        )
+    found = tuple(listeners) if isinstance(listeners, Iterable) else (None,)
+    if not all(map(callable, found)):
+        raise ConfigurationError(f"listeners={listeners!r}: a list of callables of one event")
     return found
 
 
@@ -250,33 +217,20 @@ def _check_types(types: tuple[Any, ...]) -> None:
             "transient=(): no error would ever be waited for; name the errors of the dependency, "
             "or write transient=lambda error: False if that is meant"
         )
-    wrong = [
-        item for item in types if not (isinstance(item, type) and issubclass(item, BaseException))
-    ]
+    wrong = [item for item in types if not (isinstance(item, type) and issubclass(item, Exception))]
     if wrong:
         raise ConfigurationError(
-            f"transient: {wrong!r} is no exception type; give types, or one predicate"
+            f"transient: {wrong!r}: no types of an Exception, which alone are waited for; name the "
+            "errors of the dependency, or give one predicate"
         )
-    ends = [item.__name__ for item in types if not issubclass(item, Exception)]
-    ends = [name for name in ends if name not in _WITH_EXCEPTIONS]
-    if ends:
-        raise ConfigurationError(
-            f"transient: {ends[0]} ends the consumer and is never waited for; name errors that "
-            "are an Exception"
-        )
-    too_wide = [item.__name__ for item in types if item in _TOO_WIDE]
-    if too_wide:
+    if Exception in types:
         warnings.warn(
-            f"transient={too_wide[0]}: every bug of the handler will be waited for as if it were "
-            "an outage; name the errors of the dependency instead",
+            "transient=Exception: every bug of the handler will be waited for as if it were an "
+            "outage; name the errors of the dependency instead",
             stacklevel=5,
         )
 
 
 def _check_timeout(name: str, value_s: object) -> None:
-    if (
-        isinstance(value_s, bool)
-        or not isinstance(value_s, int | float)
-        or not (math.isfinite(value_s) and value_s > 0)
-    ):
+    if type(value_s) not in (int, float) or not 0 < cast(float, value_s) < math.inf:
         raise ConfigurationError(f"{name}={value_s!r}: a number of seconds above 0")

@@ -10,7 +10,6 @@ from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.consumer.settings import ConsumerSettings
-from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.process import Process
 from linear_retry.retry.clock import Clock, SystemClock
 from linear_retry.retry.decision import RetrySettings
@@ -48,6 +47,7 @@ class ConsumerConfig:
     settings: ConsumerSettings
     producer_config: Mapping[str, Any]
     topics: Sequence[str]
+    own_topics: frozenset[str]
     retry: RetrySettings
     dead_letters: DeadLetters | None
     journals: Sequence[Journal]
@@ -65,14 +65,6 @@ class ConsumerConfig:
     def member(self) -> str:
         """What journal, health and answers call it."""
         return self.settings.static_member or self.instance
-
-    @property
-    def own_topics(self) -> frozenset[str]:
-        """Those that we write to: consuming them would be a loop."""
-        topic = self.dead_letters.topic if self.dead_letters else None
-        letters = {topic, resolutions_topic(topic)} if topic else set()
-        control = {self.control} if self.control else set()
-        return frozenset(letters | control | {journal.topic for journal in self.journals})
 
     @property
     def admin_config(self) -> dict[str, Any]:

@@ -8,11 +8,9 @@ from linear_retry.consumer.config.checks import (
     Transient,
     answer_within_s,
     as_strategy,
-    check_journals,
-    check_letters,
     check_listeners,
+    check_own_topics,
     is_transient,
-    limited,
     policy_of,
 )
 from linear_retry.consumer.config.consumer_config import Dependencies
@@ -58,15 +56,11 @@ def micro_batch_runner(
     dependencies: Dependencies,
 ) -> MicroBatchRunner:
     """Everything checked and joined; without I/O. Raises `ConfigurationError`."""
-    policy = policy_of(as_strategy(strategy), on_exhausted, on_permanent)
-    letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
-    check_letters(letters, policy, ())
+    policy, letters = policy_of(as_strategy(strategy), on_exhausted, on_permanent, dead_letters)
     listeners = check_listeners(listeners)
     journals = [listener for listener in listeners if isinstance(listener, Journal)]
-    check_journals(journals, letters, ())
-    retry_settings = RetrySettings(
-        limited(policy, letters), is_transient(transient), "consumer", dependencies.rng
-    )
+    check_own_topics(letters, journals)
+    retry_settings = RetrySettings(policy, is_transient(transient), "consumer", dependencies.rng)
     settings = _settings(with_log(config), is_used=letters is not None or bool(journals))
     emit = Listeners(listeners).emit
     publisher = None if letters is None else _publisher(letters, settings, dependencies, emit)

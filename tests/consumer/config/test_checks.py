@@ -84,13 +84,13 @@ def test_what_says_nothing_about_exceptions_is_refused(transient: Any) -> None:
 @pytest.mark.parametrize(
     ("transient", "sentence"),
     [
-        ("OSError", "transient='OSError': a text; give the exception type itself, such as"),
+        ("OSError", "transient='OSError': exception types, or a predicate"),
         ((), "transient=(): no error would ever be waited for; name the errors"),
-        (KeyboardInterrupt, "transient: KeyboardInterrupt ends the consumer and is never waited"),
-        ((OSError, SystemExit), "transient: SystemExit ends the consumer and is never waited"),
-        (lambda: True, "it cannot be called with an exception (too many positional arguments)"),
+        ((OSError, SystemExit), "transient: [<class 'SystemExit'>]: no types of an Exception"),
+        (BaseException, "transient: [<class 'BaseException'>]: no types of an Exception"),
+        (lambda: True, "no predicate on an exception (too many positional arguments)"),
         (lambda error, more: True, "(missing a required argument: 'more')"),
-        (_answering_later, "a coroutine function, whose answer would always be yes"),
+        (_answering_later, "no predicate on an exception (its answer would always be yes)"),
     ],
     ids=repr,
 )
@@ -99,7 +99,7 @@ def test_what_could_never_answer_is_refused(transient: Any, sentence: str) -> No
     assert sentence in _refusal(transient=transient)
 
 
-@pytest.mark.parametrize("transient", [BaseExceptionGroup, bool, lambda *errors: True], ids=repr)
+@pytest.mark.parametrize("transient", [bool, lambda *errors: True], ids=repr)
 def test_what_can_answer_is_taken(transient: Any) -> None:
     """Where Python does not say what a builtin takes, it is believed."""
     if transient is not bool:
@@ -108,17 +108,8 @@ def test_what_can_answer_is_taken(transient: Any) -> None:
     assert "transient" in _refusal(transient=transient)
 
 
-@pytest.mark.parametrize(
-    ("listeners", "sentence"),
-    [
-        (print, "write listeners=[<built-in function print>]"),
-        (None, "listeners=None: a list of callables of one event"),
-        ([print, 1], "listeners: 1 cannot be called; give callables of one event"),
-        ("ab", "listeners: 'a' cannot be called; give callables of one event"),
-    ],
-    ids=repr,
-)
-def test_listeners_are_a_list_of_callables(listeners: Any, sentence: str) -> None:
+@pytest.mark.parametrize("listeners", [print, None, [print, 1], "ab"], ids=repr)
+def test_listeners_are_a_list_of_callables(listeners: Any) -> None:
     """`listeners=print` was a TypeError; `[1]` was found out by the first event, in the log."""
     with pytest.raises(ConfigurationError) as caught:
         LinearConsumer(
@@ -129,7 +120,7 @@ def test_listeners_are_a_list_of_callables(listeners: Any, sentence: str) -> Non
             dead_letters="dlq",
             listeners=listeners,
         )
-    assert sentence in str(caught.value)
+    assert f"listeners={listeners!r}: a list of callables of one event" == str(caught.value)
 
 
 @pytest.mark.parametrize("config", ["localhost:9092", None, ["group.id"]], ids=repr)
@@ -140,18 +131,15 @@ def test_the_configuration_is_a_mapping(config: Any) -> None:
     assert f"config={config!r}: a mapping of librdkafka's keys, such as" in str(caught.value)
 
 
-@pytest.mark.parametrize("too_wide", [Exception, BaseException])
-@pytest.mark.parametrize("form", [lambda kind: kind, lambda kind: (OSError, kind)])
-def test_everything_transient_is_warned_about_where_it_was_written(
-    too_wide: type[BaseException], form: Any
-) -> None:
+@pytest.mark.parametrize("transient", [Exception, (OSError, Exception)])
+def test_everything_transient_is_warned_about_where_it_was_written(transient: Any) -> None:
     """A bug would be waited for as if it were an outage: the warning points at the user's line."""
-    with pytest.warns(UserWarning, match=f"transient={too_wide.__name__}: every bug") as caught:
+    with pytest.warns(UserWarning, match="transient=Exception: every bug") as caught:
         LinearConsumer(
             _LEAST,
             ["orders"],
             strategy=Strategy([1]),
-            transient=form(too_wide),
+            transient=transient,
             dead_letters="dead",
         )
     assert [__file__] == [warning.filename for warning in caught]
