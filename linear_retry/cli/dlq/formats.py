@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from linear_retry.cli.output import printable
@@ -91,4 +92,6 @@ def no_such_letter(letter_ids: Iterable[str], topic: str) -> str:
 
 def no_letters(topic: str, letter_filter: Filter) -> str:
     """What to say where no letter is selected."""
-    return f"no letters in {topic}{'' if letter_filter == Filter() else ' that match'}"
+    which = " or ".join(letter_filter.states)
+    is_chosen = replace(letter_filter, states=(), limit=None) != Filter()
+    return f"no {which and f'{which} '}letters in {topic}{' that match' if is_chosen else ''}"

@@ -174,7 +174,7 @@ class Selection:
     ] = None
     state: Annotated[
         list[LetterState] | None,
-        typer.Option(metavar="STATE", help=f"{', '.join(LetterState)}."),
+        typer.Option(metavar="STATE", help="open, replayed, resolved."),
     ] = None
     limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="At most so many.")] = None
 
@@ -192,7 +192,7 @@ class Selection:
             until_ms=self.until,
             ids=tuple(self.letter_id or ()),
             headers=tuple(self.header or ()),
-            states=tuple(State(state) for state in self.state or ()),
+            states=tuple(map(State, self.state or ())),
             limit=self.limit,
             not_exceptions=tuple(self.not_exception or ()),
             not_origins=tuple(self.not_topic or ()),
@@ -242,16 +242,3 @@ class ReplayOptions:
     ] = False
     by: BY = None
     why: WHY = ""
-
-
-def chosen(text: str, choices: tuple[str, ...], option: str, at_most: int = 99) -> list[str]:
-    """The names in `text`, between commas, each one of `choices`. Raises `typer.BadParameter`."""
-    names = list(dict.fromkeys(text.split(",")))
-    for name in names:
-        if name not in choices or len(names) > at_most:
-            raise typer.BadParameter(
-                f"{shown(text if len(names) > at_most else name)} is no choice; write "
-                f"{'one' if at_most == 1 else 'some'} of {', '.join(choices)}",
-                param_hint=option,
-            )
-    return names

@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.dlq.options import PAYLOAD, TOPIC, Connection, Selection, chosen
+from linear_retry.cli.dlq.options import PAYLOAD, TOPIC, Connection, Selection
 from linear_retry.cli.options.connection import with_option_groups
 from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.strategy.delays import shown
 
 _FIELDS = (
     *("exception", "message", "origin", "partition", "reason", "group", "state", "format"),
     *("key", "day", "hour"),
 )
 _NEWEST_AT_MOST = 10_000
-_FORMS = ("auto", "text", "json", "hex")
 
 
 @with_option_groups
@@ -47,7 +47,12 @@ def list_(
     Exit codes: 0, listed, or there is none; 2, wrong usage; 3, no broker answers, there is no such
     topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
     """
-    fields = [] if group_by is None else chosen(group_by, _FIELDS, "--group-by")
+    fields = [] if group_by is None else list(dict.fromkeys(group_by.split(",")))
+    if unknown := [name for name in fields if name not in _FIELDS]:
+        raise typer.BadParameter(
+            f"{shown(unknown[0])} is no choice; write some of {', '.join(_FIELDS)}",
+            param_hint="--group-by",
+        )
     if newest is not None and (fields or selection.limit is not None):
         raise typer.BadParameter(
             "the newest are neither counted nor limited; leave out --group-by and --limit",
@@ -73,14 +78,6 @@ def show(
     ],
     connection: Connection,
     payload: PAYLOAD = False,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="FORM",
-            help="--payload in a form: auto (text, or hex where it is none), text, json or hex.",
-        ),
-    ] = None,
 ) -> None:
     """Show all of one dead letter: headers, exception with its stack, and with --payload the rest.
 
@@ -92,17 +89,10 @@ def show(
     Exit codes: 0, shown; 1, there is no such letter; 2, wrong usage; 3, no broker answers, there is
     no such topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
     """
-    (wanted,) = chosen(form or "auto", _FORMS, "--as", at_most=1)
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.show import show as run
 
-        run(
-            letters,
-            letter_id,
-            payload=payload or form is not None,
-            form=wanted,
-            as_json=connection.as_json,
-        )
+        run(letters, letter_id, payload=payload, as_json=connection.as_json)
 
 
 @with_option_groups

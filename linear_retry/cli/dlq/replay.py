@@ -1,6 +1,7 @@
 """Plans and carries out a replay: `dlq replay`."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -14,7 +15,15 @@ from linear_retry.cli.output import printable
 from linear_retry.cli.output.exit_codes import FENCED, NEGATIVE, UNAVAILABLE, fail, fail_interrupted
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import plural, write_json, write_table
-from linear_retry.dlq import NO_LETTER, DeadLetterTopic, Filter, NewerMessages, PartitionPlan, Plan
+from linear_retry.dlq import (
+    NO_LETTER,
+    DeadLetterTopic,
+    Filter,
+    NewerMessages,
+    PartitionPlan,
+    Plan,
+    State,
+)
 from linear_retry.errors import BrokerError, FencedError
 from linear_retry.strategy import delays
 
@@ -82,10 +91,8 @@ def _print_plan(topic: DeadLetterTopic, selected: Filter, plan: Plan, *, as_json
     if partitions:
         write_table(_HEAD, (_cells(planned) for planned in partitions), ["letters"])
     else:
-        open_ones = formats.no_letters(topic.topic, selected).replace(
-            "no letters", "no open letters", 1
-        )
-        typer.echo(f"nothing to do: {open_ones}", err=True)
+        only_open = replace(selected, states=(State.OPEN,))
+        typer.echo(f"nothing to do: {formats.no_letters(topic.topic, only_open)}", err=True)
     for why, count in plan.not_replayable.most_common():
         typer.echo(f"{plural(count)} left open: {why}", err=True)
 

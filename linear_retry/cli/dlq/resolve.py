@@ -43,21 +43,6 @@ def reopen_letters(topic: DeadLetterTopic, selected: Filter, *, yes: bool, as_js
     _record(topic, closed, topic.reopen, "reopened", yes=yes, as_json=as_json)
 
 
-def _count(topic: DeadLetterTopic, selected: Filter, progress: ProgressBar) -> int:
-    return sum(1 for _ in topic.letters(selected, progress))
-
-
-def _why_nothing(topic: DeadLetterTopic, selected: Filter) -> str:
-    """Whether there is no such letter, or none in a state that is selected."""
-    in_any_state = replace(selected, states=(), limit=None)
-    with ProgressBar(f"reading {topic.topic}") as bar:
-        count = _count(topic, in_any_state, bar)
-    if not count:
-        return formats.no_letters(topic.topic, in_any_state)
-    matching = "letter" if in_any_state == Filter() else "matching letter"
-    return f"of {plural(count, matching)} in {topic.topic} none is {' or '.join(selected.states)}"
-
-
 def _record(
     topic: DeadLetterTopic,
     selected: Filter,
@@ -69,11 +54,12 @@ def _record(
 ) -> None:
     require_known_ids(topic, selected)
     with ProgressBar(f"reading {topic.topic}") as bar:
-        count = record(selected, progress=bar) if yes else _count(topic, selected, bar)
+        found = topic.letters(selected, bar)
+        count = record(selected, progress=bar) if yes else sum(1 for _ in found)
     if as_json:
         write_json([{"topic": topic.topic, what: count, "dry_run": not yes}])
     elif not count:
-        typer.echo(f"nothing to do: {_why_nothing(topic, selected)}", err=True)
+        typer.echo(f"nothing to do: {formats.no_letters(topic.topic, selected)}", err=True)
     elif yes:
         typer.echo(f"{plural(count)} {what} in {topic.topic}")
     else:

@@ -1,6 +1,5 @@
 """Prints all of one dead letter: `dlq show`."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,9 +20,7 @@ _SHOWN_ABOVE = frozenset(
 )
 
 
-def show(
-    topic: DeadLetterTopic, letter_id: str, *, payload: bool, form: str, as_json: bool
-) -> None:
+def show(topic: DeadLetterTopic, letter_id: str, *, payload: bool, as_json: bool) -> None:
     """Print all of the letters with this id, the oldest generation first."""
     with ProgressBar(f"reading {topic.topic}") as bar:
         found = topic.get(letter_id, bar)
@@ -34,7 +31,7 @@ def show(
         if as_json:
             write_json([_as_json(letter, state, resolution, payload=payload)])
             continue
-        lines = [*_lines(letter, resolution), *_contents(letter, payload=payload, form=form)]
+        lines = [*_lines(letter, resolution), *_contents(letter, payload=payload)]
         typer.echo("\n".join(["", *lines] if number else lines))
 
 
@@ -102,7 +99,7 @@ def _resolved(resolution: Resolution) -> str:
     return f"{by} at {printable.moment(resolution.at_ms)}{replay}{why}"
 
 
-def _contents(letter: Letter, *, payload: bool, form: str) -> Iterator[str]:
+def _contents(letter: Letter, *, payload: bool) -> Iterator[str]:
     for name, content in (("key", letter.key), ("value", letter.value)):
         if content is None:
             yield f"{name:<11} null"
@@ -110,28 +107,16 @@ def _contents(letter: Letter, *, payload: bool, form: str) -> Iterator[str]:
         size = f"{name:<11} {len(content)} bytes"
         yield size if payload or not content else f"{size}, not printed without --payload"
         if payload:
-            yield from (f"  {line}" for line in _in_form(content, form))
+            yield from (f"  {line}" for line in _readable(content))
 
 
-def _in_form(content: bytes, form: str) -> list[str]:
-    text = _text(content)
-    if form == "hex" or text is None:
-        return _hex(content)
-    if form == "json":
-        try:
-            return printable.lines(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
-        except (ValueError, RecursionError):
-            return ["no JSON; as text:", *printable.lines(text)]
-    if form == "auto" and not all(line.isprintable() for line in text.split("\n")):
-        return _hex(content)
-    return printable.lines(text)
-
-
-def _text(content: bytes) -> str | None:
+def _readable(content: bytes) -> list[str]:
+    """The lines of a text, or a dump of bytes that are none."""
     try:
-        return content.decode()
+        lines = content.decode().split("\n")
     except UnicodeDecodeError:
-        return None
+        return _hex(content)
+    return lines if all(map(str.isprintable, lines)) else _hex(content)
 
 
 def _hex(content: bytes) -> list[str]:

@@ -8,8 +8,9 @@ import typer
 from linear_retry.cli.dlq import formats
 from linear_retry.cli.output import printable
 from linear_retry.cli.output.progress import ProgressBar
-from linear_retry.cli.output.rows import plural, write_bars, write_json
+from linear_retry.cli.output.rows import write_bars, write_json
 from linear_retry.dlq import DeadLetterTopic, Filter, State, Stats, Top
+from linear_retry.strategy.delays import duration_text
 
 LETTERS = "linear_retry_dlq_letters"
 OLDEST_OPEN = "linear_retry_dlq_oldest_open_timestamp_seconds"
@@ -55,7 +56,7 @@ def _print(stats: Stats) -> None:
     for name, text in _facts(stats):
         typer.echo(f"{name:<11} {text}")
     write_bars(
-        f"written, in spans of {_length(stats.span_ms)}",
+        f"written, in spans of {duration_text(stats.span_ms)}",
         [(printable.moment(from_ms), count) for from_ms, count in stats.spans],
     )
     for name, top in stats.tops.items():
@@ -90,14 +91,6 @@ def _title(name: str, top: Top) -> str:
 
 def _shown(text: str | None) -> str:
     return "(not said)" if text is None else printable.one_line(text) or "(empty)"
-
-
-def _length(span_ms: int) -> str:
-    for unit, unit_ms in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000)):
-        count, rest = divmod(span_ms, unit_ms)
-        if not rest:
-            return plural(count, unit)
-    return plural(span_ms // 1000, "second")
 
 
 def write_backlog(topics: Iterable[DeadLetterTopic], letter_filter: Filter) -> None:

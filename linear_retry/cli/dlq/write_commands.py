@@ -82,7 +82,7 @@ def reopen(topic: TOPIC, selection: Selection, connection: Connection, yes: YES 
     answers, there is no such topic, or no permission for it; 4, ended by a newer replay, resolve,
     reopen or purge; 130, Ctrl-C; 143, SIGTERM.
     """
-    if selection.state and LetterState.OPEN in selection.state:
+    if LetterState.OPEN in (selection.state or ()):
         raise typer.BadParameter(
             "an open letter cannot be opened again; write replayed or resolved",
             param_hint="--state",

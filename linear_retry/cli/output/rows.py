@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-_BAR_CELLS, _NAME_CELLS = 40, 50
+_BAR_CELLS = 40
 
 
 def plural(count: int, one: str = "letter", more: str | None = None) -> str:
@@ -110,22 +110,8 @@ def write_bars(title: str, rows: Sequence[tuple[str, int]]) -> None:
     """A title, and below it each name with its count, and how long that is beside the others."""
     typer.echo(f"\n{title}")
     longest = max((count for _, count in rows), default=0)
-    if not is_terminal():
-        width = max((len(name) for name, _ in rows), default=0)
-        digits = len(str(longest))
-        for name, count in rows:
-            bar = "#" * -(-count * _BAR_CELLS // longest)
-            typer.echo(f"  {name:<{width}}  {count:>{digits}}  {bar}".rstrip())
-        return
-    from rich.bar import Bar
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
-    table.add_column(no_wrap=True, overflow="ellipsis", max_width=_NAME_CELLS)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(ratio=1)
+    width = max((len(name) for name, _ in rows), default=0)
+    digits = len(str(longest))
     for name, count in rows:
-        table.add_row(Text(f"  {name}"), str(count), Bar(longest, 0, count, color="cyan"))
-    Console(highlight=False).print(table)
+        bar = "#" * -(-count * _BAR_CELLS // longest)
+        typer.echo(f"  {name:<{width}}  {count:>{digits}}  {bar}".rstrip())

@@ -1,6 +1,5 @@
 """Ingests topics into the lake, and replays letters from it: `spark ingest`, `spark replay`."""
 
-import gc
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -79,8 +78,6 @@ def replay(
             with Plan("") as nothing:
                 print_outcome(nothing, 0, yes=options.yes, as_json=as_json)
             return
-        # Reading makes many small objects and no cycles, as for `dlq`.
-        gc.set_threshold(100_000)
         with DeadLetterTopic(letters.topic, librdkafka_keys(config)) as topic:
             replay_letters(topic, letters.filter, options, as_json=as_json)
 

@@ -1,7 +1,6 @@
 """Simulates outages: `linear-retry strategy simulate`."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -27,14 +26,6 @@ _STYLES = {
 }
 
 
-class Exhausted(StrEnum):
-    """What happens once a strategy has run out."""
-
-    DEAD_LETTER = "dead-letter"
-    REPEAT = "repeat"
-    STOP = "stop"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenOutages:
     """The outages that the user names, and what happens in one."""
@@ -51,11 +42,11 @@ class GivenOutages:
         typer.Option(metavar="FILE", help="More of them: one on each line, # begins a comment."),
     ] = None
     on_exhausted: Annotated[
-        Exhausted,
+        OnExhausted,
         typer.Option(
             metavar="CHOICE", help="When the strategy has run out: dead-letter, repeat or stop."
         ),
-    ] = Exhausted.DEAD_LETTER
+    ] = "dead-letter"
     attempt: Annotated[
         str, typer.Option(metavar="DURATION", help="How long an attempt takes to fail.")
     ] = "0s"
@@ -112,7 +103,6 @@ _WITHOUT_LAKE = "--outage, --outages, --on-exhausted and --attempt"
 def _in_given(file: Path, given: GivenOutages, as_json: bool) -> None:
     outages_ms = [length_ms(text, "--outage") for text in given.outage or []]
     attempt_ms = length_ms(given.attempt, "--attempt")
-    choice: OnExhausted = given.on_exhausted.value
     loaded, problems = load(file), list[str]()
     if isinstance(loaded, StrategyError):
         problems += loaded.problems
@@ -121,10 +111,14 @@ def _in_given(file: Path, given: GivenOutages, as_json: bool) -> None:
         _refuse(file, problems, as_json)
     if not outages_ms:
         raise typer.BadParameter("no outage is given; write --outage 7m, or --outages FILE")
-    simulator = _simulator(loaded, choice, attempt_ms)
+    simulator = _simulator(loaded, given.on_exhausted, attempt_ms)
     simulations = [simulator.through(outage_ms) for outage_ms in outages_ms]
     if as_json:
-        head = {**summary(file, loaded), "on_exhausted": choice, "attempt_s": attempt_ms / 1000}
+        head = {
+            **summary(file, loaded),
+            "on_exhausted": given.on_exhausted,
+            "attempt_s": attempt_ms / 1000,
+        }
         waits_out_ms = simulator.waits_out_ms
         write_json(head | simulation_report.as_json(each, waits_out_ms) for each in simulations)
     else:

@@ -20,8 +20,8 @@ def test_no_width_hides_an_id_or_a_state(
     print_letters([table_row(letter, state, payload=True) for letter, state in _LETTERS])
     text = capsys.readouterr().out
     assert [1, 1, 1] == [text.count(letter.id) for letter, _ in _LETTERS]
-    assert [3, 3, 3] == [text.count(word) for word in ("open", "orders/3/", "exhausted")]
-    assert ["ann", "book"] == [word for word in ("ann", "book") if text.count(word) == 3]
+    for words in ("open", "2026-11-21 09:32:1", "exhausted", "ConnectTimeou", "ann", "book"):
+        assert 3 == text.count(words), words
     assert max(map(len, text.splitlines())) <= columns
 
 
@@ -42,14 +42,3 @@ def test_a_hundred_columns_are_enough_for_a_line(
         assert " TimeoutError: " in line
         assert line.endswith("replayed")
         assert len(line) <= 100
-
-
-def test_a_wide_terminal_has_one_line_for_each(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where all of a line fits it is one, with as much of the exception as there is room for."""
-    monkeypatch.setenv("COLUMNS", "200")
-    print_letters([table_row(letter, state, payload=False) for letter, state in _LETTERS])
-    lines = [line for line in capsys.readouterr().out.splitlines() if "orders[3]@" in line]
-    assert 3 == len(lines)
-    assert [] == [line for line in lines if "ConnectTimeout: payments:443 is late" not in line]
