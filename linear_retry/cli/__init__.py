@@ -98,9 +98,8 @@ def demo(
 
     Example: linear-retry demo --bootstrap localhost:9092
 
-    Exit codes: 0, the proof holds; 1, it fails; 2, wrong usage; 3, no cluster answers, it refuses
-    what the demo needs, or httpx is missing (pip install 'linear-retry[demo]'); 130, Ctrl-C; 143,
-    SIGTERM.
+    Exit codes: 1, the proof fails; 3, no cluster answers, or httpx is missing (pip install 'linear-
+    retry[demo]').
     """
     from linear_retry.cli.demo import demo as run
 
@@ -123,9 +122,6 @@ def watch(
     of its own: killed, stuck or cut off.
 
     Example: linear-retry watch --group billing --bootstrap localhost:9092
-
-    Exit codes: 2, wrong usage; 3, no broker answers, there is no such journal, or no permission for
-    it; 130, Ctrl-C; 143, SIGTERM.
     """
     from linear_retry.cli.watch.watch import watch as run
 

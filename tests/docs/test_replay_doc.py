@@ -107,12 +107,12 @@ def test_the_numbers_are_right() -> None:
 
 
 def test_the_exit_codes_are_those_of_the_commands() -> None:
-    """In the table, and in the help of each."""
+    """In the table; the help has those that mean something of its own."""
     expected = {code for row in table(_PAGE, "code") for code in row[0].split(", ")}
     assert {"0", "1", "2", "3", "4", "129", "130", "143"} == expected
     text = CliRunner().invoke(app, ["dlq", "replay", "--help"]).stdout
     listed = text.split("Exit codes:")[1].split("\n\n")[0].replace(",", " ").replace(".", " ")
-    assert expected - {"129"} <= set(listed.split())
+    assert ["1", "4"] == [word for word in listed.split() if word in expected]
     assert Path("docs/dead-letters/replay.md").name in page("docs/dead-letters/format.md") + page(
         "README.md"
     )

@@ -67,8 +67,8 @@ def test_what_is_proposed_is_a_strategy(lake: str, tmp_path: Path) -> None:
     assert expected == Strategy.load(file).delays_ms
 
 
-def test_groups_are_rows(lake: str, tmp_path: Path) -> None:
-    """Each by itself, with its own current strategy; one file is for one of them."""
+def test_each_group_is_by_itself(lake: str, tmp_path: Path) -> None:
+    """With its own current strategy; one file is for one of them."""
     billing, few = _told(_ran("spark", "tune", "--lake", lake, *ASKED, "--json"))
     assert ("billing", "proposed", 120, 80) == tuple(
         billing[name] for name in ("group", "verdict", "outages", "seen")
@@ -119,12 +119,12 @@ def test_the_present_strategy_may_be_given(lake: str, tmp_path: Path) -> None:
     file.write_text("[30, 60, 600]")
     result = _ran("strategy", "simulate", file, "--lake", lake, "--current", file)
     assert (0, "") == (result.code, result.err)
-    label, head, billing, few = result.out.splitlines()
+    label, *lines = result.out.splitlines()
     assert Strategy.load(file).label == label
-    assert head.split()[:2] == ["group", "outages"]
-    assert billing.endswith("  0s (0s to 0s)")
-    assert few.endswith("  0s (0s to 0s)")
-    assert ["few", "2"] == few.split()[:2]
+    assert ["billing: 120 outages", "few: 2 outages"] == [
+        line.partition(",")[0] for line in lines if line.endswith(" with a known end")
+    ]
+    assert 2 == sum(line.startswith("saved: 0s (0s to 0s) an outage") for line in lines)
 
 
 def test_no_such_group(lake: str) -> None:

@@ -93,9 +93,7 @@ def list_(
 
     Example: linear-retry circuits list --group billing --bootstrap localhost:9092
 
-    Exit codes: 0, listed, or none is open; 1, the journal has no such group; 2, wrong usage; 3, no
-    broker answers, there is no such journal, or no permission for it; 130, Ctrl-C; 143,
-    SIGTERM.
+    Exit codes: 1, the journal has no such group.
     """
     with exit_on_error():
         journal = span.reading(connection)
@@ -137,10 +135,9 @@ def retry(
 
     Example: linear-retry circuits retry --group billing --bootstrap localhost:9092 'orders[3]@812'
 
-    Exit codes: 0, recovered, or nothing is open; 1, it has failed again, is not held (any more),
-    or you said no, or the command has expired; 2, wrong usage; 3, nobody in the group has answered,
-    no broker answers, there is no such control topic, or no permission for it; 6, accepted, but not
-    finished in time; 130, Ctrl-C; 143, SIGTERM.
+    Exit codes: 0, recovered, or nothing is open; 1, it has failed again, is not held (any more), or
+    you said no, or the command has expired; 3, nobody in the group has answered; 6, accepted, but
+    not finished in time.
     """
     if bool(messages) + every + (member is not None) != 1:
         raise typer.BadParameter("name the messages, or write --all, or --member MEMBER")
@@ -193,10 +190,8 @@ def give_up(
     Example: linear-retry circuits give-up --group billing --bootstrap localhost:9092
     'orders[3]@812' --yes
 
-    Exit codes: 0, it is in the dead letters; 1, you said no, it is not held (any more), there are
-    no dead letters there, or the command has expired; 2, wrong usage; 3, nobody in the group has
-    answered, no broker answers, there is no such control topic, or no permission for it; 6,
-    accepted, but not sent in time; 130, Ctrl-C; 143, SIGTERM.
+    Exit codes: 1, you said no, it is not held (any more), there are no dead letters there, or the
+    command has expired; 3, nobody in the group has answered; 6, accepted, but not sent in time.
     """
     command, sender = target.command("give-up", message), target.sender(connection)
     question = f"Send {message}, held by group {shown(target.group)}, to the dead letters?"
@@ -227,9 +222,8 @@ def lift_limit(
     Example: linear-retry circuits lift-limit --group billing --bootstrap localhost:9092 --for 5000
     --why 'a bad batch of the importer'
 
-    Exit codes: 0, it is lifted; 1, a member has no limit, or the command has expired; 2, wrong
-    usage; 3, nobody in the group has answered, no broker answers, there is no such control topic,
-    or no permission for it; 6, accepted, but not lifted in time; 130, Ctrl-C; 143, SIGTERM.
+    Exit codes: 1, a member has no limit, or the command has expired; 3, nobody in the group has
+    answered; 6, accepted, but not lifted in time.
     """
     command = target.command("lift-limit", member=member, letters=letters, why=why)
     sender = target.sender(connection)

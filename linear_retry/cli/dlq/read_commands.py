@@ -43,9 +43,6 @@ def list_(
     partition in order. Times are UTC. In a pipe there are tabs between the columns.
 
     Example: linear-retry dlq list orders.dlq --bootstrap localhost:9092 --since 2h --state open
-
-    Exit codes: 0, listed, or there is none; 2, wrong usage; 3, no broker answers, there is no such
-    topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
     """
     fields = [] if group_by is None else list(dict.fromkeys(group_by.split(",")))
     if unknown := [name for name in fields if name not in _FIELDS]:
@@ -86,8 +83,7 @@ def show(
     Example: linear-retry dlq show orders.dlq billing/orders/3/1042/1795253536810 --payload
     --bootstrap localhost:9092
 
-    Exit codes: 0, shown; 1, there is no such letter; 2, wrong usage; 3, no broker answers, there is
-    no such topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
+    Exit codes: 1, there is no such letter.
     """
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.show import show as run
@@ -119,9 +115,6 @@ def stats(
     With --prometheus one or several topics as metrics, for node_exporter's textfile collector.
 
     Example: linear-retry dlq stats orders.dlq --bootstrap localhost:9092 --since 7d
-
-    Exit codes: 0, shown, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
-    such topic, or no permission for it; 130, Ctrl-C; 143, SIGTERM.
     """
     if (prometheus and connection.as_json) or (not prometheus and len(topics) > 1):
         raise typer.BadParameter(
@@ -158,9 +151,6 @@ def export(
     linear_retry.dlq.read_export reads it back.
 
     Example: linear-retry dlq export orders.dlq --to orders.jsonl --bootstrap localhost:9092
-
-    Exit codes: 0, written, or there is no letter; 2, wrong usage; 3, no broker answers, there is no
-    such topic, no permission for it, or the file cannot be written; 130, Ctrl-C; 143, SIGTERM.
     """
     with exit_on_error(), connection.topic(topic) as letters:
         letter_filter = selection.filter()

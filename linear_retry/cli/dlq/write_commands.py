@@ -31,10 +31,8 @@ def replay(
 
     Example: linear-retry dlq replay orders.dlq --bootstrap localhost:9092 --exception Timeout --yes
 
-    Exit codes: 0, done, or nothing to do; 1, a dead letter cannot be sent as it is and stays open,
-    --check-newer has found something, or no letter has the --id; 2, wrong usage; 3, no broker
-    answers, no permission, or a topic is not there or cannot take a letter (nothing is sent then);
-    4, ended by a newer one; 130, Ctrl-C; 143, SIGTERM.
+    Exit codes: 1, a dead letter cannot be sent as it is and stays open, --check-newer has found
+    something, or no letter has the --id; 4, ended by a newer one.
     """
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.replay import replay_letters
@@ -59,9 +57,7 @@ def resolve(
     Example: linear-retry dlq resolve orders.dlq --bootstrap localhost:9092 --reason permanent
     --why "refunded by hand" --yes
 
-    Exit codes: 0, done, or nothing to do; 1, no letter has the --id; 2, wrong usage; 3, no broker
-    answers, there is no such topic, or no permission for it; 4, ended by a newer replay, resolve,
-    reopen or purge; 130, Ctrl-C; 143, SIGTERM.
+    Exit codes: 1, no letter has the --id; 4, ended by a newer replay, resolve, reopen or purge.
     """
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.resolve import resolve_letters
@@ -78,9 +74,7 @@ def reopen(topic: TOPIC, selection: Selection, connection: Connection, yes: YES 
 
     Example: linear-retry dlq reopen orders.dlq --bootstrap localhost:9092 --state resolved --yes
 
-    Exit codes: 0, done, or nothing to do; 1, no letter has the --id; 2, wrong usage; 3, no broker
-    answers, there is no such topic, or no permission for it; 4, ended by a newer replay, resolve,
-    reopen or purge; 130, Ctrl-C; 143, SIGTERM.
+    Exit codes: 1, no letter has the --id; 4, ended by a newer replay, resolve, reopen or purge.
     """
     if LetterState.OPEN in (selection.state or ()):
         raise typer.BadParameter(
@@ -114,9 +108,7 @@ def purge(
 
     Example: linear-retry dlq purge orders.dlq --bootstrap localhost:9092 --yes
 
-    Exit codes: 0, done, or nothing to do; 2, wrong usage; 3, no broker answers, there is no such
-    topic, or no permission for it; 4, ended by a newer replay, resolve, reopen or purge; 130,
-    Ctrl-C; 143, SIGTERM.
+    Exit codes: 4, ended by a newer replay, resolve, reopen or purge.
     """
     if all_of is not None and all_of != topic:
         raise typer.BadParameter(

@@ -23,15 +23,10 @@ from linear_retry.strategy.delays import duration_ms, shown
 from linear_retry.tuning.solver import Conditions
 
 app = typer.Typer(
-    help="Learn from dead letters and outages, with Spark.",
+    help="Learn from dead letters and outages, with Spark (pip install 'linear-retry[spark]').",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-
-@app.callback()
-def _options() -> None:
-    """Learn from dead letters and outages, with Spark (pip install 'linear-retry[spark]')."""
 
 
 @app.command()
@@ -64,24 +59,13 @@ def ingest(
 
     Example: linear-retry spark ingest --bootstrap localhost:9092 --dead-letters orders.dlq
     --journal linear-retry.journal --lake lake
-
-    Exit codes: 0, done; 2, wrong usage; 3, no broker answers, a topic or its permission is missing,
-    the lake cannot be written or is of another topic, or there is no Java or PySpark; 130,
-    Ctrl-C; 143, SIGTERM.
     """
     with exit_on_error(), require_pyspark():
         from linear_retry.cli.spark.topics import ingest as run
 
-        run(
-            connection.keys(),
-            lake,
-            dead_letters or [],
-            journal,
-            every_s=_seconds(every) if continuous else None,
-            max_offsets=max_offsets,
-            master=master,
-            as_json=connection.as_json,
-        )
+        topics = {"dead_letters": dead_letters or [], "journal": journal}
+        every_s = _seconds(every) if continuous else None
+        run(connection, lake, topics, {"every_s": every_s, "max_offsets": max_offsets}, master)
 
 
 @app.command()
@@ -97,9 +81,6 @@ def outages(
     It is made anew of all that was ingested. docs/spark/outages.md has its columns and kinds.
 
     Example: linear-retry spark outages --lake lake
-
-    Exit codes: 0, done; 2, wrong usage; 3, no journal was ingested, the lake cannot be written, or
-    there is no Java or PySpark; 130, Ctrl-C; 143, SIGTERM.
     """
     with exit_on_error(), require_pyspark():
         from linear_retry.spark import Lake
@@ -148,15 +129,14 @@ def tune(
     """Propose the delays that cost least in such outages.
 
     Made from the first two thirds of a group's rows in the table `outages`, and compared with its
-    current delays on the others. Without --group each group is a row; --to then needs a lake of one
-    group. docs/spark/tuning.md says what a cost is, and when not to trust it.
+    current delays on the others. Without --group each group has a proposal; --to then needs a lake
+    of one group. docs/spark/tuning.md says what a cost is, and when not to trust it.
 
     Example: linear-retry spark tune --lake lake --group billing --probe-cost 5 --cover 0.99
     --to strategies/billing.json
 
-    Exit codes: 0, proposed; 1, the file of --current is not right; 2, wrong usage; 3, there is no
-    table of outages, FILE cannot be written, or there is no Java or PySpark; 5, there are too
-    few outages to propose anything, and nothing is written; 130, Ctrl-C; 143, SIGTERM.
+    Exit codes: 1, the file of --current is not right; 5, there are too few outages to propose
+    anything, and nothing is written.
     """
     cost_ms = length_ms(probe_cost, "--probe-cost")
     shortest_ms = length_ms(shortest, "--shortest")
@@ -188,11 +168,8 @@ def replay(
     Example: linear-retry spark replay --lake lake --bootstrap localhost:9092 --yes
     --where "reason = 'exhausted' AND exception_message LIKE '%503%'"
 
-    Exit codes: 0, done, or nothing to do; 1, a dead letter cannot be sent as it is and stays open,
-    or --check-newer has found something; 2, wrong usage, or the condition is none or chooses
-    letters of several topics; 3, no broker answers, no permission, a topic is not there or
-    cannot take a letter, the lake is empty or of another topic, or there is no Java or PySpark
-    (nothing is sent then); 4, ended by a newer one; 130, Ctrl-C; 143, SIGTERM.
+    Exit codes: 1, a dead letter cannot be sent as it is and stays open, or --check-newer has found
+    something; 4, ended by a newer one.
     """
     with exit_on_error(), require_pyspark():
         from linear_retry.cli.spark.topics import replay as run
@@ -225,10 +202,6 @@ def report(
     shows.
 
     Example: linear-retry spark report --lake lake --to report.html
-
-    Exit codes: 0, done; 2, wrong usage; 3, the lake has neither outages nor dead letters or cannot
-    be read, the page cannot be written, or there is no Java or PySpark; 130, Ctrl-C; 143,
-    SIGTERM.
     """
     with exit_on_error(), require_pyspark():
         from linear_retry.spark import Lake

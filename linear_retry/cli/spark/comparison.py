@@ -57,11 +57,6 @@ def remarks(found: Comparison, name: str) -> Iterator[str]:
         yield f"the {which} strategy gives up on more of them, which costs it nothing here"
 
 
-def saved(found: Comparison | None) -> str:
-    """The saving in one cell; empty if it is unknown."""
-    return "" if found is None or found.saved is None else time(found.saved)
-
-
 def time(of: Mean) -> str:
     """A mean time with its bounds."""
     return f"{_rough(of.mean)} ({_rough(of.low)} to {_rough(of.high)})"

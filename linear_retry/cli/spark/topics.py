@@ -22,31 +22,22 @@ from linear_retry.spark.session import session
 
 
 def ingest(
-    config: Mapping[str, Any],
+    connection: Connection,
     lake: str,
-    dead_letters: list[str],
-    journal: str | None,
-    *,
-    every_s: float | None,
-    max_offsets: int,
+    topics: Mapping[str, Any],
+    batches: Mapping[str, Any],
     master: str | None,
-    as_json: bool,
 ) -> None:
-    """Ingests, and prints a line or an object for each topic."""
+    """Ingests, and prints a line or an object for each topic.
+
+    `topics` and `batches` are arguments of `linear_retry.spark.ingest`.
+    """
+    config = connection.keys()
     # Asked before Spark starts: a wrong address is reported in seconds.
-    find_sources(config, dead_letters, journal)
+    find_sources(config, **topics)
     with ProgressBar("ingesting") as progress, session(master) as spark:
-        done = run(
-            spark,
-            config,
-            lake,
-            dead_letters=dead_letters,
-            journal=journal,
-            every_s=every_s,
-            max_offsets=max_offsets,
-            progress=progress,
-        )
-    if as_json:
+        done = run(spark, config, lake, **topics, **batches, progress=progress)
+    if connection.as_json:
         write_json([asdict(each) for each in done])
     else:
         for each in done:

@@ -7,7 +7,7 @@ import typer
 
 from linear_retry.cli.output.exit_codes import INSUFFICIENT_DATA, NEGATIVE, USAGE_ERROR, fail
 from linear_retry.cli.output.printable import one_line
-from linear_retry.cli.output.rows import write_aligned, write_json
+from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark import comparison
 from linear_retry.cli.spark.options import RecordedOutages, StrategyFile
 from linear_retry.cli.strategy.commands import load, print_heading
@@ -22,11 +22,6 @@ from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Conditions, Unreachable
 
-_TUNED = ("group", "outages", "proposed", "waits", "in total", "covered", "saved an outage")
-_SIMULATED = (
-    *("group", "outages", "idle after one", "attempts", "covered", "given up"),
-    "saved an outage",
-)
 _Found = TypeVar("_Found")
 
 
@@ -78,10 +73,9 @@ def simulate(
         write_json(as_json | comparison.simulated_json(one) for one in found)
         return
     print_heading(strategy)
-    if len(found) > 1:
-        write_aligned([_SIMULATED, *map(_simulated_row, found)])
-    else:
-        _print_simulated(found[0])
+    for one in found:
+        typer.echo(f"{one_line(one.group)}: {one.outages} outages, {one.ended} with a known end")
+        comparison.show(one.comparison, "simulated", one.outages)
 
 
 def _in_lake(
@@ -120,13 +114,8 @@ def _write(
 def _print(found: list[Tuned], conditions: Conditions) -> None:
     if not found:
         typer.echo("no outage has a known duration; nothing is proposed")
-    elif len(found) > 1:
-        write_aligned([_TUNED, *map(_tuned_row, found)])
-        for one in found:
-            for line in _reasons(one):
-                typer.echo(line)
-    else:
-        _print_tuned(found[0], conditions)
+    for one in found:
+        _print_tuned(one, conditions)
 
 
 def _print_tuned(one: Tuned, conditions: Conditions) -> None:
@@ -142,16 +131,6 @@ def _print_tuned(one: Tuned, conditions: Conditions) -> None:
     comparison.show(one.comparison, "proposed", one.outages - one.seen)
     if one.comparison.proposed.covered.high < conditions.cover:
         typer.echo(f"{conditions.cover:g} are not covered: outages were longer than those before")
-
-
-def _tuned_row(one: Tuned) -> tuple[str, ...]:
-    group, outages = one_line(one.group), str(one.outages)
-    if not isinstance(one.proposal, tuple):
-        return group, outages, "nothing", "", "", "", ""
-    total = duration_text(sum(one.proposal))
-    head = (group, outages, "yes", str(len(one.proposal)), total)
-    covered = "" if one.comparison is None else comparison.share(one.comparison.proposed.covered)
-    return *head, covered, comparison.saved(one.comparison)
 
 
 def _reasons(one: Tuned) -> Iterator[str]:
@@ -171,21 +150,3 @@ def _reasons(one: Tuned) -> Iterator[str]:
         case _:
             return
     yield f"{one_line(one.group)}: nothing is proposed: {why}"
-
-
-def _print_simulated(one: Simulated) -> None:
-    typer.echo(f"{one_line(one.group)}: {one.outages} outages, {one.ended} with a known end")
-    comparison.show(one.comparison, "simulated", one.outages)
-
-
-def _simulated_row(one: Simulated) -> tuple[str, ...]:
-    found = one.comparison.proposed
-    return (
-        one_line(one.group),
-        str(one.outages),
-        comparison.time(found.idle_ms),
-        comparison.count(found.probes),
-        comparison.share(found.covered),
-        comparison.given_up(found.covered, one.outages),
-        comparison.saved(one.comparison),
-    )

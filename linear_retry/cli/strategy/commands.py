@@ -34,7 +34,7 @@ def check(
 
     Example: linear-retry strategy check strategies/*.json
 
-    Exit codes: 0, all are ok; 1, at least one is not; 2, wrong usage.
+    Exit codes: 1, at least one is not ok.
     """
     is_bad = False
     for file in files:
@@ -58,7 +58,7 @@ def show(
 
     Example: linear-retry strategy show short-outage
 
-    Exit codes: 0, shown; 1, the file is no strategy (its problems are on stderr); 2, wrong usage.
+    Exit codes: 1, the file is no strategy (its problems are on stderr).
     """
     loaded = load(file)
     if as_json:

@@ -80,9 +80,8 @@ def simulate(
 
     Example: linear-retry strategy simulate short-outage --outage 7m
 
-    Exit codes: 0, simulated, however it ends; 1, a file is not right (its problems are on stderr);
-    2, wrong usage. With --lake also 3, there is no table of outages, or no Java or PySpark; 5,
-    no outage has a known duration; 130, Ctrl-C; 143, SIGTERM.
+    Exit codes: 0, simulated, however it ends; 1, a file is not right (its problems are on stderr).
+    With --lake also 5, no outage has a known duration.
     """
     if lake is None:
         if recorded != RecordedOutages() or probe_cost != "0s":
