@@ -11,11 +11,12 @@ from sphinx.util.docutils import SphinxDirective
 from docs.generators.commands import commands, exit_codes
 from docs.generators.events import events, journal_fields
 from docs.generators.metrics import metrics
-from docs.generators.root_pages import ROOT, root_page
+from docs.generators.root_pages import ROOT, examples, root_page
 
 CONTENTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "events": events,
+    "examples": examples,
     "exit codes": exit_codes,
     "journal fields": journal_fields,
     "metrics": metrics,

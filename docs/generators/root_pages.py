@@ -9,22 +9,57 @@ PAGES = {
     "CONTRIBUTING.md": "about/contributing.md",
     "VERSIONING.md": "about/versioning.md",
     "benchmarks/README.md": "about/performance.md",
+    "examples/README.md": "guides/examples.md",
     "strategies/README.md": "guides/strategies.md",
 }
 """Where the site shows each."""
 
-_TITLE = re.compile(r"\A# .*\n")
-_LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(#[^)\s]+)?\)")
+_TITLE = re.compile(r"\A# (.*)\n")
+_HEADING = re.compile(r"^#", re.MULTILINE)
+_CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]+)?\)")
+_NOT_IN_SLUGS = re.compile(r"[^\w\- ]")
 
 
 def root_page(name: str) -> str:
     """A page without its title, its links leading to where the site has their targets."""
     text = _TITLE.sub("", (ROOT / name).read_text("utf-8"))
     folder = PurePosixPath(name).parent
-    return _LINK.sub(lambda found: f"]({_on_site(folder, found[1])}{found[2] or ''})", text)
+    return _LINK.sub(lambda found: _on_site(folder, *found.groups("")), text)
 
 
-def _on_site(folder: PurePosixPath, link: str) -> str:
-    path = (ROOT / folder / link).resolve().relative_to(ROOT).as_posix()
-    # A path that begins with a slash is one below docs/; others are files to download.
-    return f"/{PAGES[path]}" if path in PAGES else f"/../{path}".replace("/../docs/", "/")
+def examples() -> str:
+    """Every example's page, under a heading of its own."""
+    pages = sorted(path.relative_to(ROOT) for path in ROOT.glob("examples/*/README.md"))
+    return "\n\n".join(
+        f"## {_title(path)}\n{_demoted(root_page(path.as_posix()))}" for path in pages
+    )
+
+
+def _demoted(text: str) -> str:
+    """Headings one level lower; a comment in a block of code is none."""
+    parts = _CODE.split(text)
+    parts[::2] = [_HEADING.sub("##", prose) for prose in parts[::2]]
+    return "".join(parts)
+
+
+def _title(path: Path) -> str:
+    found = _TITLE.match((ROOT / path).read_text("utf-8"))
+    return found[1] if found else path.parent.name
+
+
+def _on_site(folder: PurePosixPath, text: str, link: str, anchor: str) -> str:
+    path = (ROOT / folder / link).resolve().relative_to(ROOT)
+    if path.as_posix() in PAGES:
+        return f"[{text}](/{PAGES[path.as_posix()]}{anchor})"
+    if path.match("examples/*/README.md"):
+        return f"[{text}](/{PAGES['examples/README.md']}#{_slug(_title(path))})"
+    # A path that begins with a slash is one below docs/; what is not there is to be downloaded.
+    if path.parts[0] == "docs":
+        return f"[{text}](/{path.relative_to('docs').as_posix()}{anchor})"
+    return f"{{download}}`{text} </../{path.as_posix()}>`"
+
+
+def _slug(title: str) -> str:
+    """The anchor that MyST, like GitHub, gives to a heading."""
+    return _NOT_IN_SLUGS.sub("", title.lower()).replace(" ", "-")

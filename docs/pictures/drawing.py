@@ -1,0 +1,102 @@
+"""Draws boxes, arrows and text as SVG that is legible in light and in dark."""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+from xml.sax.saxutils import escape
+
+Kind: TypeAlias = Literal["plain", "done", "failed", "open", "held"]
+Point: TypeAlias = tuple[float, float]
+
+# Its own background: whoever shows it may be light where the reader's system is dark.
+_STYLE = """
+text { font: 13px system-ui, sans-serif; fill: #1f2328 }
+.small { font-size: 12px; fill: #59636e }
+.strong { font-weight: 600 }
+.page { fill: #ffffff; stroke: #d1d9e0 }
+.line { fill: none; stroke: #59636e; stroke-width: 1.5 }
+.dashed { stroke-dasharray: 5 4 }
+.head { fill: #59636e }
+.plain { fill: #f6f8fa; stroke: #818b98 }
+.done { fill: #dafbe1; stroke: #1a7f37 }
+.failed { fill: #ffebe9; stroke: #cf222e }
+.open { fill: #fff8c5; stroke: #9a6700 }
+.held { fill: #ddf4ff; stroke: #0969da }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3 }
+  .small { fill: #9198a1 }
+  .page { fill: #0d1117; stroke: #3d444d }
+  .line { stroke: #9198a1 }
+  .head { fill: #9198a1 }
+  .plain { fill: #1c2128; stroke: #656c76 }
+  .done { fill: #12301e; stroke: #3fb950 }
+  .failed { fill: #3c1618; stroke: #f85149 }
+  .open { fill: #33280c; stroke: #d29922 }
+  .held { fill: #10243e; stroke: #4493f8 }
+}
+"""
+_ARROW = (
+    '<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+    'orient="auto-start-reverse"><path class="head" d="M0 0 8 4 0 8z"/></marker>'
+)
+_LINE_PX = 17
+
+
+class Drawing:
+    """A picture that grows by what is drawn on it; `svg` is its text."""
+
+    def __init__(self, title: str, width: int, height: int) -> None:
+        self._title = title
+        self._size = (width, height)
+        self._parts: list[str] = []
+
+    def box(self, at: Point, size: Point, text: str = "", kind: Kind = "plain") -> None:
+        """A box with its top left corner at a point, and text in its middle."""
+        (x, y), (width, height) = at, size
+        self._parts.append(
+            f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" '
+            'rx="4"/>'
+        )
+        self.text((x + width / 2, y + height / 2), text, anchor="middle")
+
+    def text(
+        self, at: Point, text: str, style: str = "", anchor: Literal["start", "middle"] = "start"
+    ) -> None:
+        """Lines of text, with their middle at the height of a point."""
+        x, y = at
+        lines = text.split("\n") if text else []
+        top = y - (len(lines) - 1) * _LINE_PX / 2 + 4.5
+        classes = f' class="{style}"' if style else ""
+        self._parts += [
+            f'<text{classes} x="{x:g}" y="{top + row * _LINE_PX:g}" text-anchor="{anchor}">'
+            f"{escape(line)}</text>"
+            for row, line in enumerate(lines)
+        ]
+
+    def arrow(self, points: Sequence[Point], style: str = "") -> None:
+        """A line through points, with a head at its end."""
+        self._path(points, style, ' marker-end="url(#arrow)"')
+
+    def line(self, points: Sequence[Point], style: str = "") -> None:
+        """A line through points."""
+        self._path(points, style, "")
+
+    def _path(self, points: Sequence[Point], style: str, end: str) -> None:
+        path = " ".join(f"{x:g} {y:g}" for x, y in points)
+        self._parts.append(f'<path class="{f"line {style}".strip()}" d="M{path}"{end}/>')
+
+    def svg(self) -> str:
+        """The whole picture."""
+        width, height = self._size
+        page = f'<rect class="page" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}"'
+        return "\n".join(
+            (
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+                f'width="{width}" height="{height}" role="img">',
+                f"<title>{escape(self._title)}</title>",
+                f"<style>{_STYLE}</style>",
+                f"<defs>{_ARROW}</defs>",
+                f'{page} rx="8"/>',
+                *self._parts,
+                "</svg>\n",
+            )
+        )

@@ -1,0 +1,77 @@
+"""docs/getting-started.md is true."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from linear_retry.cli import app
+from tests.docs.markdown import ROOT, blocks, page
+from tests.real_kafka import RealKafka
+
+_PAGE = page("docs/getting-started.md")
+_TOPICS, _BILLING, _ORDERS = blocks(_PAGE, "python")
+_SHOWN = [line for block in blocks(_PAGE, "text") for line in block.splitlines()]
+_COMMANDS = [line for block in blocks(_PAGE, "console") for line in block.splitlines()]
+
+
+@pytest.mark.broker
+def test_what_is_shown_happens(own_kafka: RealKafka, tmp_path: Path) -> None:
+    """From no topics to a retry, a dead letter and a clean end, by the page's own programs."""
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT)}
+
+    def program(text: str) -> list[str]:
+        return [sys.executable, "-c", text.replace("localhost:9092", own_kafka.bootstrap)]
+
+    subprocess.run(program(_TOPICS), check=True, timeout=60)
+    with subprocess.Popen(
+        program(_BILLING),
+        cwd=tmp_path,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as billing:
+        try:
+            subprocess.run(program(_ORDERS), check=True, timeout=60)
+            said = _until(billing, "failures so far: 2")
+            (tmp_path / "bank-is-open").touch()
+            said += _until(billing, "charged lamp")
+            billing.send_signal(signal.SIGINT)
+            said += billing.communicate(timeout=30)[0].splitlines()
+        finally:
+            billing.kill()
+    assert 0 == billing.returncode, said
+    lines = [_without_numbers(line) for line in said]
+    assert [] == [line for line in _SHOWN if _without_numbers(line) not in lines]
+    (command,) = "".join(blocks(_PAGE, "sh")).splitlines()
+    _, *arguments = shlex.split(command.replace("localhost:9092", own_kafka.bootstrap))
+    assert "not an order" in CliRunner().invoke(app, arguments).stdout
+
+
+def _until(child: subprocess.Popen[str], wanted: str) -> list[str]:
+    """What the program says, up to the line that has `wanted`."""
+    assert child.stdout is not None
+    said: list[str] = []
+    for line in child.stdout:
+        said.append(line.rstrip("\n"))
+        if wanted in line:
+            return said
+    pytest.fail("\n".join(said))
+
+
+def _without_numbers(line: str) -> str:
+    return re.sub(r"\d+", "0", line)
+
+
+def test_files_that_are_named_exist() -> None:
+    """The Compose file, with the service that is run."""
+    files = {word for line in _COMMANDS for word in line.split() if word.startswith("examples/")}
+    assert {"examples/compose.yaml"} == files
+    assert "\n  topics:\n" in page("examples/compose.yaml")
