@@ -585,3 +585,24 @@ def test_stop_in_a_narrow_scope(protocol: Protocol, fake: FakeKafka) -> None:
     assert [0, 0, 0, 1, 2] == [offset for number, offset in seen if number == 0]
     assert [0, 1, 2] == [offset for number, offset in seen if number == 1]
     assert {(TOPIC, 0): 3, (TOPIC, 1): 3} == fake.group(GROUP)
+
+
+def test_a_failing_probe_commits_nothing() -> None:
+    """What others do meanwhile is committed once a second, and not at each probe that fails."""
+    group = FakeGroup(scope="partition", partitions=2, strategy=[0.01] * 1000)
+    group.dependency.takes_s = 0.001
+    group.dependency.down_for = {(TOPIC, 0)}
+    group.produce(0, 1)
+    group.produce(1, 3000)
+    group.join()
+    group.share([0, 0])
+    begun_s = group.fake.clock.now_s()
+    while group.fake.clock.now_s() < begun_s + 3:
+        group.turn()
+    commits = [entry for entry in group.fake.log if entry[2] == "commit"]
+    assert len(_attempts(group, (TOPIC, 0))) > 100
+    assert len(_attempts(group, (TOPIC, 1))) > 1000
+    assert len(commits) < 10
+    group.dependency.down_for = set()
+    group.finish()
+    assert [] == group.violations()

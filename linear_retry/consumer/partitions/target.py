@@ -20,7 +20,7 @@ from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.retry.decision import GIVEN_UP, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, Engine, NotSent
 from linear_retry.retry.held import Held, dead_letter
-from linear_retry.scope import Place
+from linear_retry.scope import Place, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,6 @@ class ConsumerTarget:
         self._operator_actions = operator_actions
         self._commits = partitions.commits
         self.delivery: Steps[None] | None = None
-        self.pause = partitions.flow_control.pause
         self.resume = partitions.flow_control.resume
         self.engine: Engine[Message] = Engine(
             settings,
@@ -73,6 +72,14 @@ class ConsumerTarget:
             operator_actions.clock,
             self,
         )
+
+    def pause(self, scope: Scope) -> None:
+        """Also commits what is done: the wait may be long, and a kill in it would repeat that.
+
+        Last: pause and seek must not depend on a commit, which may fail.
+        """
+        self.partitions.flow_control.pause(scope)
+        self._commits.send()
 
     def done(self, held: Held[Message]) -> None:
         self._offsets.done({held.partition: held.offset + 1})

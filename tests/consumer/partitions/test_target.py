@@ -13,6 +13,7 @@ from linear_retry.records.record import Record
 from linear_retry.retry.decision import Policy, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
 from linear_retry.retry.held import Held
+from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import Joined, driven, nothing
 
@@ -117,6 +118,21 @@ def test_a_letter_that_is_not_awaited_any_more() -> None:
     assert scene.joined.read_ahead.is_invalid
     assert 5 == scene.joined.offsets.next_offset(_P0)
     assert [] == scene.joined.happened
+
+
+def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
+    """At once, though the last commit was a moment ago: the wait may be long, and whoever looks at
+    the group's lag meanwhile sees the message that is waited for. After pause and seek, which must
+    not stand behind a commit that may fail."""
+    scene = Scene()
+    target = scene.target()
+    target.tick()
+    scene.joined.acknowledge()
+    scene.joined.offsets.done({_P1: 6})
+    scene.fails(target, OutageError())
+    assert Scope() in dict(scene.joined.circuits)
+    assert ([("orders", 1, 6)], True) == scene.commits()[-1]
+    assert ["commit", "pause", "seek", "seek", "commit"] == scene.joined.librdkafka.names
 
 
 def test_once_a_second_what_is_done_is_committed_and_the_producer_heard() -> None:
