@@ -4,8 +4,8 @@ import typing
 
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.consumer.monitoring.counters import Counts
 from linear_retry.consumer.monitoring.health import Health
+from linear_retry.consumer.monitoring.monitor import Counts
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.errors import (
     BrokerError,

@@ -162,7 +162,7 @@ _OWNERS = {
     *("retry.circuits", "consumer.partitions.assignment"),
     *("consumer.partitions.offsets", "consumer.partitions.read_ahead"),
     "consumer.watchdogs.slow_handler",
-    *("consumer.operations.requests", "consumer.monitoring.counters"),
+    *("consumer.operations.requests", "consumer.monitoring.monitor"),
 }
 
 
@@ -358,7 +358,7 @@ _CATCHES = {
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
     ("consumer.micro_batches.runner", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.
-    ("consumer.monitoring.listeners", "emit", "Exception"),
+    ("consumer.monitoring.monitor", "emit", "Exception"),
     # What raises here would be the handler's error, and permanent: a dead letter for an outage.
     ("retry.retry_after", "_read", "Exception"),
     # A log handler is the program's too, and may raise where its server is down.

@@ -9,13 +9,12 @@ from typing import Any, Never, Self, overload
 from linear_retry.consumer.config.checks import Transient, check_listeners, plan
 from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.dead_letters.settings import DeadLetters
-from linear_retry.consumer.monitoring.counters import Counters, Counts
-from linear_retry.consumer.monitoring.health import Health, Lifecycle
+from linear_retry.consumer.monitoring.health import Health
 from linear_retry.consumer.monitoring.listeners import (
-    Listeners,
     bind_listeners,
     breaker_listener_failed,
 )
+from linear_retry.consumer.monitoring.monitor import Counts, Monitor
 from linear_retry.consumer.operations.operator_methods import OperatorMethods
 from linear_retry.consumer.operations.requests import OperatorRequest
 from linear_retry.consumer.runners.async_handler import AsyncHandler
@@ -105,9 +104,8 @@ class LinearConsumer(OperatorMethods):
         self.group_id = wanted.settings.group_id
         self.member = wanted.member
         self.journals = tuple(journals)
-        self._counters, lifecycle = Counters(), Lifecycle(wanted.dependencies.clock.utc_ms)
-        emitter = Listeners((self._counters.on_event, lifecycle.on_event, *listeners))
-        self._session = Session(wanted, self._circuits, emitter.emit, lifecycle, self._counters)
+        self._monitor = Monitor(listeners, wanted.dependencies.clock.utc_ms)
+        self._session = Session(wanted, self._circuits, self._monitor)
         self._gives_up = wanted.dead_letters is not None
         self._limit = wanted.retry.policy.letter_limit
 
@@ -243,7 +241,7 @@ class LinearConsumer(OperatorMethods):
     @property
     def counts(self) -> Counts:
         """What it has done since it was made: attempts, their time, waits, and each event."""
-        return self._counters.counts()
+        return self._monitor.counts()
 
     def lag(self, timeout_s: float = 2.0) -> dict[Partition, int]:
         """How many offsets its group has still to read in each partition that it has now.

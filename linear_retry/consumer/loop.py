@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import Protocol, TypeAlias
 
 from linear_retry import events
-from linear_retry.consumer.monitoring.counters import Counters
+from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.polling import Poller
 from linear_retry.consumer.partitions.read_ahead import partition_of
@@ -38,7 +38,7 @@ class Loop:
         poller: Poller,
         target: ConsumerTarget,
         operator_actions: OperatorActions,
-        counters: Counters,
+        monitor: Monitor,
         stop: StopFlag,
         chores: Sequence[Chore],
     ) -> None:
@@ -56,7 +56,7 @@ class Loop:
         self._circuits = operator_actions.circuits
         self._operator_actions = operator_actions
         self._requests = operator_actions.requests
-        self._counters = counters
+        self._monitor = monitor
         self._stop = stop
         self._chores = chores
         self._slow_handlers = SlowHandlerCount()
@@ -145,7 +145,7 @@ class Loop:
         self._done(batch.messages[: batch.handled])
         del ahead[: batch.handled]
         self._read_ahead.note_speed(batch.handled, self._now_s() - begun_s)
-        self._counters.succeeded += batch.handled
+        self._monitor.succeeded += batch.handled
         if batch.handled:
             self._engine.succeeded()
         if batch.error is None:
@@ -186,7 +186,7 @@ class Loop:
 
     def _note_probe(self, batch: Batch, held: Held[Message]) -> Held[Message]:
         if batch.handled:
-            self._counters.succeeded += 1
+            self._monitor.succeeded += 1
             self._engine.finish(held, "recovered")
         return held
 
@@ -194,7 +194,7 @@ class Loop:
         self, batch: Batch, note_done: Callable[[], Held[Message] | None]
     ) -> Generator[Batch]:
         """Hand it out; then note what is done of it, and have decided what has failed."""
-        self._counters.handed_out = self._now_s(), batch.messages[0]
+        self._monitor.handed_out = self._now_s(), batch.messages[0]
         try:
             yield batch
         finally:  # also where whoever attempts it leaves: what is done is done
@@ -202,7 +202,7 @@ class Loop:
                 failed = note_done()
                 batch.check_unchanged()
                 if failed is not None and batch.error is not None:
-                    self._counters.failed += 1
+                    self._monitor.failed += 1
                     self._engine.failed(failed, batch.error)
         self.await_delivery()
 
@@ -247,7 +247,7 @@ class Loop:
     def _too_slow(self, batch: Batch) -> bool:
         """It is back. Whether the group has given up on us meanwhile: then nothing is stored."""
         now_s = self._now_s()
-        self._counters.end_batch(now_s)
+        self._monitor.end_batch(now_s)
         if now_s <= self._read_ahead.doubtful_at_s or not self._read_ahead.overran(now_s):
             return False
         message = batch.last_attempted

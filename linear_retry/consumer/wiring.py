@@ -12,7 +12,7 @@ from linear_retry.consumer.dead_letters.publisher import (
 )
 from linear_retry.consumer.dead_letters.transactional import TransactionalDelivery
 from linear_retry.consumer.loop import Chore, Loop
-from linear_retry.consumer.monitoring.counters import Counters
+from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.control_topic import ControlTopicFollower
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
@@ -61,23 +61,17 @@ class Wiring:
         self,
         config: ConsumerConfig,
         circuits: Circuits[Message],
-        emit: Callable[[Event], None],
+        monitor: Monitor,
         stop: StopFlag,
-        counters: Counters | None = None,
     ) -> None:
         """Raises `ConfigurationError` where librdkafka refuses a key."""
         self.config = config
         self._stop = stop
 
-        def publish(event: Event) -> None:
-            emit(event)
-            if self.commands.watched:  # last: an answer is about what is on record
-                self.commands.on_event(event)
-
         settings, kafka = config.settings, config.dependencies
         self.clock = clock = kafka.clock
         self.circuits = circuits
-        self.counters = counters or Counters()
+        self.monitor = monitor
         transactional = config.dead_letters is not None and config.dead_letters.transactional
         self.client = client = Client(settings, kafka.consumer, transactional=transactional)
         self.assignment = assignment = Assignment(clock.now_s)
@@ -93,27 +87,27 @@ class Wiring:
         self._admin = Admin(config.admin_config, kafka.admin)
         self.lag = _lag(config, assignment, offsets)
 
-        flow_control = FlowControl(client, assignment, offsets, circuits, read_ahead, publish)
-        commits = OffsetCommits(client, clock.now_s, offsets, publish)
-        errors = ClientErrors(client, clock.now_s, settings.group_id, flow_control, publish)
-        unreadable = UnreadableBatches(clock, assignment, offsets, flow_control, publish)
+        flow_control = FlowControl(client, assignment, offsets, circuits, read_ahead, monitor.emit)
+        commits = OffsetCommits(client, clock.now_s, offsets, monitor.emit)
+        errors = ClientErrors(client, clock.now_s, settings.group_id, flow_control, monitor.emit)
+        unreadable = UnreadableBatches(clock, assignment, offsets, flow_control, monitor.emit)
         offset_check = OffsetCheck(assignment, offsets, read_ahead, flow_control, commits, errors)
         offset_reset = OffsetReset(
-            client, assignment, offsets, flow_control, settings.reset, publish
+            client, assignment, offsets, flow_control, settings.reset, monitor.emit
         )
         delivery_filter = DeliveryFilter(
             assignment, read_ahead, offset_check, offset_reset, unreadable, errors
         )
-        rebalance = Rebalance(flow_control, commits, errors, config.own_topics, publish)
+        rebalance = Rebalance(flow_control, commits, errors, config.own_topics, monitor.emit)
         client.set_listener(rebalance)
 
         policy = config.retry.policy
         operator_actions = OperatorActions(
-            circuits, clock, self.requests, policy, settings.group_id, publish
+            circuits, clock, self.requests, policy, settings.group_id, monitor.emit
         )
-        self.letters = self._letters(flow_control, publish) if config.dead_letters else None
+        self.letters = self._letters(flow_control, monitor.emit) if config.dead_letters else None
         self.commands = RemoteCommands(
-            config.member, assignment, operator_actions, publish, gives_up=self.letters is not None
+            config.member, assignment, operator_actions, monitor, gives_up=self.letters is not None
         )
         self._follower = _follower(config, self.commands)
         name_wait = InstanceIdWait(
@@ -121,10 +115,10 @@ class Wiring:
             clock.now_s,
             self._admin.ask_session_timeout_ms,
             config.start_timeout_s,
-            publish,
+            monitor.emit,
         )
         replacement = ClientReplacement(
-            client, assignment, errors, rebalance.drop, name_wait, publish
+            client, assignment, errors, rebalance.drop, name_wait, monitor.emit
         )
         brokers = BrokerWatchdog(
             client,
@@ -138,9 +132,9 @@ class Wiring:
         batches = UnreadableBatchWatchdog(
             assignment, flow_control, unreadable, self.requests, batch_end
         )
-        self._retention = RetentionCheck(self._admin, config.strategy_total_s, publish)
+        self._retention = RetentionCheck(self._admin, config.strategy_total_s, monitor.emit)
         self._shutdown = Shutdown(
-            client, assignment, offsets, publish, leaves_group=settings.static_member is None
+            client, assignment, offsets, monitor.emit, leaves_group=settings.static_member is None
         )
         target = ConsumerTarget(
             settings.group_id,
@@ -148,7 +142,7 @@ class Wiring:
             self.letters,
             operator_actions,
             config.retry,
-            publish,
+            monitor.emit,
         )
         stalled = StalledPartitionWatchdog(
             assignment, offsets, read_ahead, flow_control, self._admin.ask_end
@@ -167,7 +161,7 @@ class Wiring:
             (self.commands, self.commands.tick),
         ]
         poller = Poller(assignment, read_ahead, flow_control, delivery_filter, batches)
-        self.loop = Loop(poller, target, operator_actions, self.counters, stop, chores)
+        self.loop = Loop(poller, target, operator_actions, monitor, stop, chores)
 
     def start(self) -> None:
         """Look whether every topic is there, then join the group.

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from linear_retry import DeadLetters, Event, LinearConsumer, RetryAfter, Strategy
 from linear_retry.consumer.config.checks import plan
 from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.results import Results
 from linear_retry.consumer.runners.run_handler import attempt_all
@@ -104,11 +105,8 @@ class Member:
         listen = group.witness.listener(name)
         self.events: list[Event] = []
 
-        def emit(event: Event) -> None:
-            self.events.append(event)
-            listen(event)
-
-        self.wiring = Wiring(wanted, self.circuits, emit, self.stop)
+        monitor = Monitor((self.events.append, listen), fake.clock.utc_ms)
+        self.wiring = Wiring(wanted, self.circuits, monitor, self.stop)
         self.handler = group.witness.handler(name, group.dependency)
         self._witness = group.witness
         self._rests_since_s = fake.clock.now_s()

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from linear_retry.consumer.monitoring.counters import Counters
+from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment
@@ -64,7 +64,7 @@ class Joined:
         self.client = Client(self.settings, self._make)
         self.assignment = Assignment(now_s)
         self.offsets = Offsets()
-        self.counters = Counters()
+        self.monitor = Monitor((self.emit,), self.clock.utc_ms)
         self.circuits: Circuits[Message] = Circuits(self.settings.group_id, lambda: None)
         self.read_ahead = ReadAhead(
             self.client,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from linear_retry.consumer.monitoring.counters import Counters
+from linear_retry.consumer.monitoring.monitor import Monitor
 
 _CONTAINERS = (dict, list, set, frozenset, tuple)
 _OURS = "linear_retry."
@@ -26,7 +26,7 @@ def entries(root: object) -> int:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if isinstance(one, Counters):
+        if isinstance(one, Monitor):
             continue
         if isinstance(one, _CONTAINERS):
             total += len(one)

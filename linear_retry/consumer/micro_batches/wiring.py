@@ -25,10 +25,10 @@ from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
 from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.monitoring.identity import this_process
 from linear_retry.consumer.monitoring.listeners import (
-    Listeners,
     bind_listeners,
     breaker_listener_failed,
 )
+from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
@@ -62,7 +62,7 @@ def micro_batch_runner(
     check_own_topics(letters, journals)
     retry_settings = RetrySettings(policy, is_transient(transient), "consumer", dependencies.rng)
     settings = _settings(with_log(config), is_used=letters is not None or bool(journals))
-    emit = Listeners(listeners).emit
+    emit = Monitor(listeners, dependencies.clock.utc_ms).emit
     publisher = None if letters is None else _publisher(letters, settings, dependencies, emit)
     process = this_process(settings.config)
     context = dependencies.journal_context(settings, str(uuid4()), process, CLOSE_TIMEOUT_S)

@@ -1,9 +1,8 @@
 """Evaluates the health of a consumer: its state, why, since when and until when."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Literal, TypeAlias
 
 from linear_retry import events
@@ -11,7 +10,6 @@ from linear_retry.events import WaitReason
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import place_of
 from linear_retry.records.process import Process
-from linear_retry.records.text import brief
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Partition, Place, Scope
 
@@ -61,7 +59,7 @@ class Health:
 class End:
     """How the last use ended. `is_error`: by itself, and not as the program wanted."""
 
-    at: datetime
+    at_ms: int
     error: str | None = None
     is_error: bool = False
 
@@ -86,78 +84,6 @@ class HealthInputs:
     """What each circuit was opened for last."""
     unreadable: Mapping[Partition, events.PartitionUnreadable] = field(default_factory=dict)
     """Which partitions stand still as what comes next in them cannot be read."""
-
-
-class Lifecycle:
-    """How the uses of one consumer begin and end, and whether the group has it.
-
-    Written by whoever uses the consumer, read by any thread: each write is one assignment. A
-    context manager around a use, which hears what ends that.
-    """
-
-    def __init__(self, utc_ms: Callable[[], int]) -> None:
-        """`utc_ms` is the time of day."""
-        self._utc_ms = utc_ms
-        self.joined = False
-        self.end: End | None = None
-        self.errors: dict[Scope, str] = {}
-        self.unreadable: Mapping[Partition, events.PartitionUnreadable] = {}
-
-    def begin(self) -> None:
-        """A use begins: what ended the last one is past."""
-        self.end = None
-
-    def finish(self) -> None:
-        """It is stopped, or closed. What had ended it before stays."""
-        if self.end is None:
-            self.end = End(_time(self._utc_ms()))
-
-    def __enter__(self) -> None:
-        """Nothing is known until it is left."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None:
-            # Ctrl-C, sys.exit and a task that is cancelled are the program's way to end it.
-            self.end = End(_time(self._utc_ms()), brief(error), isinstance(error, Exception))
-
-    def on_event(self, event: events.Event) -> None:
-        """A listener."""
-        self._note_unreadable(event)
-        match event:
-            case events.Assigned():
-                self.joined = True
-            case events.Lost() | events.ClientReplaced():
-                self.joined = False
-            case (
-                events.CircuitOpened()
-                | events.ProbeFailed()
-                | events.DeadLetterFailed()
-                | events.LimitReached()
-            ):
-                self.errors[event.scope] = event.error
-            case events.CircuitClosed():
-                self.errors.pop(event.scope, None)
-            case events.Stopped():
-                self.finish()
-
-    def _note_unreadable(self, event: events.Event) -> None:
-        match event:
-            case events.PartitionUnreadable(topic, partition):
-                self.unreadable = {**self.unreadable, (topic, partition): event}
-            case events.PartitionReadable(topic, partition):
-                self._forget([(topic, partition)])
-            case events.Lost(partitions) | events.Revoked(partitions):
-                self._forget(partitions)
-
-    def _forget(self, partitions: Collection[Partition]) -> None:
-        if self.unreadable:
-            kept = [key for key in self.unreadable if key not in partitions]
-            self.unreadable = {key: self.unreadable[key] for key in kept}
 
 
 def evaluate(inputs: HealthInputs) -> Health:
@@ -187,7 +113,7 @@ def _ended(inputs: HealthInputs, end: End) -> Health:
         alive=False,
         ready=False,
         reason=what,
-        since=end.at,
+        since=_time(end.at_ms),
         error=end.error,
         polled_s=inputs.polled_s,
     )

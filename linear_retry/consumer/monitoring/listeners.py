@@ -1,11 +1,11 @@
-"""Calls the listeners of a consumer with each event."""
+"""Tells listeners whose they are, and logs what one of them raises."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from linear_retry.events import Event, Listener
 from linear_retry.journal.journal import Journal, JournalContext
-from linear_retry.log import log, log_listener_failure
+from linear_retry.log import log_listener_failure
 
 
 class BoundListener(ABC):
@@ -27,21 +27,6 @@ def bind_listeners(listeners: Iterable[Listener], context: JournalContext) -> No
             listener.bind(context)
         elif isinstance(listener, BoundListener):
             listener.bind(context.group)
-
-
-class Listeners:
-    """The log, then the user's, in their order."""
-
-    def __init__(self, listeners: Iterable[Listener]) -> None:
-        self._listeners: tuple[Listener, ...] = (log, *listeners)
-
-    def emit(self, event: Event) -> None:
-        """On the owner thread, after the state is safe. One that raises is logged."""
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except Exception:  # noqa: BLE001  (a listener is the user's; it must not disturb us)
-                log_listener_failure(listener)
 
 
 def breaker_listener_failed() -> None:

@@ -2,17 +2,16 @@
 
 import math
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from linear_retry import events
+from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.requests import GiveUp, LiftLimit, OperatorRequest, Retry
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.records.control import Answer, AnswerName, Command
 from linear_retry.records.text import one_line
@@ -39,7 +38,7 @@ class RemoteCommands:
     """Posted by the thread that follows the control topic; looked at and answered by the owner's.
 
     Each is on record (`CommandAnswered`), for listeners too, before its answer is there to be sent.
-    A retry is answered when its attempt begins, and with what came of it, which `on_event` learns.
+    A retry is answered when its attempt begins, and with what came of it, which an event tells.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class RemoteCommands:
         member: str,
         assignment: Assignment,
         operator_actions: OperatorActions,
-        emit: Callable[[Event], None],
+        monitor: Monitor,
         *,
         gives_up: bool,
     ) -> None:
@@ -58,7 +57,8 @@ class RemoteCommands:
         self._circuits = operator_actions.circuits
         self._requests = operator_actions.requests
         self._utc_ms = operator_actions.clock.utc_ms
-        self._emit = emit
+        self._monitor = monitor
+        self._listens = False
         self._gives_up = gives_up
         # No lock, as in `Requests`: an append and a popleft are atomic. Whoever may write to the
         # topic may write any number: neither memory nor a turn may grow with them.
@@ -66,7 +66,7 @@ class RemoteCommands:
         self._answers: deque[Answer] = deque()
         self.due_at_s = math.inf
         self._works: dict[str, _Pending] = {}
-        self.watched: dict[Scope, list[tuple[_Pending, Place]]] = {}
+        self._watched: dict[Scope, list[tuple[_Pending, Place]]] = {}
 
     def post(self, command: Command) -> None:
         """To be looked at in a turn soon; of more than 1000 that wait, the last ones are."""
@@ -88,7 +88,7 @@ class RemoteCommands:
         if self._arrived or self._works:
             self.due_at_s = -math.inf
 
-    def on_event(self, event: events.Event) -> None:
+    def _on_event(self, event: events.Event) -> None:
         """What became of an attempt."""
         match event:
             case events.ProbeFailed():
@@ -100,12 +100,12 @@ class RemoteCommands:
             case events.CircuitClosed(scope, outcome):
                 self._resolve(scope, outcome)
             case events.Revoked(partitions) | events.Lost(partitions):
-                for scope, watched in tuple(self.watched.items()):
+                for scope, watched in tuple(self._watched.items()):
                     place = watched[0][1]
                     if (place.topic, place.partition) in partitions:
                         self._resolve(scope, "dropped")
             case events.Stopped():
-                for scope in tuple(self.watched):
+                for scope in tuple(self._watched):
                     self._resolve(scope, "dropped")
 
     def _begin(self, command: Command) -> None:
@@ -161,7 +161,10 @@ class RemoteCommands:
         else:
             place = _place(circuit.held)
             self._answer(work, "begun", place, is_final=False)
-            self.watched.setdefault(scope, []).append((work, place))
+            self._watched.setdefault(scope, []).append((work, place))
+            if not self._listens:  # last of all: an answer is about what is on record
+                self._monitor.listen(self._on_event)
+                self._listens = True
 
     def _failed(self, answer: AnswerName, event: _Failed) -> None:
         failures = None if isinstance(event, events.DeadLetterFailed) else event.failures
@@ -170,7 +173,7 @@ class RemoteCommands:
         self._resolve(event.scope, answer, failures=failures, retry_at_ms=at_ms, error=error)
 
     def _resolve(self, scope: Scope, answer: AnswerName, **details: Any) -> None:
-        for work, place in self.watched.pop(scope, ()):
+        for work, place in self._watched.pop(scope, ()):
             self._end(work, scope, answer, place=place, **details)
 
     def _end(
@@ -201,7 +204,7 @@ class RemoteCommands:
         topic, partition, offset = (
             (None,) * 3 if at is None else (at.topic, at.partition, at.offset)
         )
-        self._emit(
+        self._monitor.emit(
             events.CommandAnswered(
                 topic,
                 partition,

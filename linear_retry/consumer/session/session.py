@@ -1,6 +1,6 @@
 """Shares one consumer between `run`, the user's own loop and `run_async`, and closes it."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -8,8 +8,8 @@ from itertools import chain
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
 from linear_retry.consumer.loop import Loop
-from linear_retry.consumer.monitoring.counters import Counters
-from linear_retry.consumer.monitoring.health import Health, HealthInputs, Lifecycle, evaluate
+from linear_retry.consumer.monitoring.health import Health, HealthInputs, evaluate
+from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.requests import OperatorRequest, refused
 from linear_retry.consumer.runners.async_hand_over import AsyncHandOver, HandOver
 from linear_retry.consumer.runners.async_handler import AsyncHandler
@@ -20,7 +20,6 @@ from linear_retry.consumer.runners.signals import deferring_interrupts, stopping
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.session.owner_thread import OwnerThread
 from linear_retry.consumer.wiring import Wiring
-from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.fatal_errors import as_library_errors
 from linear_retry.retry.circuits import Circuits
@@ -33,20 +32,10 @@ class Session:
     The parts are made at the first use, by the owner thread: here I/O begins.
     """
 
-    def __init__(
-        self,
-        plan: ConsumerConfig,
-        circuits: Circuits[Message],
-        emit: Callable[[Event], None],
-        lifecycle: Lifecycle,
-        counters: Counters,
-    ) -> None:
-        """`lifecycle` and `counters` hear what `emit` says."""
+    def __init__(self, plan: ConsumerConfig, circuits: Circuits[Message], monitor: Monitor) -> None:
         self._plan = plan
         self._circuits = circuits
-        self._emit = emit
-        self._lifecycle = lifecycle
-        self._counters = counters
+        self._monitor = monitor
         self._now_s = plan.dependencies.clock.now_s
         self._owner_thread = OwnerThread()
         self._attempts: Attempts | None = None
@@ -63,8 +52,8 @@ class Session:
 
     def health(self) -> Health:
         """As it is now."""
-        clock, handed_out = self._plan.dependencies.clock, self._counters.handed_out
-        polled_s, joined = None, self._lifecycle.joined
+        clock, handed_out = self._plan.dependencies.clock, self._monitor.handed_out
+        polled_s, joined = None, self._monitor.joined
         if self.wiring is not None and self._owner_thread.joined:
             polled_s = max(clock.now_s() - self.wiring.read_ahead.polled_at_s, 0.0)
             joined = joined or self.wiring.client.member.has_joined_unheard
@@ -76,17 +65,17 @@ class Session:
                 handed_out=None if handed_out is None else handed_out[1],
                 joined=joined,
                 stopping=self.stop.asked,
-                end=self._lifecycle.end,
+                end=self._monitor.end,
                 circuits=self._circuits.views,
-                errors=self._lifecycle.errors,
-                unreadable=self._lifecycle.unreadable,
+                errors=self._monitor.errors,
+                unreadable=self._monitor.unreadable,
             )
         )
         return replace(health, member=self._plan.member, process=self._plan.process)
 
     def lag(self, timeout_s: float) -> dict[Partition, int]:
         """Nothing before the start, and after the end."""
-        if self.wiring is None or not self._owner_thread.joined or self._lifecycle.end is not None:
+        if self.wiring is None or not self._owner_thread.joined or self._monitor.end is not None:
             return {}
         return self.wiring.lag.ask(timeout_s)
 
@@ -114,7 +103,7 @@ class Session:
             loop = self._started()
             if not self.stop.asked:
                 run(loop.turn, handler, self.stop, self._now_s)
-        self._lifecycle.finish()
+        self._monitor.finish()
 
     async def run_async(self, handler: AsyncHandler) -> None:
         """In a thread of ours, which closes at its end; `handler` in the present task."""
@@ -122,7 +111,7 @@ class Session:
         with (
             self._owner_thread.delegated(),
             stopping_async_on_signals(self.stop.ask),
-            self._lifecycle,
+            self._monitor,
         ):
             await awaiting.run(self._run_owner)
 
@@ -163,7 +152,7 @@ class Session:
             raise
         if attempt is None or self._owner_thread.closing:
             if self.stop.asked:
-                self._lifecycle.finish()
+                self._monitor.finish()
             return None
         self._ready = attempts.ready
         return attempt
@@ -172,9 +161,9 @@ class Session:
     def _use(self) -> Iterator[None]:
         try:
             with self._owner_thread.use():
-                self._lifecycle.begin()
+                self._monitor.begin()
                 try:
-                    with self._lifecycle, as_library_errors():
+                    with self._monitor, as_library_errors():
                         yield
                 finally:
                     if self.stop.asked and self.wiring is not None:
@@ -185,7 +174,7 @@ class Session:
 
     def _started(self) -> Loop:
         if self.wiring is None:
-            self.wiring = Wiring(self._plan, self._circuits, self._emit, self.stop, self._counters)
+            self.wiring = Wiring(self._plan, self._circuits, self._monitor, self.stop)
             self.stop.watch_forks()
         if not self._owner_thread.joined:  # a start that raised is made good by the next use
             self.wiring.start()
@@ -219,7 +208,7 @@ class Session:
 
     def _close(self) -> None:
         try:
-            with self._owner_thread.keeping_fatal_errors(), self._lifecycle, as_library_errors():
+            with self._owner_thread.keeping_fatal_errors(), self._monitor, as_library_errors():
                 if self._attempts is not None and not self._owner_thread.forked:
                     self._attempts.finish()
                 if self.wiring is not None and not self._owner_thread.forked:
@@ -229,5 +218,5 @@ class Session:
                 timeout_s = self._plan.close_timeout_s
                 with as_library_errors():
                     self.wiring.close(commit=self._owner_thread.commits, timeout_s=timeout_s)
-            self._lifecycle.finish()
+            self._monitor.finish()
             self._owner_thread.closed.set()

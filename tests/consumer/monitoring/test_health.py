@@ -107,7 +107,7 @@ def test_it_is_stuck_outside_of_handlers() -> None:
 @pytest.mark.parametrize(("is_error", "state"), [(True, "dead"), (False, "stopped")])
 def test_an_end_is_the_last_word(is_error: bool, state: str) -> None:
     """Whatever it held, and however long ago it polled."""
-    end = End(_SINCE, "OSError('gone')", is_error=is_error)
+    end = End(round(_SINCE.timestamp() * 1000), "OSError('gone')", is_error=is_error)
     inputs = replace(_WELL, end=end, polled_s=9_999.0, circuits={Scope(): _OPEN})
     health = evaluate(inputs)
     assert (state, False, False) == (health.state, health.alive, health.ready)

@@ -52,7 +52,7 @@ class Topic:
             "pod-1",
             parts.assignment,
             parts.operator_actions(Policy(Strategy([1]))),
-            parts.emit,
+            parts.monitor,
             gives_up=True,
         )
         topic: Any = self

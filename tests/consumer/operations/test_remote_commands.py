@@ -293,7 +293,9 @@ def test_what_is_given_up_nowhere_is_refused() -> None:
     operator_actions = OperatorActions(
         wiring.circuits, wiring.clock, wiring.requests, policy, "billing", emit
     )
-    commands = RemoteCommands("pod-1", wiring.assignment, operator_actions, emit, gives_up=False)
+    commands = RemoteCommands(
+        "pod-1", wiring.assignment, operator_actions, wiring.monitor, gives_up=False
+    )
     commands.post(_command(group, "give-up"))
     commands.post(_to_all(group, "lift-limit", why="a bad batch"))
     commands.tick()

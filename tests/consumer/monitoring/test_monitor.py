@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from linear_retry import Counts, Event, Scope, events
-from linear_retry.consumer.monitoring.counters import HANDLED_WITHIN_S, Counters, Happened
+from linear_retry.consumer.monitoring.monitor import HANDLED_WITHIN_S, Happened, Monitor
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition
 from tests.consumer.group import FakeGroup, OutageError, PoisonError, consumer_on
@@ -23,10 +23,10 @@ def _opened(second: int = 5) -> Event:
 
 
 def _heard(*heard: Event) -> Counts:
-    counters = Counters()
+    monitor = Monitor((), int)
     for event in heard:
-        counters.on_event(event)
-    return counters.counts()
+        monitor.emit(event)
+    return monitor.counts()
 
 
 def test_a_wait_is_counted_as_it_begins() -> None:
@@ -61,11 +61,11 @@ def test_events_are_counted_by_place_and_reason() -> None:
 
 def test_a_batch_falls_between_two_times() -> None:
     """In the first that it was within; and the seconds of all are added up."""
-    counters = Counters()
+    monitor = Monitor((), int)
     for took_s in (0.0, 0.001, 0.002, 400.0):
-        counters.handed_out = 0.0, _FIRST
-        counters.end_batch(took_s)
-    counts = counters.counts()
+        monitor.handed_out = 0.0, _FIRST
+        monitor.end_batch(took_s)
+    counts = monitor.counts()
     within = dict(zip(HANDLED_WITHIN_S, counts.handled_within, strict=True))
     assert (2, 1, 1) == (within[0.001], within[0.01], within[float("inf")])
     assert (4, 400.003) == (sum(within.values()), round(counts.handling_s, 6))
@@ -73,23 +73,23 @@ def test_a_batch_falls_between_two_times() -> None:
 
 def test_what_is_with_the_handler_is_known() -> None:
     """From when it was handed out until it is back."""
-    counters = Counters()
-    seen = [counters.handed_out]
-    counters.handed_out = 100.0, _FIRST
-    seen.append(counters.handed_out)
-    counters.end_batch(101.0)
-    seen.append(counters.handed_out)
-    counters.end_batch(102.0)
+    monitor = Monitor((), int)
+    seen = [monitor.handed_out]
+    monitor.handed_out = 100.0, _FIRST
+    seen.append(monitor.handed_out)
+    monitor.end_batch(101.0)
+    seen.append(monitor.handed_out)
+    monitor.end_batch(102.0)
     assert [None, (100.0, _FIRST), None] == seen
-    assert 1 == sum(counters.counts().handled_within)
+    assert 1 == sum(monitor.counts().handled_within)
 
 
 def test_a_snapshot_stays_as_it_is() -> None:
     """Whoever has it may look at it in peace."""
-    counters = Counters()
-    counters.on_event(_opened())
-    before = counters.counts()
-    counters.on_event(_opened(6))
+    monitor = Monitor((), int)
+    monitor.emit(_opened())
+    before = monitor.counts()
+    monitor.emit(_opened(6))
     assert {Happened("CircuitOpened", "orders", 1): 1} == before.events
 
 
@@ -125,7 +125,7 @@ def test_all_messages_of_a_group_are_counted() -> None:
     group.turn(10)
     group.dependency.down_for = set()
     group.finish()
-    counts = [member.wiring.counters.counts() for member in group.members]
+    counts = [member.wiring.monitor.counts() for member in group.members]
     letters = sum(isinstance(e, events.DeadLettered) for m in group.members for e in m.events)
     assert 60 == sum(one.succeeded for one in counts) + letters
     assert [] == group.violations()

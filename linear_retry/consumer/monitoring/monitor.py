@@ -1,0 +1,193 @@
+"""Hears every event of a consumer, counts, and says how its uses begin and end."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType, TracebackType
+from typing import NamedTuple
+
+from linear_retry import events
+from linear_retry.consumer.monitoring.health import End
+from linear_retry.events import Listener
+from linear_retry.kafka import Message
+from linear_retry.log import log, log_listener_failure
+from linear_retry.records.text import brief
+from linear_retry.scope import Partition, Scope
+
+HANDLED_WITHIN_S = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, float("inf"))
+
+
+class Happened(NamedTuple):
+    """A kind of event, and where. `reason` is the event's reason or outcome; "" where it has none.
+
+    `topic` and `partition` are None for what is of no single partition.
+    """
+
+    event: str
+    topic: str | None = None
+    partition: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What one consumer has done since it was made.
+
+    A batch is what the handler was given between two polls: `handled_within` says how many were
+    back within each time of `HANDLED_WITHIN_S` and not within the one before, `handling_s` is the
+    seconds of all. `waits` counts, and `waited_s` adds up, the delays of each partition, as they
+    begin.
+    """
+
+    succeeded: int
+    failed: int
+    handling_s: float
+    handled_within: tuple[int, ...]
+    events: Mapping[Happened, int]
+    waits: Mapping[Partition, int]
+    waited_s: Mapping[Partition, float]
+
+
+class Monitor:
+    """Hears every event of a consumer first: counts, keeps what health is evaluated from, and calls
+    the listeners.
+
+    Written by the owner thread; any thread may look: each write is one assignment. A message costs
+    nothing: its batch is counted when it is back; `handed_out` is when it was given, and its first
+    message. Nothing in here knows a key or an offset, so its size is bounded by partitions and
+    kinds of events. A context manager around a use of the consumer, which hears what ends that.
+    """
+
+    def __init__(self, listeners: Iterable[Listener], utc_ms: Callable[[], int]) -> None:
+        """`listeners` are the user's, called behind the log, in their order."""
+        self._listeners: tuple[Listener, ...] = (log, *listeners)
+        self._utc_ms = utc_ms
+        self.joined = False
+        self.end: End | None = None
+        self.errors: dict[Scope, str] = {}
+        self.unreadable: Mapping[Partition, events.PartitionUnreadable] = {}
+        self.succeeded = 0
+        self.failed = 0
+        self.handed_out: tuple[float, Message] | None = None
+        self._handling_s = 0.0
+        self._within = [0] * len(HANDLED_WITHIN_S)
+        self._events: dict[Happened, int] = {}
+        self._waits: dict[Partition, int] = {}
+        self._waited_s: dict[Partition, float] = {}
+        self._last_wait: tuple[Partition, datetime] | None = None
+
+    def listen(self, listener: Listener) -> None:
+        """It hears what happens from now on, after all others."""
+        self._listeners += (listener,)
+
+    def emit(self, event: events.Event) -> None:
+        """On the owner thread, after the state is safe. A listener that raises is logged."""
+        place = getattr(event, "topic", None), getattr(event, "partition", None)
+        happened = Happened(type(event).__name__, *place, _reason(event))
+        self._events[happened] = self._events.get(happened, 0) + 1
+        self._note(event)
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:  # noqa: BLE001  (a listener is the user's; it must not disturb us)
+                log_listener_failure(listener)
+
+    def end_batch(self, now_s: float) -> None:
+        """What was `handed_out` is the loop's again."""
+        if self.handed_out is not None:
+            took_s = now_s - self.handed_out[0]
+            self.handed_out = None
+            self._handling_s += took_s
+            self._within[bisect_left(HANDLED_WITHIN_S, took_s)] += 1
+
+    def counts(self) -> Counts:
+        """As it is now. Copies, each made in one step: the loop goes on meanwhile."""
+        return Counts(
+            self.succeeded,
+            self.failed,
+            self._handling_s,
+            tuple(self._within),
+            MappingProxyType(self._events.copy()),
+            MappingProxyType(self._waits.copy()),
+            MappingProxyType(self._waited_s.copy()),
+        )
+
+    # -- how a use begins and ends -----------------------------------------------------------
+
+    def begin(self) -> None:
+        """A use begins: what ended the last one is past."""
+        self.end = None
+
+    def finish(self) -> None:
+        """It is stopped, or closed. What had ended it before stays."""
+        if self.end is None:
+            self.end = End(self._utc_ms())
+
+    def __enter__(self) -> None:
+        """Nothing is known until it is left."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            # Ctrl-C, sys.exit and a task that is cancelled are the program's way to end it.
+            self.end = End(self._utc_ms(), brief(error), isinstance(error, Exception))
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _note(self, event: events.Event) -> None:
+        match event:
+            case events.Assigned():
+                self.joined = True
+            case events.Revoked(partitions):
+                self._forget(partitions)
+            case events.Lost(partitions):
+                self._forget(partitions)
+                self.joined = False
+            case events.ClientReplaced():
+                self.joined = False
+            case (
+                events.CircuitOpened()
+                | events.ProbeFailed()
+                | events.DeadLetterFailed()
+                | events.LimitReached()
+            ):
+                self.errors[event.scope] = event.error
+                self._note_wait((event.topic, event.partition), event.delay_s, event.retry_at)
+            case events.CircuitClosed():
+                self.errors.pop(event.scope, None)
+            case events.PartitionUnreadable(topic, partition):
+                self.unreadable = {**self.unreadable, (topic, partition): event}
+            case events.PartitionReadable(topic, partition):
+                self._forget([(topic, partition)])
+            case events.Stopped():
+                self.finish()
+
+    def _note_wait(self, partition: Partition, delay_s: float, retry_at: datetime) -> None:
+        # Where a letter fails, or is held back, and that opens the circuit, two events tell of one.
+        if self._last_wait != (partition, retry_at):
+            self._last_wait = partition, retry_at
+            self._waits[partition] = self._waits.get(partition, 0) + 1
+            self._waited_s[partition] = self._waited_s.get(partition, 0.0) + delay_s
+
+    def _forget(self, partitions: Collection[Partition]) -> None:
+        if self.unreadable:
+            kept = [key for key in self.unreadable if key not in partitions]
+            self.unreadable = {key: self.unreadable[key] for key in kept}
+
+
+def _reason(event: events.Event) -> str:
+    """One of few: what some events call a reason is a text, with an error in it."""
+    match event:
+        case events.DeadLettered():
+            return event.reason
+        case events.CircuitClosed():
+            return event.outcome
+        case events.ClientError():
+            return event.code
+        case _:
+            return ""
