@@ -57,8 +57,8 @@ class Command:
     """An operator's word to `group`. `at_ms` is when it was sent, UTC.
 
     It is about one held message, which every give-up needs; or, without `topic`, about all circuits
-    of `member`, or of each member of the group (None). `letters` and `why` are `lift-limit`'s: for
-    how many, and the reason. `last`: attempt a message also where a failure would be its last.
+    of `member`, or of each member of the group (None). `letters` and `reason` are `lift-limit`'s:
+    for how many, and why. `last`: attempt a message also where a failure would be its last.
     `command_id` is a UUID. `by` says who sent it; nobody has checked that.
     """
 
@@ -72,7 +72,7 @@ class Command:
     at_ms: int
     member: str | None = None
     letters: int | None = None
-    why: str | None = None
+    reason: str | None = None
     last: bool = False
 
     @property
@@ -166,8 +166,9 @@ def _read(found: Found) -> Command | Answer:
     command = Command(**read_fields(found, _COMMAND | place))
     if command.command == "give-up" and command.topic is None:
         invalid("topic", None, "a message is given up by itself, and this names none")
-    if command.command == "lift-limit" and (command.why is None or command.letters == 0):
-        invalid("why", command.why, "a limit is lifted with a reason, and for one letter at least")
+    if command.command == "lift-limit" and (command.reason is None or command.letters == 0):
+        rule = "a limit is lifted with a reason, and for one letter at least"
+        invalid("reason", command.reason, rule)
     return command
 
 

@@ -307,18 +307,18 @@ def test_a_view_says_that_the_limit_holds_a_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("letters", "why", "part"),
+    ("letters", "reason", "part"),
     [
         (0, "x", "letters=0"),
         (True, "x", "letters=True"),
         ("9", "x", "letters='9'"),
-        (9, " ", "why=' '"),
+        (9, " ", "reason=' '"),
     ],
 )
-def test_what_lifts_no_limit(letters: Any, why: str, part: str) -> None:
+def test_what_lifts_no_limit(letters: Any, reason: str, part: str) -> None:
     """Refused at once, with what was given."""
     with consumer_on(FakeKafka()) as consumer, pytest.raises(UsageError, match=part):
-        consumer.lift_limit(letters, why=why)
+        consumer.lift_limit(letters, reason=reason)
 
 
 def test_where_there_is_no_limit_none_is_lifted() -> None:
@@ -328,13 +328,13 @@ def test_where_there_is_no_limit_none_is_lifted() -> None:
         consumer_on(FakeKafka(), dead_letters=without) as consumer,
         pytest.raises(UsageError, match="there is no limit"),
     ):
-        consumer.lift_limit(why="a bad batch")
+        consumer.lift_limit(reason="a bad batch")
 
 
 def test_a_consumer_that_has_not_started_lifts_nothing() -> None:
     """Nor ends it any wait: False at once."""
     with consumer_on(FakeKafka()) as consumer:
-        assert not consumer.lift_limit(why="a bad batch").result(0)
+        assert not consumer.lift_limit(reason="a bad batch").result(0)
         assert not consumer.retry_now().result(0)
 
 

@@ -115,7 +115,7 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
         ),
         (
             {"command": "lift-limit"},
-            "why is None: a limit is lifted with a reason, and for one letter at least",
+            "reason is None: a limit is lifted with a reason, and for one letter at least",
         ),
         ({"last": 1}, "last is 1: true or false"),
         ({"answer": "maybe"}, "member is None: a printable text of at most 255 characters"),

@@ -206,7 +206,7 @@ def give_up(
 def lift_limit(
     target: CommandTarget,
     connection: Connection,
-    why: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for the record.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for the record.")],
     letters: Annotated[
         int | None,
         typer.Option("--for", metavar="LETTERS", min=1, help="For so many dead letters at most."),
@@ -220,12 +220,12 @@ def lift_limit(
     follow the control topic, as with `circuits retry`.
 
     Example: linear-retry circuits lift-limit --group billing --bootstrap localhost:9092 --for 5000
-    --why 'a bad batch of the importer'
+    --reason 'a bad batch of the importer'
 
     Exit codes: 1, a member has no limit, or the command has expired; 3, nobody in the group has
     answered; 6, accepted, but not lifted in time.
     """
-    command = target.command("lift-limit", member=member, letters=letters, why=why)
+    command = target.command("lift-limit", member=member, letters=letters, reason=reason)
     sender = target.sender(connection)
     with exit_on_error():
         raise typer.Exit(sender.write(sender.send([command]), as_json=connection.as_json))

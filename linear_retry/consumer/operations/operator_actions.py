@@ -75,7 +75,7 @@ class OperatorActions:
         return now
 
     def begin(self, held: Held[Message]) -> None:
-        """Its attempt starts now, or the sending of its letter: whoever asked for that is told."""
+        """Its attempt, or the sending of its letter, starts now: whoever asked is answered."""
         found = self.circuits.holding(held.partition, held.offset)
         if found is None:
             return
@@ -118,7 +118,7 @@ class OperatorActions:
             return
         if isinstance(request.wish, LiftLimit):
             self.consecutive.lift(request.wish.letters)
-            self._emit(events.LimitLifted(request.wish.letters, request.wish.why))
+            self._emit(events.LimitLifted(request.wish.letters, request.wish.reason))
         for scope in scopes:
             self.requests.submit(Retry(scope))
         self.requests.answer(request, truth)

@@ -63,16 +63,16 @@ class OperatorMethods:
             raise UsageError("give_up: there are no dead letters; name a topic with dead_letters=")
         return self._ask(GiveUp(checked_place(topic, partition, offset)))
 
-    def lift_limit(self, letters: int | None = None, *, why: str) -> Future[bool]:
+    def lift_limit(self, letters: int | None = None, *, reason: str) -> Future[bool]:
         """For an operator: let dead letters go beyond `DeadLetters(limit=...)`.
 
         Until a handler succeeds; with `letters`, for so many at most. What the limit holds is
-        attempted at once. `why` goes on record (`LimitLifted`). True once it is lifted; all else is
-        as with `retry_now`. Raises `UsageError` also where there is no limit.
+        attempted at once. `reason` goes on record (`LimitLifted`). True once it is lifted; all else
+        is as with `retry_now`. Raises `UsageError` also where there is no limit.
         """
         if self._limit is None:
             raise UsageError("lift_limit: there is no limit; DeadLetters(limit=...) sets one")
-        return self._ask(checked_lift(letters, why))
+        return self._ask(checked_lift(letters, reason))
 
     def skip_unreadable(self, topic: str, partition: int, offset: int) -> Future[bool]:
         """For an operator: step over the batch at which this partition stands still, for good.

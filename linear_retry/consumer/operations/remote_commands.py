@@ -123,14 +123,14 @@ class RemoteCommands:
         elif place is not None:
             self._ask(work, GiveUp(_of(place)), "dead-lettered", "not-held")
         else:
-            wish = LiftLimit(command.letters or None, command.why or "")
+            wish = LiftLimit(command.letters or None, command.reason or "")
             self._ask(work, wish, "lifted", "dropped")
 
     def _ask(
         self, work: _Pending, wish: OperatorRequest, done: AnswerName, refused: AnswerName
     ) -> None:
         self._works[work.command.command_id] = work
-        # Requests are answered by the owner's thread, at its end too: so is the event told.
+        # Requests are answered by the owner's thread, at its end too: so is the event emitted.
         self._requests.submit(wish).add_done_callback(
             lambda asked: self._answer(work, done if asked.result() else refused)
         )
@@ -215,8 +215,8 @@ class RemoteCommands:
                 command_id=command.command_id,
             )
         )
-        now_ms, said = self._utc_ms(), (command.command_id, self.member, answer)
-        self._answers.append(Answer(*said, now_ms, is_final, topic, partition, offset, **details))
+        now_ms, signed = self._utc_ms(), (command.command_id, self.member, answer)
+        self._answers.append(Answer(*signed, now_ms, is_final, topic, partition, offset, **details))
 
 
 def _of(place: Place) -> tuple[Partition, int]:

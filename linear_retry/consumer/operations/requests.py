@@ -33,7 +33,7 @@ class LiftLimit:
     """Let dead letters go beyond the limit: so many more, or (None) until a success."""
 
     letters: int | None
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +145,13 @@ def checked_place(topic: object, partition: object, offset: object) -> Place:
     return (topic, _number("partition", partition)), _number("offset", offset)
 
 
-def checked_lift(letters: object, why: object) -> LiftLimit:
+def checked_lift(letters: object, reason: object) -> LiftLimit:
     """Raises `UsageError` for what is no number of letters, or no reason."""
     if letters is not None and (type(letters) is not int or letters < 1):
         raise UsageError(f"letters={letters!r}: a whole number from 1, or None until a success")
-    if not isinstance(why, str) or not why.strip():
-        raise UsageError(f"why={why!r}: the reason, as text; it goes on record")
-    return LiftLimit(letters, why)
+    if not isinstance(reason, str) or not reason.strip():
+        raise UsageError(f"reason={reason!r}: the reason, as text; it goes on record")
+    return LiftLimit(letters, reason)
 
 
 def refused() -> Future[bool]:

@@ -66,7 +66,7 @@ def test_a_retry_is_of_messages_or_of_circuits(arguments: list[str]) -> None:
 def test_a_limit_is_lifted_with_a_reason() -> None:
     """It goes on record."""
     code, said = _run("lift-limit", "--bootstrap", "127.0.0.1:9")
-    assert (2, True) == (code, "'--why'" in said)
+    assert (2, True) == (code, "'--reason'" in said)
 
 
 @pytest.fixture

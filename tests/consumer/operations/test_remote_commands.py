@@ -108,7 +108,7 @@ def test_no_attempt_is_the_last_where_the_limit_holds_letters_back() -> None:
     member.wiring.commands.post(_command(group, "retry", 1))
     group.turn()
     assert ["begun", "held-back"] == _answers(member)
-    member.wiring.commands.post(_to_all(group, "lift-limit", why="a bad batch"))
+    member.wiring.commands.post(_to_all(group, "lift-limit", reason="a bad batch"))
     group.turn(2)
     assert ["lifted"] == _answers(member)
     assert [0, 1] == [letter.offset for letter in said(member, events.DeadLettered)]
@@ -297,7 +297,7 @@ def test_what_is_given_up_nowhere_is_refused() -> None:
         "pod-1", wiring.assignment, operator_actions, wiring.monitor, gives_up=False
     )
     commands.post(_command(group, "give-up"))
-    commands.post(_to_all(group, "lift-limit", why="a bad batch"))
+    commands.post(_to_all(group, "lift-limit", reason="a bad batch"))
     commands.tick()
     assert [("pod-1", "no-dead-letters"), ("pod-1", "no-limit")] == [
         (answer.member, answer.answer) for answer in commands.answers()
