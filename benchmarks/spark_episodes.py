@@ -22,8 +22,8 @@ from benchmarks.scale import Scale
 from examples.fleet.model import FLEET, Calendar, Service, Week
 from examples.fleet.simulated_members import simulate
 from linear_retry.spark import JOURNAL, OUTAGES, Lake, outages
-from linear_retry.spark.tables.entries import entries
 from tests.real_kafka import RealKafka
+from tests.spark.records import entries
 
 _WEEK = Week(1_795_000_000_000, 86_400_000)
 _WEEKS = 2

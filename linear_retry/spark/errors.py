@@ -8,6 +8,7 @@ JavaError = Py4JJavaError
 """An exception of the JVM for which PySpark has no class of its own."""
 
 _CAUSE = re.compile(r"^(?:Caused by: |: )?([\w.$]*(?:Error|Exception)\b.*)$", re.MULTILINE)
+_CLASS = re.compile(r"^[\w.$]*(?:Error|Exception): ")
 _CODE = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _OF_FILES = ("[FAILED_READ_FILE", "[CANNOT_READ")
 _LONGEST = 500
@@ -21,15 +22,5 @@ def last_cause(text: str) -> str:
 
 def is_sql_error(text: str) -> bool:
     """Whether an SQL expression is the cause, and not a file or the cluster."""
-    line = _without_class(last_cause(text))
+    line = _CLASS.sub("", last_cause(text))
     return _CODE.match(line) is not None and not line.startswith(_OF_FILES)
-
-
-def without_codes(text: str) -> str:
-    """The last cause without its class, error code and SQLSTATE."""
-    line = _CODE.sub("", _without_class(last_cause(text)))
-    return re.sub(r"\.?\s*SQLSTATE:.*$", "", line).rstrip(". ;")
-
-
-def _without_class(line: str) -> str:
-    return re.sub(r"^[\w.$]*(?:Error|Exception): ", "", line)

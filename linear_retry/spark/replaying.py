@@ -5,7 +5,7 @@ The lake is no source of messages, not even of those that the topic has no longe
 of a removed letter may be gone too, and nobody could tell whether it was sent already.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,8 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from linear_retry.dlq import DeadLetterTopic, Filter
 from linear_retry.dlq.spill import SpilledSet
 from linear_retry.errors import ConfigurationError
-from linear_retry.spark.errors import JavaError, is_sql_error, last_cause, without_codes
-from linear_retry.spark.ingestion.ingest import Progress
+from linear_retry.spark.errors import JavaError, is_sql_error, last_cause
 from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
 from linear_retry.spark.ingestion.sources import find_sources, other_topic
 from linear_retry.spark.lake.lake import DEAD_LETTERS, Lake, LakeError
@@ -66,7 +65,7 @@ def replay(
     rate: float | None = None,
     keep_timestamp: bool = False,
     for_group: str | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Replayed:
     """Sends the open letters again that `where` chooses from the table `dead_letters`.
 
@@ -142,7 +141,7 @@ def _error_of(error: Exception, where: str) -> Exception:
     text = str(error)
     if isinstance(error, AnalysisException) or is_sql_error(text):
         return ConfigurationError(
-            f"{shown(where)} is no condition for letters: {without_codes(text)}; "
+            f"{shown(where)} is no condition for letters: {last_cause(text)}; "
             "docs/spark/ingest.md has the columns"
         )
     return LakeError(f"the table `dead_letters` cannot be read: {last_cause(text)}")

@@ -3,9 +3,7 @@
 import contextlib
 import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -70,8 +68,6 @@ def session(
     if more is None or "spark.jars" not in more:
         settings["spark.jars.packages"] = CONNECTOR
     settings |= more or {}
-    if not is_submitted:
-        check_java(os.environ)
     # Unset, workers take `python3` from the path: another Python, silently.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if settings.get("spark.master", "").startswith("local"):
@@ -166,20 +162,9 @@ def _reason(log: str, error: BaseException) -> str:
     causes = re.findall(
         r"^(?:Exception in .*? |Caused by: )([\w.]+(?:Exception|Error):.*)", log, re.M
     )
-    return f"Spark does not start: {(causes or [str(error)])[-1].strip()[:300]}"
-
-
-def check_java(environ: Mapping[str, str]) -> None:
-    """Raises `SparkMissingError` if the Java that Spark would take is missing or too old."""
-    home = environ.get("JAVA_HOME")
-    path = f"{home}/bin" if home else environ.get("PATH")
-    command = shutil.which("java", path=path)
-    wanted = f"Spark needs Java {OLDEST_JAVA} or later"
-    if command is None:
-        where = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the path"
-        raise SparkMissingError(f"{wanted}; {where}: install a JRE, or set JAVA_HOME")
-    done = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(\d+)', done.stderr)
-    if version is None or int(version[1]) < OLDEST_JAVA:
-        found = done.stderr.strip().partition("\n")[0] or f"exit code {done.returncode}"
-        raise SparkMissingError(f"{wanted}; {command} says: {found}: set JAVA_HOME to a newer one")
+    if causes or not log.strip():
+        return f"Spark does not start: {(causes or [str(error)])[-1].strip()[:300]}"
+    return (
+        f"Spark does not start; it needs Java {OLDEST_JAVA} or later, on the path or in JAVA_HOME: "
+        f"{' '.join(log.split())[:300]}"
+    )

@@ -6,7 +6,6 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, NoReturn, Self, TypeAlias
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -143,18 +142,8 @@ class ForeachBatch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self.close()
-        except UsageError as last:
-            if error is None:
-                raise
-            error.add_note(f"and at close: {last}")
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __reduce__(self) -> NoReturn:
         raise UsageError(

@@ -7,6 +7,9 @@ from typing import TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from linear_retry.records.record import Record
+from linear_retry.spark.tables.entries import entry_projections
+from linear_retry.spark.tables.letters import letter_projections
+from linear_retry.spark.tables.sql import project
 
 T = TypeVar("T")
 
@@ -31,3 +34,13 @@ def frame(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
         for each in records
     ]
     return spark.createDataFrame(rows, _SCHEMA).coalesce(1)
+
+
+def dead_letters(records: DataFrame) -> DataFrame:
+    """The table of that name."""
+    return project(records, letter_projections())
+
+
+def entries(records: DataFrame) -> DataFrame:
+    """The table `journal`."""
+    return project(records, entry_projections())

@@ -18,7 +18,7 @@ from linear_retry.cli import app
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.spark import DEAD_LETTERS, Lake
 from linear_retry.spark.ingestion import sources
-from linear_retry.spark.session import CONNECTOR, SparkMissingError, check_java
+from linear_retry.spark.session import CONNECTOR
 from tests.conftest import TopicFactory
 from tests.dlq.sample_letters import our_record
 from tests.kafka_operations import wait_until
@@ -144,17 +144,45 @@ def test_without_the_extra(missing: str, command: Sequence[str], tmp_path: Path)
     assert (3, "", message) == (done.returncode, done.stdout, done.stderr)
 
 
-def test_without_java(tmp_path: Path) -> None:
-    """No Java, or one that is too old: which was found, and what to do."""
-    with pytest.raises(SparkMissingError, match="has no bin/java: install a JRE"):
-        check_java({"JAVA_HOME": str(tmp_path)})
-    with pytest.raises(SparkMissingError, match="there is no java on the path"):
-        check_java({"PATH": str(tmp_path)})
-    old = tmp_path / "java"
-    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019' >&2\n")
-    old.chmod(0o755)
-    with pytest.raises(SparkMissingError, match=r"says: openjdk version \"11.0.2\" 2019: set JAVA"):
-        check_java({"PATH": str(tmp_path)})
+_BEGIN = """import sys
+from linear_retry.spark.session import session, SparkMissingError
+try:
+    session("local[1]", dict(zip(*[iter(sys.argv[1:])] * 2))).__enter__()
+except SparkMissingError as error:
+    print(error)
+"""
+
+
+def _begun(*settings: object, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", _BEGIN, *map(str, settings)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env=os.environ | environment,
+    )
+    assert (1, "") == (done.stdout.count("\n"), done.stderr)
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("java", "why"),
+    [
+        (None, "No such file or directory"),
+        ("#!/bin/sh\necho 'java.lang.UnsupportedClassVersionError: 61.0' >&2\nexit 1\n", "61.0"),
+    ],
+)
+def test_without_java(tmp_path: Path, java: str | None, why: str) -> None:
+    """None, or one that is too old: what it said, and which is needed."""
+    if java is not None:
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "java").write_text(java)
+        (tmp_path / "bin" / "java").chmod(0o755)
+    said = _begun(JAVA_HOME=str(tmp_path))
+    needed = "Spark does not start; it needs Java 17 or later, on the path or in JAVA_HOME: "
+    assert said.startswith(needed)
+    assert why in said
 
 
 _NOWHERE = """<ivysettings>
@@ -167,19 +195,6 @@ def test_without_the_connector(tmp_path: Path) -> None:
     """Where Maven Central cannot be reached, the connector's name is told, and not Ivy's log."""
     settings = tmp_path / "ivysettings.xml"
     settings.write_text(_NOWHERE.format(here=tmp_path))
-    program = (
-        "import sys; from linear_retry.spark.session import session, SparkMissingError\n"
-        "more = {'spark.jars.ivySettings': sys.argv[1], 'spark.jars.ivy': sys.argv[2]}\n"
-        "try:\n    session('local[1]', more).__enter__()\n"
-        "except SparkMissingError as error:\n    print(error)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(settings), str(tmp_path / "ivy")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    said = _begun("spark.jars.ivySettings", settings, "spark.jars.ivy", tmp_path / "ivy")
     message = f"Spark's Kafka connector {CONNECTOR} cannot be fetched; check that Maven Central"
-    assert done.stdout.startswith(message), done
-    assert (1, "") == (done.stdout.count("\n"), done.stderr)
+    assert said.startswith(message)

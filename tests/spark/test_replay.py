@@ -14,10 +14,9 @@ from linear_retry.dlq import Filter
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.spark import DEAD_LETTERS, Lake, LakeError, Replayed, replay
-from linear_retry.spark.tables.letters import dead_letters
 from tests.dlq.conftest import scene  # noqa: F401  (a fixture)
 from tests.dlq.scene import NewScene, Scene
-from tests.spark.records import frame
+from tests.spark.records import dead_letters, frame
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
 

@@ -11,12 +11,10 @@ from typer.testing import CliRunner
 from docs.generators.events import hints_by_field
 from linear_retry.cli import app
 from linear_retry.records.text import ErrorText
-from linear_retry.spark.tables.entries import entries
-from linear_retry.spark.tables.letters import dead_letters
 from tests.dlq.sample_letters import our_record
 from tests.docs.markdown import blocks, code, page, table
 from tests.real_kafka import RealKafka
-from tests.spark.records import frame
+from tests.spark.records import dead_letters, entries, frame
 
 _PAGE = page("docs/spark/ingest.md")
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -20,9 +20,6 @@ from linear_retry.spark.session import CONNECTOR, SparkMissingError
 from linear_retry.spark.tables.entries import entry_projections
 from linear_retry.spark.tables.letters import letter_projections
 from linear_retry.spark.tables.sql import Projections, project
-
-Progress: TypeAlias = Callable[[int, int], object]
-"""Called with how many offsets are done, and of how many."""
 
 MAX_OFFSETS = 1_000_000
 SETTINGS = {
@@ -76,7 +73,6 @@ def ingest(
     journal: str | None = None,
     every_s: float | None = None,
     max_offsets: int = MAX_OFFSETS,
-    progress: Progress | None = None,
 ) -> tuple[Ingested, ...]:
     """Adds what is new in these topics to the tables `dead_letters` and `journal` of the lake.
 
@@ -101,33 +97,37 @@ def ingest(
             renewals.append(stack.enter_context(into.locked(source.table, source.topic)))
             claim(into, source)
         made = {table: TABLES[table]() for table in {source.table for source in sources}}
-        runs = [_Run(into, source, made[source.table]) for source in sources]
-        for run in runs:
+        runs = []
+        for source in sources:
+            run = _Run(into, source, made[source.table], options, every_s)
             stack.callback(run.stop)
-            run.start(options, every_s)
+            runs.append(run)
         while not all([run.has_ended() for run in runs]):  # noqa: C419  (each is asked)
             for renew in renewals:
                 renew()
-            if progress is not None:
-                done = [run.done() for run in runs]
-                progress(sum(done), sum(map(max, done, (run.total for run in runs))))
         return tuple(run.result() for run in runs)
 
 
 class _Run:
     """One streaming query, from one topic into one table."""
 
-    def __init__(self, lake: Lake, source: Source, projections: Projections) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        source: Source,
+        projections: Projections,
+        options: Mapping[str, str],
+        every_s: float | None,
+    ) -> None:
         self._lake = lake
         self._source = source
         self._projections = projections
         self._rows = self._unreadable = 0
-        self._starts: dict[int, int] | None = None
-        self._query: StreamingQuery | None = None
+        self._starts: dict[int, int] = {}
         self._error: LakeError | None = None
-        self.total = sum(end - first for first, end in source.bounds.values())
+        self._query = self._started(options, every_s)
 
-    def start(self, options: Mapping[str, str], every_s: float | None) -> None:
+    def _started(self, options: Mapping[str, str], every_s: float | None) -> StreamingQuery:
         reader = self._lake.spark.readStream.format("kafka").options(**_OPTIONS, **options)
         try:
             records = reader.option("subscribe", self._source.topic).load()
@@ -139,15 +139,11 @@ class _Run:
         writer = records.writeStream.foreachBatch(self._write_batch)
         writer = writer.option("checkpointLocation", checkpoint)
         if every_s is None:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
-        self._query = writer.start()
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds").start()
 
     def has_ended(self) -> bool:
         """Whether there is nothing left to do; waits a moment. Raises the query's error."""
-        if self._query is None:
-            return False
         try:
             return bool(self._query.awaitTermination(_POLL_S))
         except StreamingQueryException as error:
@@ -155,22 +151,13 @@ class _Run:
         finally:
             self._note_starts()
 
-    def done(self) -> int:
-        """How many offsets are done, by Spark's latest progress."""
-        last = None if self._query is None else self._query.lastProgress
-        if last is None or not last.sources or self._starts is None:
-            return 0
-        ends = _offsets(last.sources[0].endOffset)
-        return sum(end - self._first(number) for number, end in ends.items())
-
     def stop(self) -> None:
-        if self._query is not None:
-            self._query.stop()
+        self._query.stop()
 
     def result(self) -> Ingested:
         gone = sum(
             max(self._source.bounds[number][0] - start, 0)
-            for number, start in (self._starts or {}).items()
+            for number, start in self._starts.items()
             if number in self._source.bounds
         )
         source = self._source
@@ -195,15 +182,9 @@ class _Run:
 
     def _note_starts(self) -> None:
         """Notes where the first batch of this call began, which only Spark's progress says."""
-        progress = [] if self._query is None or self._starts else self._query.recentProgress
+        progress = [] if self._starts else self._query.recentProgress
         if progress and progress[0].sources:
             self._starts = _offsets(progress[0].sources[0].startOffset)
-            ends = {number: end for number, (_, end) in self._source.bounds.items()}
-            self.total = sum(end - self._first(number) for number, end in ends.items())
-
-    def _first(self, number: int) -> int:
-        first = self._source.bounds.get(number, (0, 0))[0]
-        return max((self._starts or {}).get(number, first), first)
 
 
 def _offsets(text: str) -> dict[int, int]:

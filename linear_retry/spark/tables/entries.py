@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 
 from linear_retry.events import CloseOutcome, Event
 from linear_retry.journal.entry import VERSION
@@ -23,7 +23,6 @@ from linear_retry.spark.tables.sql import (
     moment,
     moment_of_ms,
     non_null,
-    project,
     struct,
     surely,
     texts,
@@ -119,11 +118,6 @@ _PROCESS = {
     "client_id": _get("$.client_id", "string"),
 }
 _COMMON = (("at_ms", int), ("group", str), ("member", str))
-
-
-def entries(records: DataFrame) -> DataFrame:
-    """The table `journal` of records as Spark's Kafka source gives them."""
-    return project(records, entry_projections())
 
 
 def entry_projections() -> Projections:

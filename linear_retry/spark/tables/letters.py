@@ -4,7 +4,7 @@ The rules are those of `linear_retry.dlq`, which reads one record after another:
 bug. Nothing in a record makes the job fail.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS
@@ -19,7 +19,6 @@ from linear_retry.spark.tables.sql import (
     date_of,
     moment,
     non_null,
-    project,
     texts,
     when,
 )
@@ -65,11 +64,6 @@ _CONTENTS = (
     f"cast(CASE WHEN {_IS_USUAL} THEN slice({CONTENTS}, 1, {len(_USUAL)}) "
     f"ELSE {array(map(content, _PLACES))} END AS array<string>)"
 )
-
-
-def dead_letters(records: DataFrame) -> DataFrame:
-    """The table `dead_letters` of records as Spark's Kafka source gives them, with headers."""
-    return project(records, letter_projections())
 
 
 def letter_projections() -> Projections:

@@ -20,10 +20,9 @@ from linear_retry.records.record import Record
 from linear_retry.scope import Scope
 from linear_retry.spark.episodes import KINDS, OUTAGES, outages
 from linear_retry.spark.lake.lake import JOURNAL, Lake
-from linear_retry.spark.tables.entries import entries
 from tests.docs.markdown import blocks, code, page, table
 from tests.spark.episodes.expected_episodes import expected_episodes
-from tests.spark.records import frame
+from tests.spark.records import entries, frame
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON_MS = 1_795_262_400_000

@@ -15,11 +15,10 @@ from linear_retry.records.record import Record
 from linear_retry.records.text import ErrorText
 from linear_retry.scope import Scope
 from linear_retry.spark.lake.lake import DEAD_LETTERS, Lake
-from linear_retry.spark.tables.letters import dead_letters
 from tests.report.frames import HOSTILE
 from tests.spark.episodes.expected_episodes import expected_episodes
 from tests.spark.episodes.recorded_outages import NOON_MS, instance
-from tests.spark.records import frame
+from tests.spark.records import dead_letters, frame
 
 DELAYS_MS = (1000, 5000, 30_000, 60_000)
 LENGTHS_MS = (900, 1500, 4000, 20_000, 50_000, 900, 2500, 40_000, 700, 3000)

@@ -12,12 +12,11 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 from linear_retry.spark import DEAD_LETTERS, Lake
 from linear_retry.spark.reporting.report import TABLES
-from linear_retry.spark.tables.letters import dead_letters
 from tests.dlq.sample_letters import our_record
 from tests.docs.markdown import blocks, code, table
 from tests.docs.markdown import page as page_of
 from tests.report.frames import HOSTILE
-from tests.spark.records import frame
+from tests.spark.records import dead_letters, frame
 from tests.spark.reporting.reported import LENGTHS_MS
 
 pytestmark = pytest.mark.usefixtures("interpreted")

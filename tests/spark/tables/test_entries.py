@@ -15,8 +15,7 @@ from linear_retry.journal.entry import Entry, Unreadable, encode, read_entry
 from linear_retry.records.process import Process
 from linear_retry.records.record import Record
 from linear_retry.scope import Partition, Scope
-from linear_retry.spark.tables.entries import entries
-from tests.spark.records import Many, frame
+from tests.spark.records import Many, entries, frame
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _WHOLE = st.integers(-(2**63), 2**63 - 1)

@@ -12,10 +12,9 @@ from linear_retry.dlq.letters.letter import NONE, OURS, Letter, read_letter
 from linear_retry.records.dead_letter import parse
 from linear_retry.records.record import Record
 from linear_retry.records.text import ErrorText, Header
-from linear_retry.spark.tables.letters import dead_letters
 from tests.dlq.sample_letters import OWN_HEADERS, RECORDS, our_record, our_records
 from tests.records.header_corpus import CORPUS
-from tests.spark.records import Many, frame
+from tests.spark.records import Many, dead_letters, frame
 
 pytestmark = pytest.mark.usefixtures("as_ingested")
 
