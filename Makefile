@@ -81,10 +81,11 @@ tests-that-wait: jars
 tests-of-members: jars
 	$(BIN)/pytest -q --durations=15 $(MEMBERS) | sed -u 's/^/members: /'
 
-# Warnings are errors: a link that leads nowhere, a name that is not there.
+# Warnings are errors: a link that leads nowhere, a name that is not there. All pages are read anew
+# (-E), for some are made of the code.
 SITE := .cache/site
 docs: install
-	$(BIN)/sphinx-build -W --keep-going -q docs $(SITE)
+	$(BIN)/sphinx-build -E -W --keep-going -q docs $(SITE)
 	@echo "$(SITE)/index.html"
 
 demo: $(VENV)/.installed-demo

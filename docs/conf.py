@@ -15,7 +15,7 @@ version = release = installed_version("linear-retry")
 extensions = [
     "myst_parser",
     "sphinx_copybutton",
-    "docs.generators.directives",
+    "docs.generators.content",
     "docs.generators.docstrings",
 ]
 exclude_patterns = ["generators"]

@@ -6,12 +6,13 @@ from typing import Any
 
 import typer.main
 
-from docs.generators.markdown import cell, table
+from docs.generators.markdown import cell, codes, table
 from linear_retry.cli import app
 from linear_retry.cli.output.exit_codes import MEANINGS
 
 _NAME = "linear-retry"
 _MARKUP = re.compile(r"([\\`*_<>\[\]])")
+_TYPE = re.compile(r" <.*>$")
 _EXAMPLE = re.compile(r"Examples?: ")
 
 
@@ -72,5 +73,10 @@ def _parameters(name: str, command: Any) -> Iterator[str]:
             if one.param_type_name == kind and not one.hidden
         ]
         if records:
-            rows = ((f"`{cell(names)}`", _plain(cell(said))) for names, said in records)
+            rows = ((_names(names), _plain(cell(said))) for names, said in records)
             yield table((head, "meaning"), rows)
+
+
+def _names(names: str) -> str:
+    """Each spelling as code; an argument without the type that Typer adds."""
+    return codes(cell(_TYPE.sub("", names)).split(", "))

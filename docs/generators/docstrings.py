@@ -13,9 +13,9 @@ def in_rst(lines: list[str]) -> None:
     lines[:] = _CODE.sub(r"``\1``", "\n".join(lines)).split("\n")
 
 
-def without_private_parameters(signature: str) -> str:
-    """A signature without the parameters that only tests pass."""
-    return _PRIVATE_PARAMETER.sub("", signature)
+def readable(signature: str) -> str:
+    """A signature without parameters that only tests pass, and that Sphinx can parse."""
+    return _PRIVATE_PARAMETER.sub("", signature).replace("<factory>", "...")
 
 
 def _process_docstring(*arguments: Any) -> None:
@@ -24,7 +24,7 @@ def _process_docstring(*arguments: Any) -> None:
 
 def _process_signature(*arguments: Any) -> tuple[str | None, str | None]:
     *_, signature, returned = arguments
-    return without_private_parameters(signature) if signature else signature, returned
+    return readable(signature) if signature else signature, returned
 
 
 def setup(app: Any) -> dict[str, Any]:
