@@ -1,13 +1,12 @@
-"""Locks the example's database for a while: `python lock.py SECONDS`."""
+"""Locks an SQLite database for a while, like an outage: `python lock.py FILE SECONDS`."""
 
 import sqlite3
 import sys
 import time
-from pathlib import Path
 
 if __name__ == "__main__":
-    database = sqlite3.connect(Path(__file__).with_name("db.sqlite3"))
+    database = sqlite3.connect(sys.argv[1])
     database.execute("BEGIN EXCLUSIVE")
     print("locked", flush=True)
-    time.sleep(float(sys.argv[1]))
+    time.sleep(float(sys.argv[2]))
     database.rollback()

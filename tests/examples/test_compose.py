@@ -29,6 +29,11 @@ def test_it_creates_every_topic() -> None:
     assert {"linear-retry.journal", "linear-retry.control"} < topics.keys()
 
 
+def test_waiting_for_the_services_is_a_success() -> None:
+    """`up --wait` fails where a service ends, so the one that does has a profile."""
+    assert ["kafka"] == [name for name, each in _SERVICES.items() if "profiles" not in each]
+
+
 def test_the_host_reaches_the_broker_where_the_examples_look_for_it() -> None:
     """A client is sent on to the advertised address, which must be the published one."""
     kafka = _SERVICES["kafka"]

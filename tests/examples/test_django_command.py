@@ -23,7 +23,9 @@ def test_it_waits_for_the_database_and_charges_once(scene: SceneFactory) -> None
     orders = [{"order": number, "customer": "ann", "cents": 100 * number} for number in (1, 2, 0)]
     here.produce(*(json.dumps(order).encode() for order in orders))
     command = f"{_MANAGE} consume_orders"
-    with here.copy.running("python examples/django_command/lock.py 10") as lock:
+    with here.copy.running(
+        "python examples/django_command/lock.py examples/django_command/db.sqlite3 10"
+    ) as lock:
         lock.wait_for("locked")
         with here.copy.running(command) as first:
             first.wait_for("circuit open")
