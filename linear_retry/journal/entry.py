@@ -64,14 +64,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that is no entry, or one that a later release has written (`is_newer`)."""
+    """A record that is no entry, or one of a later release."""
 
     reason: str
-    is_newer: bool = False
-
-
-class _NewerError(ValueError):
-    """Why it is none that is known here."""
 
 
 def encode(entry: Entry) -> bytes:
@@ -102,8 +97,6 @@ def read_entry(value: bytes | None) -> Entry | Unreadable:
         return _entry(read_object(value))
     except InvalidError as error:
         return Unreadable(str(error))
-    except _NewerError as error:
-        return Unreadable(str(error), is_newer=True)
 
 
 def _plain(value: object) -> object:
@@ -112,29 +105,21 @@ def _plain(value: object) -> object:
             return (value - _EPOCH) // _MILLISECOND
         case Scope():
             return {"topic": value.topic, "partition": value.partition}
+        case (str(topic), int(number)):
+            return {"topic": topic, "partition": number}
         case tuple():
-            return [_plain_item(item) for item in value]
+            return [_plain(item) for item in value]
         case _:
             return value
-
-
-def _plain_item(item: object) -> object:
-    match item:
-        case (topic, number):
-            return {"topic": topic, "partition": number}
-        case _:
-            return item
 
 
 def _entry(found: Found) -> Entry:
     version = found.get("v")
     if type(version) is not int or version != VERSION:
-        is_newer = type(version) is int and version > VERSION
-        error = _NewerError if is_newer else InvalidError
-        raise error(f"v is {version!r:.40}, and {VERSION} is known here")
+        raise InvalidError(f"v is {version!r:.40}, and {VERSION} is known here")
     kind = _KINDS.get(text("event", found.get("event")))
     if kind is None:
-        raise _NewerError(f"event is {found['event']!r:.80}, which is not known here")
+        raise InvalidError(f"event is {found['event']!r:.80}, which is not known here")
     instance, _, sequence = text("event_id", found.get("event_id")).rpartition("/")
     if not (instance and sequence.isascii() and sequence.isdigit() and len(sequence) < 20):
         invalid("event_id", found["event_id"], "an instance, / and a number")

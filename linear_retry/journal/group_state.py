@@ -18,21 +18,18 @@ class GroupStates:
 
     Entries that are there twice count once. Those of one key must come in their order, as they do
     from one partition; otherwise any order gives the same view. `unreadable` counts the records
-    that are no entries, `newer` those that a later release has written, `trouble` is the last
-    reason of either.
+    that are no entries, `trouble` is the last reason.
     """
 
     def __init__(self) -> None:
         self._groups: dict[str, GroupState] = {}
         self.unreadable = 0
-        self.newer = 0
         self.trouble = ""
 
     def take(self, found: Entry | Unreadable) -> bool:
         """Whether it is an entry that was not there yet."""
         if isinstance(found, Unreadable):
-            self.newer += found.is_newer
-            self.unreadable += not found.is_newer
+            self.unreadable += 1
             self.trouble = found.reason
             return False
         return self._groups.setdefault(found.group, GroupState(found.group)).take(found)
@@ -68,8 +65,15 @@ class GroupState:
         if len(self._last) >= 2 * EVENTS_KEPT:
             self._last = self._sorted()
         self._counts["entries"] += 1
-        if (name := _counted(entry.event)) is not None:
-            self._counts[name] += 1
+        match entry.event:
+            case e.DeadLettered():
+                self._counts["letters"] += 1
+            case e.DeadLetterFailed():
+                self._counts["letter_failures"] += 1
+            case e.Skipped():
+                self._counts["skipped"] += 1
+            case e.CircuitClosed(outcome="recovered"):
+                self._counts["recoveries"] += 1
         return True
 
     def view(self) -> GroupView:
@@ -112,17 +116,3 @@ class GroupState:
                 assigned = ownership.assigned_ms, state.member, state.instance
                 found.setdefault(partition, []).append(assigned)
         return {partition: sorted(those)[-2:] for partition, those in found.items()}
-
-
-def _counted(event: e.Event) -> str | None:
-    match event:
-        case e.DeadLettered():
-            return "letters"
-        case e.DeadLetterFailed():
-            return "letter_failures"
-        case e.Skipped():
-            return "skipped"
-        case e.CircuitClosed(outcome="recovered"):
-            return "recoveries"
-        case _:
-            return None

@@ -65,12 +65,6 @@ def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
     """What keeps the picture from being whole, in sentences."""
     if missing := sum(view.missing for view in views):
         yield f"{plural(missing, 'event is', 'events are')} not in the journal: dropped"
-    if states.newer:
-        many = plural(states.newer, "record is", "records are")
-        yield (
-            f"{many} of a later release of linear-retry ({one_line(states.trouble)}); read the "
-            "journal with that"
-        )
     if states.unreadable:
         many = plural(states.unreadable, "record is no entry", "records are no entries")
         yield f"{many} of a journal ({one_line(states.trouble)})"

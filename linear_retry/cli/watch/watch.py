@@ -100,10 +100,10 @@ class JsonDisplay:
     def __init__(self, states: GroupStates, group: str) -> None:
         self._states, self._group = states, group
         self._trouble: str | None = None
-        self._skipped = (-1, -1)
+        self._skipped = -1
 
     def show(self, news: Sequence[Entry], trouble: str | None) -> None:
-        skipped = self._states.unreadable, self._states.newer
+        skipped = self._states.unreadable
         if not news and (skipped, trouble) == (self._skipped, self._trouble):
             return
         self._skipped, self._trouble = skipped, trouble
@@ -114,7 +114,6 @@ class JsonDisplay:
                     "kind": "group",
                     **formats.view_json(self._states.view(self._group), now_ms()),
                     "unreadable": self._states.unreadable,
-                    "newer": self._states.newer,
                     "trouble": trouble,
                 }
             ]

@@ -45,7 +45,6 @@ _CODE = ctypes.c_int  # rd_kafka_resp_err_t
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "rd_kafka_conf_new": (_POINTER, []),
     "rd_kafka_conf_set": (ctypes.c_int, [_POINTER, _TEXT, _TEXT, _TEXT, ctypes.c_size_t]),
-    "rd_kafka_conf_destroy": (None, [_POINTER]),
     "rd_kafka_new": (_POINTER, [ctypes.c_int, _POINTER, _TEXT, ctypes.c_size_t]),
     "rd_kafka_destroy": (None, [_POINTER]),
     "rd_kafka_handle_mock_cluster": (_POINTER, [_POINTER]),
@@ -144,14 +143,10 @@ def _new_handle(library: ctypes.CDLL, brokers: int) -> int:
     settings = library.rd_kafka_conf_new()
     # log_level 2 (critical): a notice on stderr at each start would stand in the pictures,
     # and an error at each broker that is down on purpose: this handle is a client of theirs, too.
-    for key, value in (("test.mock.num.brokers", str(brokers)), ("log_level", "2")):
-        text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
-        if library.rd_kafka_conf_set(settings, key.encode(), value.encode(), text, len(text)):
-            library.rd_kafka_conf_destroy(settings)
-            raise BrokerError(f"embedded broker: {text.value.decode()}")
     text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
+    for key, value in ((b"test.mock.num.brokers", b"%d" % brokers), (b"log_level", b"2")):
+        library.rd_kafka_conf_set(settings, key, value, text, len(text))
     handle: int | None = library.rd_kafka_new(_PRODUCER, settings, text, len(text))
     if handle is None:
-        library.rd_kafka_conf_destroy(settings)
         raise BrokerError(f"embedded broker: {text.value.decode()}")
     return handle

@@ -101,15 +101,13 @@ def test_a_circuit_that_holds_nothing() -> None:
 
 
 def test_what_is_amiss_is_told() -> None:
-    """What is missing, unreadable or newer, and why nothing comes now."""
+    """What is missing or unreadable, and why nothing comes now."""
     life = Life("pod-1")
     fold = _fold([life.says(_NOW_MS, e.Assigned(())) for _ in range(5)][::2])
-    for found in (Unreadable("no JSON"), Unreadable("v is 2", is_newer=True)):
-        fold.take(found)
+    fold.take(Unreadable("no JSON"))
     text = "\n".join(_picture(fold, 120, trouble="localhost:9092: all brokers\x1b are down"))
     for words in (
         "2 events are not in the journal: dropped",
-        "1 record is of a later release",
         "1 record is no entry of a journal",
         "localhost:9092: all brokers  are down; it goes on once they are back",
     ):
