@@ -1,6 +1,6 @@
 """Describes topics, creates compacted ones and deletes their records."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.settings import connection, servers_of
-from linear_retry.kafka.quiet import QUIET, make_client, text_of
+from linear_retry.kafka.quiet import QUIET, make_client
 from linear_retry.kafka.topics.standalone_consumer import (
     ANSWER_TIMEOUT_S,
     MISSING,
@@ -25,7 +25,6 @@ from linear_retry.kafka.topics.standalone_consumer import (
 )
 from linear_retry.scope import Partition
 
-_EXISTS = KafkaError.TOPIC_ALREADY_EXISTS
 _COMPACTED = {
     "cleanup.policy": "compact",
     # Kafka compacts closed segments only. By default one is closed after a week or at 1 GiB, and
@@ -81,22 +80,19 @@ class Topics:
         asked = list(dict.fromkeys(names))
         if not asked:
             return {}
-        limit_s = self._timeout_s
         described = self._handle().describe_topics(
             TopicCollection(asked),
             include_authorized_operations=True,
-            request_timeout=limit_s,
+            request_timeout=self._timeout_s,
         )
-        there = {name: one for name in asked if (one := self._described(name, described[name]))}
-        resources = {name: ConfigResource(ConfigResource.Type.TOPIC, name) for name in there}
-        configs: Mapping[ConfigResource, Any] = {}
-        if resources:
-            wanted = list(resources.values())
-            configs = self._handle().describe_configs(wanted, request_timeout=limit_s)
+        there = {
+            name: found
+            for name in asked
+            if (found := self._answer(described[name], f"topic {name!r}", accepted=MISSING))
+        }
+        configs = self._configs(list(there))
         return {
-            name: _description(there[name], self._config_of(name, configs[resources[name]]))
-            if name in there
-            else None
+            name: _description(there[name], configs[name]) if name in there else None
             for name in asked
         }
 
@@ -104,14 +100,8 @@ class Topics:
         """Make it, unless somebody else has by now."""
         new = NewTopic(name, partitions, replication, config=dict(_COMPACTED))
         made = self._handle().create_topics([new], request_timeout=self._timeout_s)
-        try:
-            self._answer(made[name])
-        except KafkaException as error:
-            if error.args[0].code() != _EXISTS:
-                raise BrokerError(
-                    f"{self._where}: topic {name!r} cannot be created: {text_of(error)}; create it "
-                    f"with cleanup.policy=compact and {partitions} partitions"
-                ) from error
+        what = f"creating topic {name!r} with cleanup.policy=compact"
+        self._answer(made[name], what, "CREATE", accepted=[KafkaError.TOPIC_ALREADY_EXISTS])
 
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Remove of each partition what is before this offset. Each is acknowledged at the end."""
@@ -120,14 +110,8 @@ class Topics:
             return
         answers = self._handle().delete_records(places, request_timeout=self._timeout_s)
         for place, answer in answers.items():
-            try:
-                self._answer(answer)
-            except KafkaException as error:
-                raise BrokerError(
-                    f"{self._where}: {topic}[{place.partition}] cannot be cut off before "
-                    f"{place.offset}: {text_of(error)}; it needs cleanup.policy=delete, and "
-                    "permission to DELETE"
-                ) from error
+            what = f"deleting {topic}[{place.partition}] before {place.offset}"
+            self._answer(answer, f"{what}, for which cleanup.policy=delete is needed,", "DELETE")
 
     def ends(self, partitions: Iterable[Partition], *, committed: bool) -> dict[Partition, int]:
         """Of each the offset after the last; `committed`: before what is undecided as yet."""
@@ -136,36 +120,33 @@ class Topics:
         answers = self._handle().list_offsets(
             asked, isolation_level=level, request_timeout=self._timeout_s
         )
-        try:
-            return {
-                (place.topic, place.partition): self._answer(answer).offset
-                for place, answer in answers.items()
-            }
-        except KafkaException as error:
-            raise BrokerError(
-                f"{self._where}: where topics end is not told: {text_of(error)}"
-            ) from error
+        return {
+            (place.topic, place.partition): self._answer(answer, f"topic {place.topic!r}").offset
+            for place, answer in answers.items()
+        }
 
-    def _described(self, name: str, answer: Future[Any]) -> Any:
-        try:
-            return self._answer(answer)
-        except KafkaException as error:
-            if error.args[0].code() in MISSING:
-                return None
-            raise refusal(self._where, f"topic {name!r}", error.args[0], "DESCRIBE") from error
+    def _configs(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """The settings of each; none where we may not ask for them."""
+        if not names:
+            return {}
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+        answers = self._handle().describe_configs(resources, request_timeout=self._timeout_s)
+        return {
+            name: self._answer(
+                answers[resource], f"the settings of topic {name!r}", accepted=NO_PERMISSION
+            )
+            or {}
+            for name, resource in zip(names, resources, strict=True)
+        }
 
-    def _config_of(self, name: str, answer: Future[Any]) -> Mapping[str, Any]:
-        try:
-            found: Mapping[str, Any] = self._answer(answer)
-        except KafkaException as error:
-            if error.args[0].code() in NO_PERMISSION:
-                return {}
-            raise BrokerError(
-                f"{self._where}: the settings of topic {name!r} are not told: {text_of(error)}"
-            ) from error
-        return found
-
-    def _answer(self, answer: Future[Any]) -> Any:
+    def _answer(
+        self,
+        answer: Future[Any],
+        what: str,
+        rights: str = "DESCRIBE",
+        accepted: Collection[int] = (),
+    ) -> Any:
+        """What the brokers say; None for an error that is `accepted`."""
         try:
             return answer.result(self._timeout_s + 1)
         except TimeoutError:
@@ -173,6 +154,10 @@ class Topics:
                 f"{self._where}: no answer within {self._timeout_s:g} s; check the address, the "
                 "security settings, and that it is reachable from here"
             ) from None
+        except KafkaException as error:
+            if error.args[0].code() in accepted:
+                return None
+            raise refusal(self._where, what, error.args[0], rights) from error
 
     def _handle(self) -> Any:
         if self._admin is None:

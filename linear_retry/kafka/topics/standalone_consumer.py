@@ -159,7 +159,7 @@ def refusal(
         return BrokerError(
             f"{where}: no permission for {what} ({error.str()}); ask for {rights} on it"
         )
-    return BrokerError(f"{where}: {what} cannot be read: {error.str()}")
+    return BrokerError(f"{where}: {what} is refused: {error.str()}")
 
 
 def is_lasting(error: KafkaError) -> bool:

@@ -378,7 +378,7 @@ def test_no_such_name(topic: _Topic) -> None:
     """Of a name that no topic can have that name is told, and not the other that goes with it."""
     said = _run(_Topic(topic.bootstrap, "orders dlq"), "list")
     assert (3, "") == (said.code, said.out)
-    assert "topic 'orders dlq' cannot be read: Broker: Invalid topic" in said.err
+    assert "topic 'orders dlq' is refused: Broker: Invalid topic" in said.err
 
 
 def test_no_topic_of_resolutions(kafka: RealKafka) -> None:

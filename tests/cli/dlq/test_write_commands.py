@@ -109,7 +109,7 @@ def test_what_stands_in_the_way_is_told_at_once(scene: NewScene) -> None:  # noq
     assert 3 == code
     assert err.startswith("nowhere-at-all: there is no such topic in this cluster")
     code, _, err = _run(given, "replay", "--to", "no name")
-    assert (3, True) == (code, "'no name' cannot be read: Broker: Invalid topic" in err)
+    assert (3, True) == (code, "'no name' is refused: Broker: Invalid topic" in err)
 
 
 def test_a_group_that_nobody_is_in_is_told(scene: NewScene) -> None:  # noqa: F811
