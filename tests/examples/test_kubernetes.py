@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,10 @@ from tests.docs.markdown import ROOT
 from tests.examples.conftest import SceneFactory
 from tests.examples.probes import wait_for_state
 from tests.examples.scene import ORDERS, charging, free_port
+from tests.hatchling import build
 
 _FOLDER = ROOT / "examples" / "kubernetes"
+_DOCKERFILE = (_FOLDER / "Dockerfile").read_text("utf-8")
 _PROGRAM = (_FOLDER / "consumer.py").read_text("utf-8")
 
 
@@ -63,6 +67,19 @@ def test_the_grace_period_covers_the_handler_and_the_close() -> None:
     bounds_s = re.findall(r"timeout(?:_s)?=(\d+)", _PROGRAM)
     assert 2 == len(bounds_s)
     assert sum(map(int, bounds_s)) < _pod()["terminationGracePeriodSeconds"]
+
+
+def test_the_image_copies_what_the_package_is_built_from(tmp_path: Path) -> None:
+    """From the files that the Dockerfile copies, and no others, a whole wheel is built."""
+    copied = re.findall(r"^COPY (.+) \S+$", _DOCKERFILE, re.MULTILINE)
+    for source in (ROOT / name for names in copied for name in names.split()):
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / source.name)
+        else:
+            shutil.copy(source, tmp_path)
+    with zipfile.ZipFile(build("wheel", tmp_path, tmp_path)) as wheel:
+        names = set(wheel.namelist())
+    assert {"linear_retry/cli/__init__.py", "linear_retry/strategies/short-outage.json"} < names
 
 
 @pytest.mark.broker

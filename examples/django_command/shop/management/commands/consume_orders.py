@@ -31,7 +31,8 @@ class Command(BaseCommand):
 
 def charge(message: Message) -> None:
     """Charges one order: all of it or nothing, and once though the message may come twice."""
-    # A request would do it at its start: without it a connection that broke in an outage stays.
+    # As at the start of a request: atomic() replaces a connection that an outage has broken, but a
+    # query outside it would use the broken one for ever.
     close_old_connections()
     order = json.loads(message.value() or b"")
     if order["cents"] <= 0:
