@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from confluent_kafka import KafkaException, libversion
+from confluent_kafka import Consumer, KafkaException, libversion
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.known_keys import KNOWN_KEYS
@@ -36,6 +36,17 @@ def check_keys(config: Mapping[str, Any], client: Callable[..., Any], where: str
         unknown.append(where + _misspelt(str(key)))
     if unknown:
         raise ConfigurationError("\n".join(unknown))
+
+
+def pattern_refusal(pattern: str) -> str | None:
+    """Why librdkafka does not take this regular expression; None: it does.
+
+    Asked by way of a key that takes a list of them, which commas part: one with a comma is judged
+    when it is subscribed to.
+    """
+    if "," in pattern:
+        return None
+    return _refusal(Consumer, {"group.id": "none", "topic.blacklist": pattern})
 
 
 def _refusal(client: Callable[..., Any], config: Mapping[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from linear_retry import ConfigurationError, DeadLetters, Journal, LinearConsumer, Strategy
-from linear_retry.kafka.key_check import check_keys
+from linear_retry.kafka.key_check import check_keys, pattern_refusal
 from linear_retry.kafka.known_keys import KNOWN_KEYS
 from tests.kafka.librdkafka_properties import properties
 
@@ -96,6 +96,18 @@ def _is_for_programs_in_c(name: str) -> bool:
         *("opaque", "interceptors", "enabled_events"),
         *("ssl_key", "ssl_certificate", "ssl_ca"),
     )
+
+
+@pytest.mark.parametrize("pattern", ["^orders$", "^a{2}", "^a{1,2}", "^[[:digit:]]+", "^"])
+def test_a_pattern_that_librdkafka_takes(pattern: str) -> None:
+    """What has a comma cannot be asked about beforehand."""
+    assert pattern_refusal(pattern) is None
+
+
+@pytest.mark.parametrize("pattern", ["^orders(", "^a[", "^(?:a)", "^*"])
+def test_a_pattern_that_librdkafka_does_not_take(pattern: str) -> None:
+    """Its own judgement: Python's regular expressions are others."""
+    assert pattern in str(pattern_refusal(pattern))
 
 
 def _make(config: dict[str, Any], letters: dict[str, Any], journal: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Sequence
 
 from linear_retry.errors import ConfigurationError
+from linear_retry.kafka.key_check import pattern_refusal
 from linear_retry.kafka.topics.names import is_topic_name
 
 
@@ -25,11 +26,24 @@ def check_topics(topics: object) -> None:
             f"topics={list(topics)!r}: {', '.join(twice)} is named twice; name each topic once"
         )
     for topic in topics:
-        if not is_pattern(topic) and not is_topic_name(topic):
-            raise ConfigurationError(
-                f"topics: {topic!r} cannot be the name of a topic, which has at most 249 letters, "
-                "digits, dots, underscores and hyphens; correct it, or write ^ before a pattern"
-            )
+        (_check_pattern if is_pattern(topic) else _check_name)(topic)
+
+
+def _check_name(topic: str) -> None:
+    if not is_topic_name(topic):
+        raise ConfigurationError(
+            f"topics: {topic!r} cannot be the name of a topic, which has at most 249 letters, "
+            "digits, dots, underscores and hyphens; correct it, or write ^ before a pattern"
+        )
+
+
+def _check_pattern(topic: str) -> None:
+    refusal = pattern_refusal(topic)
+    if refusal is not None:
+        raise ConfigurationError(
+            f"topics: {topic!r} is no pattern that librdkafka takes ({refusal}); write a regular "
+            "expression as POSIX has them"
+        )
 
 
 def refuse_own_topics(topics: Sequence[str], own: Sequence[str]) -> None:
