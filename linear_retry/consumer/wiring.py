@@ -1,6 +1,5 @@
 """Joins the parts of a running consumer."""
 
-from collections.abc import Callable
 from uuid import uuid4
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
@@ -10,6 +9,7 @@ from linear_retry.consumer.dead_letters.publisher import (
     DeadLetterPublisher,
     PlainDelivery,
 )
+from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.dead_letters.transactional import TransactionalDelivery
 from linear_retry.consumer.loop import Chore, Loop
 from linear_retry.consumer.monitoring.monitor import Monitor
@@ -38,7 +38,6 @@ from linear_retry.consumer.watchdogs.unreadable_batches import (
     UnreadableBatches,
     UnreadableBatchWatchdog,
 )
-from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
@@ -65,103 +64,37 @@ class Wiring:
         stop: StopFlag,
     ) -> None:
         """Raises `ConfigurationError` where librdkafka refuses a key."""
+        settings, emit = config.settings, monitor.emit
         self.config = config
-        self._stop = stop
-
-        settings, kafka = config.settings, config.dependencies
-        self.clock = clock = kafka.clock
+        self.clock = config.dependencies.clock
         self.circuits = circuits
         self.monitor = monitor
-        transactional = config.dead_letters is not None and config.dead_letters.transactional
-        self.client = client = Client(settings, kafka.consumer, transactional=transactional)
-        self.assignment = assignment = Assignment(clock.now_s)
-        self.offsets = offsets = Offsets()
-        self.read_ahead = read_ahead = ReadAhead(
-            client,
-            clock,
-            lambda: assignment.epoch,
-            max_poll_interval_s=settings.max_poll_interval_s,
-            session_timeout_s=settings.session_timeout_s,
-        )
+        self._stop = stop
+        self.client = _client(config)
+        self._admin = Admin(config.admin_config, config.dependencies.admin)
         self.requests = Requests()
-        self._admin = Admin(config.admin_config, kafka.admin)
-        self.lag = _lag(config, assignment, offsets)
-
-        flow_control = FlowControl(client, assignment, offsets, circuits, read_ahead, monitor.emit)
-        commits = OffsetCommits(client, clock.now_s, offsets, monitor.emit)
-        errors = ClientErrors(client, clock.now_s, settings.group_id, flow_control, monitor.emit)
-        unreadable = UnreadableBatches(clock, assignment, offsets, flow_control, monitor.emit)
-        offset_check = OffsetCheck(assignment, offsets, read_ahead, flow_control, commits, errors)
-        offset_reset = OffsetReset(
-            client, assignment, offsets, flow_control, settings.reset, monitor.emit
-        )
-        delivery_filter = DeliveryFilter(
-            assignment, read_ahead, offset_check, offset_reset, unreadable, errors
-        )
-        rebalance = Rebalance(flow_control, commits, errors, config.own_topics, monitor.emit)
-        client.set_listener(rebalance)
-
-        policy = config.retry.policy
+        partitions = self._partitions()
+        self.assignment, self.offsets = partitions.assignment, partitions.offsets
+        self.read_ahead = partitions.read_ahead
+        self.lag = _lag(config, self.assignment, self.offsets)
+        self.letters = self._letters(config.dead_letters, partitions.flow_control)
         operator_actions = OperatorActions(
-            circuits, clock, self.requests, policy, settings.group_id, monitor.emit
+            *(circuits, self.clock, self.requests, config.retry.policy, settings.group_id), emit
         )
-        self.letters = self._letters(flow_control, monitor.emit) if config.dead_letters else None
+        gives_up = self.letters is not None
         self.commands = RemoteCommands(
-            config.member, assignment, operator_actions, monitor, gives_up=self.letters is not None
+            config.member, self.assignment, operator_actions, monitor, gives_up=gives_up
         )
         self._follower = _follower(config, self.commands)
-        name_wait = InstanceIdWait(
-            settings,
-            clock.now_s,
-            self._admin.ask_session_timeout_ms,
-            config.start_timeout_s,
-            monitor.emit,
-        )
-        replacement = ClientReplacement(
-            client, assignment, errors, rebalance.drop, name_wait, monitor.emit
-        )
-        brokers = BrokerWatchdog(
-            client,
-            assignment,
-            config.topics,
-            self._admin.ask_brokers,
-            errors.report,
-            replacement.replace,
-        )
-        batch_end = BatchEnd(settings.config, kafka.consumer)
-        batches = UnreadableBatchWatchdog(
-            assignment, flow_control, unreadable, self.requests, batch_end
-        )
-        self._retention = RetentionCheck(self._admin, config.strategy_total_s, monitor.emit)
+        self._retention = RetentionCheck(self._admin, config.strategy_total_s, emit)
+        leaves_group = settings.static_member is None
         self._shutdown = Shutdown(
-            client, assignment, offsets, monitor.emit, leaves_group=settings.static_member is None
+            self.client, self.assignment, self.offsets, emit, leaves_group=leaves_group
         )
         target = ConsumerTarget(
-            settings.group_id,
-            Partitions(assignment, offsets, read_ahead, flow_control, commits),
-            self.letters,
-            operator_actions,
-            config.retry,
-            monitor.emit,
+            settings.group_id, partitions, self.letters, operator_actions, config.retry, emit
         )
-        stalled = StalledPartitionWatchdog(
-            assignment, offsets, read_ahead, flow_control, self._admin.ask_end
-        )
-        chores: list[Chore] = [
-            (offset_check, offset_check.tick),
-            (commits, target.tick),
-            (assignment, Reclaiming(assignment, flow_control, brokers).tick),
-            (assignment, stalled.tick),
-            (assignment, batches.reread),
-            (assignment, assignment.plan_check),
-            (self.requests, batches.consider_skips),
-            (errors, replacement.tick),
-            (brokers, brokers.tick),
-            (self._retention, self._retention.tick),
-            (self.commands, self.commands.tick),
-        ]
-        poller = Poller(assignment, read_ahead, flow_control, delivery_filter, batches)
-        self.loop = Loop(poller, target, operator_actions, monitor, stop, chores)
+        self.loop = self._loop(partitions, target, operator_actions)
 
     def start(self) -> None:
         """Look whether every topic is there, then join the group.
@@ -197,30 +130,119 @@ class Wiring:
                 self._admin.close()
                 self.lag.close()
 
-    def _letters(
-        self, flow_control: FlowControl, emit: Callable[[Event], None]
-    ) -> DeadLetterPublisher:
-        config = self.config
-        if config.dead_letters is None:
-            raise AssertionError("no dead-letter topic")
-        wait = AckWait(
-            self.clock,
-            self.assignment.epochs,
-            self._stop,
-            answer_within_s=config.answer_within_s,
-        )
-        topic, oversized = config.dead_letters.topic, config.dead_letters.oversized
-        delivery = (
-            self._transactional(topic, wait, flow_control)
-            if config.dead_letters.transactional
-            else self._plain(topic, wait)
-        )
-        return DeadLetterPublisher(delivery, wait, oversized, emit)
+    # -- inside ----------------------------------------------------------------------------
 
-    def _plain(self, topic: str, wait: AckWait) -> DeadLetterDelivery:
-        config = self.config
-        make = config.dependencies.producer
-        return PlainDelivery(AcknowledgedProducer(topic, config.producer_config, make), wait)
+    def _partitions(self) -> Partitions:
+        client, clock, emit = self.client, self.clock, self.monitor.emit
+        assignment, offsets = Assignment(clock.now_s), Offsets()
+        read_ahead = ReadAhead(
+            client,
+            clock,
+            lambda: assignment.epoch,
+            max_poll_interval_s=self.config.settings.max_poll_interval_s,
+            session_timeout_s=self.config.settings.session_timeout_s,
+        )
+        flow_control = FlowControl(client, assignment, offsets, self.circuits, read_ahead, emit)
+        commits = OffsetCommits(client, clock.now_s, offsets, emit)
+        return Partitions(assignment, offsets, read_ahead, flow_control, commits)
+
+    def _loop(
+        self, partitions: Partitions, target: ConsumerTarget, operator_actions: OperatorActions
+    ) -> Loop:
+        config, emit, requests = self.config, self.monitor.emit, self.requests
+        assignment, offsets = partitions.assignment, partitions.offsets
+        flow_control, commits = partitions.flow_control, partitions.commits
+        errors = ClientErrors(
+            self.client, self.clock.now_s, config.settings.group_id, flow_control, emit
+        )
+        unreadable = UnreadableBatches(self.clock, assignment, offsets, flow_control, emit)
+        end = BatchEnd(config.settings.config, config.dependencies.consumer)
+        batches = UnreadableBatchWatchdog(assignment, flow_control, unreadable, requests, end)
+        check = OffsetCheck(
+            *(assignment, offsets, partitions.read_ahead, flow_control, commits, errors)
+        )
+        rebalance = Rebalance(flow_control, commits, errors, config.own_topics, emit)
+        self.client.set_listener(rebalance)
+        replacement = self._replacement(errors, rebalance)
+        chores: list[Chore] = [
+            (check, check.tick),
+            (commits, target.tick),
+            *self._watchdogs(partitions, batches, errors, replacement),
+            (self._retention, self._retention.tick),
+            (self.commands, self.commands.tick),
+        ]
+        accept = self._delivery_filter(partitions, check, unreadable, errors)
+        poller = Poller(assignment, partitions.read_ahead, flow_control, accept, batches)
+        return Loop(poller, target, operator_actions, self.monitor, self._stop, chores)
+
+    def _delivery_filter(
+        self,
+        partitions: Partitions,
+        check: OffsetCheck,
+        unreadable: UnreadableBatches,
+        errors: ClientErrors,
+    ) -> DeliveryFilter:
+        assignment, flow_control = partitions.assignment, partitions.flow_control
+        reset, emit = self.config.settings.reset, self.monitor.emit
+        offset_reset = OffsetReset(
+            self.client, assignment, partitions.offsets, flow_control, reset, emit
+        )
+        return DeliveryFilter(
+            assignment, partitions.read_ahead, check, offset_reset, unreadable, errors
+        )
+
+    def _replacement(self, errors: ClientErrors, rebalance: Rebalance) -> ClientReplacement:
+        name_wait = InstanceIdWait(
+            self.config.settings,
+            self.clock.now_s,
+            self._admin.ask_session_timeout_ms,
+            self.config.start_timeout_s,
+            self.monitor.emit,
+        )
+        return ClientReplacement(
+            *(self.client, self.assignment, errors, rebalance.drop, name_wait), self.monitor.emit
+        )
+
+    def _watchdogs(
+        self,
+        partitions: Partitions,
+        batches: UnreadableBatchWatchdog,
+        errors: ClientErrors,
+        replacement: ClientReplacement,
+    ) -> list[Chore]:
+        assignment, admin = partitions.assignment, self._admin
+        brokers = BrokerWatchdog(
+            *(self.client, assignment, self.config.topics, admin.ask_brokers, errors.report),
+            replacement.replace,
+        )
+        stalled = StalledPartitionWatchdog(
+            *(assignment, partitions.offsets, partitions.read_ahead, partitions.flow_control),
+            admin.ask_end,
+        )
+        return [
+            (assignment, Reclaiming(assignment, partitions.flow_control, brokers).tick),
+            (assignment, stalled.tick),
+            (assignment, batches.reread),
+            (assignment, assignment.plan_check),
+            (self.requests, batches.consider_skips),
+            (errors, replacement.tick),
+            (brokers, brokers.tick),
+        ]
+
+    def _letters(
+        self, letters: DeadLetters | None, flow_control: FlowControl
+    ) -> DeadLetterPublisher | None:
+        if letters is None:
+            return None
+        config, epochs = self.config, self.assignment.epochs
+        wait = AckWait(self.clock, epochs, self._stop, answer_within_s=config.answer_within_s)
+        delivery: DeadLetterDelivery
+        if letters.transactional:
+            delivery = self._transactional(letters.topic, wait, flow_control)
+        else:
+            make, keys = config.dependencies.producer, config.producer_config
+            delivery = PlainDelivery(AcknowledgedProducer(letters.topic, keys, make), wait)
+        return DeadLetterPublisher(delivery, wait, letters.oversized, self.monitor.emit)
 
     def _transactional(
         self, topic: str, wait: AckWait, flow_control: FlowControl
@@ -237,6 +259,11 @@ class Wiring:
             transaction_timeout_s=int(keys["transaction.timeout.ms"]) / 1000,
             start_timeout_s=config.start_timeout_s,
         )
+
+
+def _client(config: ConsumerConfig) -> Client:
+    transactional = config.dead_letters is not None and config.dead_letters.transactional
+    return Client(config.settings, config.dependencies.consumer, transactional=transactional)
 
 
 def _follower(config: ConsumerConfig, commands: RemoteCommands) -> ControlTopicFollower | None:
