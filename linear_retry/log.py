@@ -86,15 +86,6 @@ def log_librdkafka(level: int, facility: str, client: str, text: str, count: int
     )
 
 
-def log_unread_wait(asked: str) -> None:
-    """A handler asks for a wait that cannot be read. Once for each consumer."""
-    text = (
-        f"RetryAfter: {asked[:200]} is neither a number of seconds nor an HTTP date, a datetime or "
-        "a timedelta; the strategy alone decides. Said once"
-    )
-    _write(logging.WARNING, text, "UnreadWait", asked=asked[:200])
-
-
 def _write(
     level: int,
     text: str,

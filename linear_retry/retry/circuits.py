@@ -75,11 +75,9 @@ class Circuits(Generic[T]):
         self.all_closed = True
         self.next_retry_at_s = float("inf")
         self._places: dict[tuple[str | None, int | None], Scope] = {}
-        self._shown = {Scope(): _CLOSED}
         self._breakers: dict[Scope, _Driven] = {}
         self._asked_for: set[Scope] = set()
         self._choosing = threading.RLock()
-        self.views: Mapping[Scope, CircuitView] = MappingProxyType(self._shown.copy())
         self.breaker(Scope())
 
     def breaker(self, scope: Scope) -> pybreaker.CircuitBreaker:
@@ -93,6 +91,12 @@ class Circuits(Generic[T]):
             return self._driven(scope)[0]
 
     # -- questions -------------------------------------------------------------------------
+
+    @property
+    def views(self) -> Mapping[Scope, CircuitView]:
+        """As they are now, the whole consumer's among them. For any thread: copied in one step."""
+        views = {scope: _view(circuit) for scope, circuit in self._open.copy().items()}
+        return MappingProxyType({Scope(): _CLOSED} | views)
 
     def __iter__(self) -> Iterator[tuple[Scope, Circuit[T]]]:
         return iter(tuple(self._open.items()))
@@ -188,7 +192,6 @@ class Circuits(Generic[T]):
         with self._choosing:
             if scope not in self._asked_for:
                 del self._breakers[scope]
-        self._show(scope, None)
         return max(now_s - circuit.opened_at_s, 0.0)
 
     # -- inside ----------------------------------------------------------------------------
@@ -209,7 +212,6 @@ class Circuits(Generic[T]):
         self._places[scope.topic, scope.partition] = scope
         if before is None or before.state != circuit.state:
             self._drive(scope, circuit.state)
-        self._show(scope, _view(circuit))
 
     def _note_changed(self) -> None:
         self.all_closed = not self._open
@@ -239,14 +241,6 @@ class Circuits(Generic[T]):
             self._on_listener_error()
             # pybreaker 1.4 notes its state only after its listeners have been called.
             states.state = state
-
-    def _show(self, scope: Scope, view: CircuitView | None) -> None:
-        """Only what has changed is made anew: with narrow scopes there may be hundreds."""
-        if view is not None or scope == Scope():
-            self._shown[scope] = view or _CLOSED
-        else:
-            del self._shown[scope]
-        self.views = MappingProxyType(self._shown.copy())
 
 
 def _view(circuit: Circuit[Any]) -> CircuitView:

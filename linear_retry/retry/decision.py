@@ -76,14 +76,10 @@ class RetrySettings:
 
 @dataclass(frozen=True, slots=True)
 class Transient:
-    """It may succeed later; `at_least_s` is what the handler asked for (`RetryAfter`).
-
-    `unread`: it asked for this, which cannot be read.
-    """
+    """It may succeed later; `at_least_s` is what the handler asked for (`RetryAfter`)."""
 
     error: Exception
     at_least_s: float = 0.0
-    unread: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +149,7 @@ def classify(error: Exception, is_transient: IsTransient) -> Failure:
             f"transient= raised {brief(raised)} when asked about {brief(error)}: it must "
             "answer True or False for any exception; nothing was decided about the message"
         ) from raised
-    unread = next((leaf.unread for leaf in asking if leaf.unread is not None), None)
-    return Transient(error, max(map(asked_s, asking), default=0.0), unread)
+    return Transient(error, max(map(asked_s, asking), default=0.0))
 
 
 def is_any_of(types: tuple[type[BaseException], ...]) -> IsTransient:

@@ -5,20 +5,17 @@ from typing import Generic, Protocol, TypeAlias, assert_never
 
 from linear_retry import events
 from linear_retry.errors import ExhaustedError, PermanentError
-from linear_retry.log import log_unread_wait
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import (
     GIVEN_UP,
     Defer,
-    Failure,
     Publish,
     Reason,
     RetrySettings,
     Skip,
     Stop,
-    Transient,
     Wait,
     classify,
     decide,
@@ -29,10 +26,8 @@ from linear_retry.retry.held import (
     T,
     dead_lettered,
     letter_failed,
-    limit_reached,
-    opened,
-    probe_failed,
     skipped,
+    waiting,
 )
 from linear_retry.scope import Scope
 
@@ -117,10 +112,6 @@ class Target(Protocol[T]):
     def place(self, held: Held[T]) -> str:
         """Where it is, for an error."""
 
-    @property
-    def undone(self) -> str:
-        """What a consumer that ends here leaves undone, for an error."""
-
 
 class Engine(Generic[T]):
     """Opens and closes circuits, and says so: the one place that does, for any target."""
@@ -140,7 +131,6 @@ class Engine(Generic[T]):
         self._emit = emit
         self._clock = clock
         self._target = target
-        self._has_logged_unread = False
 
     def failed(self, before: Held[T], error: Exception) -> CircuitOpening[T] | None:
         """An attempt of this message has failed, and is not counted in `before` yet.
@@ -154,13 +144,12 @@ class Engine(Generic[T]):
         decision = decide(failure, before.failures + 1, policy, rng, consecutive=consecutive)
         label, now_ms = policy.strategy_for(failure).label, self._clock.utc_ms()
         held = before.failed(error, now_ms, label)
-        self._log_unread(failure)
         match decision:
             case Wait(delay_s):
                 return self._open(held, delay_s, now_ms, is_failed_probe=True)
             case Defer(delay_s):
                 opening = self._open(replace(held, at_limit=True), delay_s, now_ms)
-                self._emit(limit_reached(opening, policy.letter_limit or 0))
+                self._emit(waiting(events.LimitReached, opening, limit=policy.letter_limit or 0))
                 return opening
             case Publish(topic, reason):
                 self._target.publish(replace(held, destination=topic), reason)
@@ -232,9 +221,9 @@ class Engine(Generic[T]):
         opening = CircuitOpening(scope, held, delay_s, circuit.retry_at)
         if was_closed:
             self._target.pause(scope)
-            self._emit(opened(opening))
+            self._emit(waiting(events.CircuitOpened, opening))
         elif is_failed_probe:
-            self._emit(probe_failed(opening))
+            self._emit(waiting(events.ProbeFailed, opening))
         return opening
 
     def _ended(self, held: Held[T], reason: Reason) -> ExhaustedError | PermanentError:
@@ -242,7 +231,7 @@ class Engine(Generic[T]):
         topic, partition = held.partition
         return kind(
             f"{self._target.place(held)}: failure {held.failures} was {held.error_text}, and "
-            f'on_{reason}="stop"; {self._target.undone}',
+            f'on_{reason}="stop"; nothing is committed past it',
             topic=topic,
             partition=partition,
             offset=held.offset,
@@ -251,10 +240,3 @@ class Engine(Generic[T]):
 
     def _scope(self, held: Held[T]) -> Scope:
         return Scope.of(self._settings.scope, held.partition)
-
-    def _log_unread(self, failure: Failure) -> None:
-        """Once: what is wrong in the handler, or at a server, is so at every failure."""
-        if isinstance(failure, Transient) and failure.unread is not None:
-            if not self._has_logged_unread:
-                log_unread_wait(failure.unread)
-            self._has_logged_unread = True

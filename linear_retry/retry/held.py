@@ -80,16 +80,19 @@ class CircuitOpening(Generic[T]):
     retry_at: datetime
 
 
-def opened(opening: CircuitOpening[Any]) -> events.CircuitOpened:
-    return _waiting(events.CircuitOpened, opening)
-
-
-def probe_failed(opening: CircuitOpening[Any]) -> events.ProbeFailed:
-    return _waiting(events.ProbeFailed, opening)
-
-
-def limit_reached(opening: CircuitOpening[Any], limit: int) -> events.LimitReached:
-    return _waiting(events.LimitReached, opening, limit=limit)
+def waiting(kind: Callable[..., T], opening: CircuitOpening[Any], **rest: int) -> T:
+    """The event of this kind, about another attempt that is waited for."""
+    held = opening.held
+    return kind(
+        opening.scope,
+        *held.partition,
+        held.offset,
+        error=held.error_text,
+        failures=held.failures,
+        delay_s=opening.delay_s,
+        retry_at=opening.retry_at,
+        **rest,
+    )
 
 
 def letter_failed(opening: CircuitOpening[Any], error: str) -> events.DeadLetterFailed:
@@ -122,17 +125,3 @@ def dead_lettered(held: Held[Any], letter: DeadLetter) -> events.DeadLettered:
 
 def skipped(held: Held[Any], retry_id: str) -> events.Skipped:
     return events.Skipped(*held.partition, held.offset, retry_id, held.error_text)
-
-
-def _waiting(kind: Callable[..., T], opening: CircuitOpening[Any], **rest: int) -> T:
-    held = opening.held
-    return kind(
-        opening.scope,
-        *held.partition,
-        held.offset,
-        error=held.error_text,
-        failures=held.failures,
-        delay_s=opening.delay_s,
-        retry_at=opening.retry_at,
-        **rest,
-    )

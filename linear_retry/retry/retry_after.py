@@ -27,41 +27,32 @@ class RetryAfter(Exception):  # noqa: N818  (a request of the handler's, not an 
     decides. What is beyond 0 to 3600 s is cut to that range, so a time that is past is 0.
 
     Never raises by itself, for a ValueError here would be one of the handler's, so permanent, and
-    an outage's message would be a dead letter: what cannot be read counts as None, and `unread` is
-    its `repr` then, which the consumer logs once.
+    an outage's message would be a dead letter: what cannot be read counts as None. `seconds` is how
+    long to wait at least, from the moment that this was made: 0 to 3600.
     """
 
-    unread: str | None = None
-    _seconds = 0.0  # of a subclass that does not call this __init__
+    seconds: float = 0.0  # of a subclass that does not call this __init__
 
     def __init__(self, when: When = None, *args: object) -> None:
         super().__init__(when, *args)
-        self.seconds = when
+        self.seconds = _wait_s(when)
 
     @classmethod
     def from_response(cls, response: Response) -> Self:
         """For the `Retry-After` of a response; without that header, None."""
         return cls(_header(response))
 
-    @property
-    def seconds(self) -> float:
-        """How long to wait at least, from the moment that this was made: 0 to 3600."""
-        return self._seconds
-
-    @seconds.setter
-    def seconds(self, when: When) -> None:
-        wait_s = _read(lambda: wait_s_of(when, datetime.now(UTC)))
-        self._seconds, self.unread = wait_s or 0.0, None
-        if wait_s is None:
-            self.unread = _read(lambda: repr(when)) or f"<{type(when).__name__}>"
-
     def __str__(self) -> str:
         return f"retry after {asked_s(self):g} s"
 
 
 def asked_s(error: RetryAfter) -> float:
-    """What `error` asks for: 0 to 3600, also where a subclass has `seconds` of its own."""
-    return _read(lambda: wait_s_of(error.seconds, datetime.now(UTC))) or 0.0
+    """What `error` asks for: 0 to 3600, also where `seconds` is a subclass's own, or was set."""
+    return _read(lambda: _wait_s(error.seconds)) or 0.0
+
+
+def _wait_s(when: object) -> float:
+    return _read(lambda: wait_s_of(when, datetime.now(UTC))) or 0.0
 
 
 def wait_s_of(when: object, now: datetime) -> float:
@@ -101,10 +92,8 @@ def _number(when: Any) -> float:
 
 
 def _header(response: Any) -> Any:
-    """The header's value, whatever the case of its name; None where it is not there."""
+    """The header's value, whatever the case of its name; None where there is none."""
     found = _read(lambda: [v for k, v in response.headers.items() if k.lower() == "retry-after"])
-    if found is None:
-        return [response]  # so that it is said to be unreadable, even if it is a number
     return found[0] if found else None
 
 

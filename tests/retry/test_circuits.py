@@ -153,17 +153,6 @@ def test_only_the_held_message_of_what_was_revoked_is_dropped() -> None:
     assert (None, before.retry_at_s) == (after.held, after.retry_at_s)
 
 
-def test_a_change_makes_one_view_anew() -> None:
-    """With hundreds of circuits open each change used to make hundreds of views."""
-    circuits, scopes = _circuits(), [Scope("orders", number) for number in range(300)]
-    for scope in scopes:
-        _open(circuits, scope, _held(("orders", scope.partition or 0)))
-    before = circuits.views
-    circuits.half_open(scopes[7])
-    changed = [scope for scope in scopes if circuits.views[scope] is not before[scope]]
-    assert [scopes[7]] == changed
-
-
 def test_a_held_message_is_found_by_its_place() -> None:
     """In whichever scope it is held; beside it, behind it, or dropped, it is not."""
     circuits = _circuits()

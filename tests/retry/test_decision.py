@@ -340,9 +340,3 @@ def test_a_group_that_has_one_error_many_times() -> None:
 
     classify(error, is_transient)
     assert [_down] == asked
-
-
-def test_a_wait_that_cannot_be_read_is_told() -> None:
-    """The failure is transient all the same; whoever applies it says what was asked for."""
-    error = ExceptionGroup("", [RetryAfter(3), RetryAfter("soon")])
-    assert Transient(error, 3.0, "'soon'") == classify(error, lambda _: False)

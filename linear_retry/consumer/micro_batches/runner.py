@@ -43,7 +43,6 @@ class MicroBatchRunner:
     that ends the wait for a letter.
     """
 
-    undone = "the micro-batch is not done"
     interrupted = False
 
     def __init__(

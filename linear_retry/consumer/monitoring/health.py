@@ -1,7 +1,7 @@
 """Evaluates the health of a consumer: its state, why, since when and until when."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
 
@@ -88,54 +88,50 @@ class HealthInputs:
 
 def evaluate(inputs: HealthInputs) -> Health:
     """The first of these that holds, from what is worst to what is best."""
-    if inputs.end is not None:
-        return _ended(inputs, inputs.end)
     polled_s, ready = inputs.polled_s, inputs.joined and not inputs.stopping
+    reason = "it was asked to stop" if inputs.stopping else "it consumes"
+    well = Health("consuming", True, ready, reason, polled_s=polled_s)
+    if inputs.end is not None:
+        return _ended(well, inputs.end)
     if polled_s is not None and polled_s > inputs.limit_s:
-        return _stuck(inputs, polled_s)
+        return _stuck(well, inputs, polled_s)
     views = inputs.circuits.items()
     waiting = [(view.since, scope) for scope, view in views if view.since is not None]
     if waiting:
-        return _open(inputs, min(waiting, key=lambda pair: pair[0])[1], ready=ready)
+        return _open(well, inputs, min(waiting, key=lambda pair: pair[0])[1])
     if not inputs.joined:
-        reason = "not in its group: it has not begun, or it joins"
-        return Health("starting", True, False, reason, polled_s=polled_s)
+        return replace(
+            well, state="starting", reason="not in its group: it has not begun, or joins"
+        )
     if inputs.unreadable:
-        return _unreadable(inputs, next(iter(inputs.unreadable.values())), ready=ready)
-    reason = "it was asked to stop" if inputs.stopping else "it consumes"
-    return Health("consuming", True, ready, reason, polled_s=polled_s)
+        return _unreadable(well, inputs)
+    return well
 
 
-def _ended(inputs: HealthInputs, end: End) -> Health:
-    what = "stopped" if end.error is None else f"ended by {end.error}"
-    return Health(
-        "dead" if end.is_error else "stopped",
+def _ended(well: Health, end: End) -> Health:
+    return replace(
+        well,
+        state="dead" if end.is_error else "stopped",
         alive=False,
         ready=False,
-        reason=what,
+        reason="stopped" if end.error is None else f"ended by {end.error}",
         since=_time(end.at_ms),
         error=end.error,
-        polled_s=inputs.polled_s,
     )
 
 
-def _stuck(inputs: HealthInputs, polled_s: float) -> Health:
+def _stuck(well: Health, inputs: HealthInputs, polled_s: float) -> Health:
     if inputs.handed_out is None:
         where = "and no handler has a message: librdkafka, or a loop of your own, does not go on"
     else:
         where = f"a handler was given {place_of(inputs.handed_out)} on, and has not come back"
     limit = f"max.poll.interval.ms allows {inputs.limit_s:.3g} s"
-    return Health(
-        "stuck",
-        alive=False,
-        ready=False,
-        reason=f"no poll for {polled_s:.0f} s, {limit}: {where}",
-        since=_time(inputs.utc_ms) - timedelta(seconds=polled_s),
-        polled_s=polled_s,
-    )
+    reason = f"no poll for {polled_s:.0f} s, {limit}: {where}"
+    since = _time(inputs.utc_ms) - timedelta(seconds=polled_s)
+    return replace(well, state="stuck", alive=False, ready=False, reason=reason, since=since)
 
 
-def _open(inputs: HealthInputs, scope: Scope, *, ready: bool) -> Health:
+def _open(well: Health, inputs: HealthInputs, scope: Scope) -> Health:
     view = inputs.circuits[scope]
     held = (
         "the first message to come is its probe"
@@ -145,31 +141,23 @@ def _open(inputs: HealthInputs, scope: Scope, *, ready: bool) -> Health:
     held += _WHY.get(view.waits_for, "")
     when = f"until {view.retry_at:%Y-%m-%dT%H:%M:%S}Z" if view.state == "open" else "half-open"
     away = "" if inputs.joined else "; not in its group"
-    return Health(
-        "open",
-        alive=True,
-        ready=ready,
+    return replace(
+        well,
+        state="open",
         reason=f"a circuit is open, {when}: {held}{away}",
         since=view.since,
         until=view.retry_at,
         error=view.error or inputs.errors.get(scope),
-        polled_s=inputs.polled_s,
     )
 
 
-def _unreadable(inputs: HealthInputs, event: events.PartitionUnreadable, *, ready: bool) -> Health:
+def _unreadable(well: Health, inputs: HealthInputs) -> Health:
+    event = next(iter(inputs.unreadable.values()))
     where = Place(event.topic, event.partition, event.offset)
     others = len(inputs.unreadable) - 1
     more = f", and {others} other partitions" if others else ""
-    return Health(
-        "consuming",
-        alive=True,
-        ready=ready,
-        reason=f"it consumes, but {where} cannot be read{more}: skip_unreadable steps over it",
-        until=event.retry_at,
-        error=event.error,
-        polled_s=inputs.polled_s,
-    )
+    reason = f"it consumes, but {where} cannot be read{more}: skip_unreadable steps over it"
+    return replace(well, reason=reason, until=event.retry_at, error=event.error)
 
 
 def _time(utc_ms: int) -> datetime:

@@ -41,8 +41,6 @@ class ConsumerTarget:
     it on, step by step, polls where that yields, and hands nothing over meanwhile.
     """
 
-    undone = "nothing is committed past this message"
-
     def __init__(
         self,
         group_id: str,

@@ -160,7 +160,7 @@ FOLLOWS = (
     Names()
     .of(World, lambda it: (it._committed_before, it.fed, it.seen_within, it.turns))
     .of(Assignment, lambda it: (it.due_at_s, it.stopped))
-    .of(Circuits, lambda it: (it._breakers, it._places, it._shown, it.all_closed))
+    .of(Circuits, lambda it: (it._breakers, it._places, it.all_closed))
     .of(Circuits, lambda it: (it.next_retry_at_s, it.views))
     .of(Held, lambda it: it.epoch)
     .of(RemoteCommands, lambda it: it.due_at_s)
