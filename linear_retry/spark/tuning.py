@@ -56,7 +56,9 @@ class Simulated:
     comparison: Comparison
 
 
-_Found = TypeVar("_Found", Tuned, Simulated)
+_Found = TypeVar("_Found")
+Which: TypeAlias = npt.NDArray[np.int_]
+"""A number for each outage, the same for those that are concurrent."""
 
 
 def tune(
@@ -95,8 +97,7 @@ def proposals(
     `seed` give the same results, in whatever order and partitions they come.
     """
 
-    def tuned(rows: pd.DataFrame) -> Tuned:
-        group, known, which = outages_of(rows, "opened_at_ms")
+    def tuned(group: str, known: Outages, which: Which) -> Tuned:
         is_seen = which <= which[int((len(known) - 1) * _SEEN)]
         seen, others = known.chosen(is_seen), known.chosen(~is_seen)
         current, comparison = _delays_of(current_ms, group), None
@@ -108,7 +109,7 @@ def proposals(
             )
         return Tuned(group, len(known), len(seen), current, proposal, comparison)
 
-    return _by_group(outages, tuned)
+    return by_group(outages, "opened_at_ms", tuned)
 
 
 def simulate(
@@ -127,15 +128,14 @@ def simulate(
     outages = _outages(lake, group)
     current_ms, delays_ms = _current(lake, outages, current), mean_waits_ms(strategy)
 
-    def simulated(rows: pd.DataFrame) -> Simulated:
-        group, known, which = outages_of(rows, "opened_at_ms")
+    def simulated(group: str, known: Outages, which: Which) -> Simulated:
         now_ms, rng = _delays_of(current_ms, group), np.random.default_rng(seed)
         comparison = compare(
             now_ms, delays_ms, known, probe_cost_s * 1000, rng=rng, concurrent=which
         )
         return Simulated(group, len(known), known.ended, now_ms, comparison)
 
-    return _by_group(outages, simulated)
+    return by_group(outages, "opened_at_ms", simulated)
 
 
 def mean_waits_ms(strategy: Strategy) -> tuple[int, ...]:
@@ -148,28 +148,25 @@ def groups(lake: Lake) -> list[str]:
     return sorted(row["group"] for row in lake.table(OUTAGES).select("group").distinct().collect())
 
 
-def outages_of(rows: pd.DataFrame, began: str) -> tuple[str, Outages, npt.NDArray[np.int_]]:
-    """Group and outages of its rows, in the order of time, and which of them are concurrent.
+def by_group(
+    outages: DataFrame, began: str, function: Callable[[str, Outages, Which], _Found]
+) -> list[_Found]:
+    """What `function` finds for each group that has outages with known bounds, by their names.
 
-    Sorted by every column: rows that differ would else be in the order of Spark's partitions.
+    In the order of time, and then of every column: rows that differ would else be in the order of
+    Spark's partitions.
     """
-    rows = rows.sort_values([began, "last_at_ms", "lower_ms", "upper_ms"])
-    known = Outages.of(rows["lower_ms"], rows["upper_ms"].astype(float).fillna(np.inf))
-    return str(rows["group"].iloc[0]), known, concurrent(rows[began], rows["last_at_ms"])
-
-
-def _by_group(outages: DataFrame, function: Callable[[pd.DataFrame], _Found]) -> list[_Found]:
-    """What `function` finds for each group that has outages with known bounds."""
+    columns = [began, "last_at_ms", "lower_ms", "upper_ms"]
 
     def pickled(rows: pd.DataFrame) -> pd.DataFrame:
-        return pd.DataFrame({"found": [pickle.dumps(function(rows))]})
+        rows, group = rows.sort_values(columns), str(rows["group"].iloc[0])
+        known = Outages.of(rows["lower_ms"], rows["upper_ms"].astype(float).fillna(np.inf))
+        found = function(group, known, concurrent(rows[began], rows["last_at_ms"]))
+        return pd.DataFrame({"group": [group], "found": [pickle.dumps(found)]})
 
-    known = outages.where("lower_ms IS NOT NULL").select(
-        "group", "opened_at_ms", "last_at_ms", "lower_ms", "upper_ms"
-    )
-    rows = known.groupBy("group").applyInPandas(pickled, "found binary").collect()
-    found: list[_Found] = [pickle.loads(row["found"]) for row in rows]
-    return sorted(found, key=lambda each: each.group)
+    known = outages.where("lower_ms IS NOT NULL").select("group", *columns)
+    pickles = known.groupBy("group").applyInPandas(pickled, "group string, found binary")
+    return [pickle.loads(row["found"]) for row in pickles.orderBy("group").collect()]
 
 
 def _outages(lake: Lake, group: str | None) -> DataFrame:

@@ -25,8 +25,7 @@ def bands(
 
     Each row has the value, and the bounds between which it lies with a confidence of 95 per cent,
     by the percentiles of a bootstrap; a time is infinity where so many are not known to end. Those
-    with the same number in `concurrent` are one outage, and are drawn together. Raises `UsageError`
-    where there is no outage.
+    with the same number in `concurrent` are one outage, and are drawn together.
     """
     if len(outages) > MAX_OUTAGES:
         some = rng.choice(len(outages), MAX_OUTAGES, replace=False)

@@ -21,7 +21,6 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from linear_retry.errors import UsageError
 from linear_retry.tuning.outages import Numbers, Outages
 from linear_retry.tuning.solver import OutageDurations
 
@@ -64,10 +63,8 @@ class Estimate:
 def estimate(outages: Outages) -> Estimate:
     """Estimates the distribution under which the bounds of these outages are likeliest.
 
-    Raises `UsageError` where there is no outage.
+    There is at least one.
     """
-    if len(outages) == 0:
-        raise UsageError("no outage: nothing can be estimated of none")
     edges_ms = _edges_ms(outages)
     likelihood = _Likelihood.of(outages, edges_ms)
     shares = np.append(np.diff(edges_ms), 0) / max(edges_ms[-1], 1)

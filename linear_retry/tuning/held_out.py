@@ -11,9 +11,6 @@ from linear_retry.tuning.outages import Numbers, Outages
 
 __all__ = ["Comparison", "compare"]
 
-_MAX_DRAWN_AT_ONCE = 5_000_000
-"""Numbers that a bootstrap holds in memory at a time."""
-
 
 @dataclass(frozen=True, slots=True)
 class Mean:
@@ -119,18 +116,11 @@ def means(
     _, which = np.unique(concurrent, return_inverse=True)
     sums = np.zeros((which.max() + 1, values.shape[1] + 1))
     np.add.at(sums, which, np.column_stack([values, np.ones(len(values))]))
-    drawn = [
-        rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), some) @ sums
-        for some in _batches(resamples, max(1, _MAX_DRAWN_AT_ONCE // len(sums)))
-    ]
-    totals = np.vstack(drawn)
+    chances = np.full(len(sums), 1 / len(sums))
+    # One after another: all draws at once would not fit into memory.
+    totals = np.array([rng.multinomial(len(sums), chances) @ sums for _ in range(resamples)])
     low, high = np.percentile(totals[:, :-1] / totals[:, -1:], [2.5, 97.5], axis=0)
     return [Mean(*map(float, of)) for of in zip(values.mean(axis=0), low, high, strict=True)]
-
-
-def _batches(resamples: int, at_once: int) -> list[int]:
-    full, rest = divmod(resamples, at_once)
-    return [at_once] * full + [rest] * (rest > 0)
 
 
 def _costs_at(ends_ms: Numbers, moments_ms: Numbers) -> Numbers:

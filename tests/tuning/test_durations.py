@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifelines.fitters.npmle import npmle  # type: ignore[import-untyped]
 
-from linear_retry.errors import UsageError
 from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.outages import Numbers, Outages
 from tests.tuning.beside_lifelines import DELAYS_MS, of_lifelines
@@ -140,9 +139,3 @@ def test_outages_without_an_end_have_no_length() -> None:
     """Where none has ended, no share is known to end at all."""
     durations = estimate(Outages.of([2000, 5000], [inf, inf])).durations()
     assert ((), ()) == (durations.durations_ms, durations.shares)
-
-
-def test_of_no_outage_nothing_is_estimated() -> None:
-    """An estimate of nothing would be an invention."""
-    with pytest.raises(UsageError, match="no outage"):
-        estimate(Outages.of([], []))

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from linear_retry.spark.episodes import OUTAGES
 from linear_retry.spark.errors import JavaError, last_cause
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
-from linear_retry.spark.reporting import durations, letters, outages
+from linear_retry.spark.reporting import letters, outages
+from linear_retry.spark.reporting.durations import durations
 
 MAX_ROWS = 10_000
 _MAX_BUCKETS = 60
@@ -59,7 +60,7 @@ def summaries(lake: Lake, *, keys: bool, resamples: int, seed: int) -> Summaries
         bucket_ms, by_error = _bucket_ms(known), []
         tables: dict[str, pd.DataFrame] = {}
         if blocked is not None:
-            tables |= _of_outages(blocked.rows, bucket_ms, resamples, seed, stack)
+            tables |= _of_outages(blocked.rows, bucket_ms, resamples, seed)
             by_error.append(outages.by_error(blocked.rows))
         if dead is not None:
             tables |= _of_letters(dead.rows, bucket_ms, keys)
@@ -99,15 +100,14 @@ def _source(
 
 
 def _of_outages(
-    rows: DataFrame, bucket_ms: int, resamples: int, seed: int, stack: ExitStack
+    rows: DataFrame, bucket_ms: int, resamples: int, seed: int
 ) -> dict[str, pd.DataFrame]:
-    estimates = durations.estimate(rows, resamples=resamples, seed=seed)
-    found = stack.enter_context(_persisted(estimates))
+    curves, quantiles = durations(rows, resamples=resamples, seed=seed)
     return {
         "groups": _collect(outages.by_group(rows)),
         "outages_over_time": _collect(outages.over_time(rows, bucket_ms)),
-        "durations": _collect(durations.curves(found)),
-        "duration_quantiles": _collect(durations.quantiles(found)),
+        "durations": curves.head(MAX_ROWS),
+        "duration_quantiles": quantiles.head(MAX_ROWS),
     }
 
 
