@@ -24,24 +24,27 @@ exactly, in three steps.
 
    so a best array is a shortest path of at most n steps: f_k(q) is the least f_(k-1)(p) + w(p, q).
 3. For a < b < c < e, w(a, c) + w(b, e) <= w(a, e) + w(b, c), since their difference is
-   (e - c) * (F(b) - F(a)); infinite steps (shorter than d) keep that true. So the best p for q
-   never moves back as q grows (Yao, Efficient dynamic programming using quadrangle inequalities,
-   STOC 1980), and f_k of a moment is convex in k (Aggarwal, Schieber and Tokuyama, Discrete Comput.
-   Geom. 12, 1994): once one more probe is dearer at every end, still more of them are too.
+   (e - c) * (F(b) - F(a)); infinite steps (shorter than d) keep that true. So f_k of a moment is
+   convex in k (Aggarwal, Schieber and Tokuyama, Discrete Comput. Geom. 12, 1994): once one more
+   probe is dearer at every end, still more of them are too.
 
-With C moments, that is O(C log C) for each number of probes, up to n times.
+With C moments, some thousand for an estimate, that is O(C^2) for each number of probes.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from math import fsum, inf, isfinite
+from typing import TYPE_CHECKING
 
 from linear_retry.errors import UsageError
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["Conditions", "Unreachable"]
 
@@ -117,15 +120,25 @@ def solve(
     """
     if not (isfinite(probe_cost_ms) and probe_cost_ms >= 0):
         raise UsageError(f"probe_cost_ms={probe_cost_ms}: give a finite number, 0 or more")
-    up_to = list(accumulate(durations.shares, initial=0.0))
-    wanted = bisect_left(up_to, conditions.cover - _ROUNDING, lo=1)
+    import numpy as np  # here, not above: `--help` shows the conditions, and loads nothing heavy
+
+    up_to = np.cumsum([0.0, *durations.shares])
+    wanted = int(np.searchsorted(up_to[1:], conditions.cover - _ROUNDING)) + 1
     if wanted == len(up_to):
-        return Unreachable(up_to[-1])
+        return Unreachable(float(up_to[-1]))
     reach_ms = durations.durations_ms[wanted - 1]
-    moments_ms = _candidates_ms(durations.durations_ms, conditions.shortest_ms, reach_ms)
-    steps = _Steps(durations, moments_ms, probe_cost_ms, conditions.shortest_ms)
-    path = _cheapest(steps, bisect_left(moments_ms, reach_ms), conditions.max_delays)
-    return tuple(b - a for a, b in pairwise(moments_ms[index] for index in path))
+    moments_ms = np.array(_candidates_ms(durations.durations_ms, conditions.shortest_ms, reach_ms))
+    ended = np.searchsorted(durations.durations_ms, moments_ms, side="right")
+    share = up_to[ended]
+    mean = np.cumsum([0.0, *np.multiply(durations.durations_ms, durations.shares)])[ended]
+    # A row for each moment that a probe may be at, a column for each that it may follow.
+    at_ms = moments_ms[:, None]
+    steps = at_ms * (share[:, None] - share) - (mean[:, None] - mean)
+    steps += probe_cost_ms * np.maximum(0, 1 - share)
+    steps[at_ms - moments_ms < conditions.shortest_ms] = inf
+    reach = int(np.searchsorted(moments_ms, reach_ms))
+    path = _cheapest(steps, reach, conditions.max_delays)
+    return tuple(np.diff(moments_ms[path]).tolist())
 
 
 def _candidates_ms(durations_ms: Sequence[int], shortest_ms: int, reach_ms: int) -> list[int]:
@@ -141,73 +154,23 @@ def _candidates_ms(durations_ms: Sequence[int], shortest_ms: int, reach_ms: int)
     return sorted(found)
 
 
-class _Steps:
-    """The costs of a probe at one moment after a probe at another; moments are indexes."""
-
-    def __init__(
-        self,
-        durations: OutageDurations,
-        moments_ms: Sequence[int],
-        probe_cost_ms: float,
-        shortest_ms: int,
-    ) -> None:
-        up_to = list(accumulate(durations.shares, initial=0.0))
-        parts = zip(durations.durations_ms, durations.shares, strict=True)
-        mean_up_to = list(accumulate((duration * share for duration, share in parts), initial=0.0))
-        ended = [bisect_right(durations.durations_ms, moment_ms) for moment_ms in moments_ms]
-        self.moments_ms = moments_ms
-        self.share = [up_to[index] for index in ended]
-        self.mean = [mean_up_to[index] for index in ended]
-        self.probe_ms = [probe_cost_ms * max(0.0, 1 - share) for share in self.share]
-        self.nearest = [bisect_right(moments_ms, at - shortest_ms) - 1 for at in moments_ms]
-        """The last moment that a probe at each moment may follow; -1: none."""
-
-    def best_before(
-        self, before: Sequence[float], moment: int, first: int, last: int
-    ) -> tuple[float, int]:
-        """The least cost of a path to `moment`, and which of `first` to `last` it comes from."""
-        at_ms, share, mean = self.moments_ms[moment], self.share, self.mean
-        least, best = inf, first
-        for index in range(first, min(last, self.nearest[moment]) + 1):
-            so_far = before[index] + self.probe_ms[index] - at_ms * share[index] + mean[index]
-            if so_far < least:
-                least, best = so_far, index
-        return least + at_ms * share[moment] - mean[moment], best
-
-
-def _cheapest(steps: _Steps, reach: int, max_delays: int) -> list[int]:
+def _cheapest(steps: npt.NDArray[np.float64], reach: int, max_delays: int) -> list[int]:
     """The moments of the cheapest path from 0 to `reach` or beyond, 0 among them."""
-    costs = [0.0, *[inf] * (len(steps.moments_ms) - 1)]
-    layers: list[list[int]] = []
-    best, end, count = inf, reach, 0
-    while len(layers) < max_delays:
-        before, (costs, chosen) = costs, _one_more(steps, costs)
-        layers.append(chosen)
-        for index in range(reach, len(costs)):
-            if costs[index] < best:
-                best, end, count = costs[index], index, len(layers)
-        if all(now >= then for now, then in zip(costs[reach:], before[reach:], strict=True)):
+    costs = steps[:, 0]
+    layers = [[0] * len(costs)]
+    best, end, count = costs[reach], reach, 1
+    while True:
+        ends = costs[reach:]
+        if ends.min() < best:
+            best, end, count = ends.min(), reach + int(ends.argmin()), len(layers)
+        if len(layers) == max_delays:
+            break
+        paths = costs + steps
+        layers.append(paths.argmin(axis=1).tolist())
+        before, costs = costs, paths.min(axis=1)
+        if (costs[reach:] >= before[reach:]).all():
             break
     path = [end]
     for chosen in reversed(layers[:count]):
         path.append(chosen[path[-1]])
     return path[::-1]
-
-
-def _one_more(steps: _Steps, before: Sequence[float]) -> tuple[list[float], list[int]]:
-    """The cost of paths with one probe more, to each moment, and which moment they come from."""
-    size = len(steps.moments_ms)
-    costs, chosen = [inf] * size, [0] * size
-    # No path of so many probes leads to the moments before the first that has one.
-    start = next((i for i, so_far in enumerate(before) if so_far < inf), size)
-    first = next((i for i in range(size) if steps.nearest[i] >= start), size)
-    spans = [(first, size - 1, start, size - 1)]
-    while spans:
-        low, high, left, right = spans.pop()
-        if low > high:
-            continue
-        middle = (low + high) // 2
-        costs[middle], chosen[middle] = steps.best_before(before, middle, left, right)
-        spans.append((low, middle - 1, left, chosen[middle]))
-        spans.append((middle + 1, high, chosen[middle], right))
-    return costs, chosen
