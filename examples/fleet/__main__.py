@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def show_fleet(bootstrap: str, *, as_json: bool = False, plan: FleetPlan | None = None) -> bool:
-    """Runs the pipeline and prints the verdicts; whether all of them hold."""
+    """Runs the pipeline and prints the verdicts; returns whether all of them hold."""
     out = sys.stderr if as_json else sys.stdout
     directory = Path(tempfile.mkdtemp(prefix="linear-retry-demo-"))
     with ExitStack() as stack:
@@ -59,7 +59,7 @@ def show_fleet(bootstrap: str, *, as_json: bool = False, plan: FleetPlan | None 
             if sys.stdout.isatty()
             else Console(color_system=None, width=110)
         )
-        console.print(table(verdicts, "found, beside what the model says is true"))
+        console.print(table(verdicts, "what was found, compared with the model"))
         print(*sorted(directory.iterdir()), sep="\n")
     return all(verdict.holds for verdict in verdicts)
 

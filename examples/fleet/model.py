@@ -4,7 +4,7 @@
   seconds, with the same rates for a day.
 - Outages of a dependency arrive as a Poisson process whose rate swings with the time of day, by 60
   per cent, highest at 15:00. One that would begin before the last has ended is left out.
-- The duration of an outage is a mixture of blips (lognormal) and of failures that somebody mends
+- The duration of an outage is a mixture of blips (lognormal) and of failures that somebody repairs
   (Weibull, with a shape below 1: the longer it has lasted, the longer it still will).
 
 Everything random comes from a seed, and each service has a generator of its own.
@@ -136,7 +136,7 @@ class Calendar:
 
 
 def rng_of(service: Service, seed: int, purpose: str) -> Random:
-    """A generator for one purpose of one service: a service more leaves the others' draws alone."""
+    """A generator for one purpose of one service: another service does not change it."""
     return Random(f"{seed}/{service.group}/{purpose}")
 
 
@@ -150,12 +150,12 @@ def _slow(text: str) -> Exception:
 
 _BLIPS = OutageDurations(blip_share=0.85, median_s=20, sigma=0.8, scale_s=600, shape=0.7)
 _DEPLOYS = OutageDurations(blip_share=0.97, median_s=45, sigma=0.4, scale_s=300, shape=0.8)
-_MENDED = OutageDurations(blip_share=0.4, median_s=60, sigma=1.0, scale_s=2400, shape=0.8)
+_REPAIRED = OutageDurations(blip_share=0.4, median_s=60, sigma=1.0, scale_s=2400, shape=0.8)
 _SECONDS = OutageDurations(blip_share=0.9, median_s=0.3, sigma=0.6, scale_s=1.0, shape=0.9)
 
 FLEET: tuple[Service, ...] = (
     Service("billing", _network("payments:8080"), _BLIPS, 45),
-    Service("shipping", _slow("carrier:443"), _MENDED, 12, strategy=_PATIENT),
+    Service("shipping", _slow("carrier:443"), _REPAIRED, 12, strategy=_PATIENT),
     Service(
         "search-index",
         _network("opensearch:9200"),
@@ -166,16 +166,22 @@ FLEET: tuple[Service, ...] = (
     ),
     Service("emails", _slow("smtp:587"), _BLIPS, 30, members=3, is_static=False),
     Service("fraud", _slow("scores:8443"), _DEPLOYS, 60, strategy=_MINUTES, message_interval_s=1),
-    Service("invoices", _network("erp:5432"), _MENDED, 6, members=1, strategy=_PATIENT),
+    Service("invoices", _network("erp:5432"), _REPAIRED, 6, members=1, strategy=_PATIENT),
     Service(
         "loyalty", _network("points:8080"), _BLIPS, 25, permanent_error=TimeoutError("rolled back")
     ),
     Service(
-        "stock", _network("warehouse:5432"), _MENDED, 8, strategy=_MINUTES, permanents_per_day=2
+        "stock", _network("warehouse:5432"), _REPAIRED, 8, strategy=_MINUTES, permanents_per_day=2
     ),
     Service("returns", _network("carrier:443"), _BLIPS, 2, members=1, message_interval_s=60),
     Service(
-        "exports", _slow("sftp:22"), _MENDED, 1, members=1, is_static=False, message_interval_s=300
+        "exports",
+        _slow("sftp:22"),
+        _REPAIRED,
+        1,
+        members=1,
+        is_static=False,
+        message_interval_s=300,
     ),
     Service("ledger", _network("ledger:5432"), _SECONDS, 3, 1, strategy=_QUICK, is_real=True),
     Service("sms", _slow("gateway:443"), _SECONDS, 3, 1, strategy=_QUICK, is_real=True),

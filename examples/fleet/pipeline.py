@@ -1,4 +1,4 @@
-"""The whole pipeline on a fleet: a week of outages, the commands on it, and what they must find.
+"""The whole pipeline on a fleet: a week of outages, the commands, and what they must find.
 
 Two of the twelve services are real: consumers on the broker, with a week of seconds. What the
 others would write in a week that ends now is written beside it, in the library's own formats.
@@ -26,12 +26,12 @@ from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.clock import now_ms
 
 RunCommand = Callable[[Sequence[str]], None]
-"""Runs `linear-retry` with these arguments, and shows what it says."""
+"""Runs `linear-retry` with these arguments, and shows what it prints."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """How much of it. The defaults are a week of 18,000 entries, and 20 s of real consumers."""
+    """The size of the run. By default a week of 18,000 entries, and 20 s of real consumers."""
 
     services: tuple[Service, ...] = FLEET
     day_ms: int = 86_400_000
@@ -48,7 +48,7 @@ def run(
     warn: Callable[[str], object],
     plan: FleetPlan,
 ) -> tuple[Verdict, ...]:
-    """Live the week, call the commands, and judge what they found. Leaves `directory` filled.
+    """Runs the week and the commands, and judges what they found. Leaves `directory` filled.
 
     Topics and groups of unique names, removed at the end.
     """
@@ -65,7 +65,7 @@ def run(
 
 
 def _commands(topics: Topics, directory: Path, strategy: Path, goal: TuningGoal) -> list[list[str]]:
-    """What a user would call, one after another."""
+    """The commands that a user would run, in order."""
     lake = ["--lake", str(directory / "lake")]
     where = ["--bootstrap", topics.bootstrap, "--dead-letters", topics.dead_letters]
     where += ["--journal", topics.journal]
@@ -90,7 +90,7 @@ def _borrowed(bootstrap: str, plan: FleetPlan, warn: Callable[[str], object]) ->
     groups = [topics.of(service) for service in _real(plan)]
     wanted = dict.fromkeys(groups, REAL_PARTITIONS)
     wanted |= {topics.journal: PARTITIONS, topics.dead_letters: PARTITIONS}
-    # The brokers' default is a week: what was said on its first day would be gone at once.
+    # The brokers' default is a week: the entries of its first day would be removed at once.
     forever = {"retention.ms": "-1"}
     with temporary_topics(bootstrap, wanted, groups=groups, complain=warn, config=forever):
         yield topics
@@ -133,7 +133,7 @@ def _write_simulated(
         write_all(QUIET | {"partitioner": "murmur2_random"} | keys, map(_outgoing, records))
     )
     episodes = sum(len(each.episodes) for each in model.values())
-    show(f"{len(model)} services more: {count:,} records of a week with {episodes:,} outages met")
+    show(f"{len(model)} simulated services: {count:,} records of a week, {episodes:,} outages")
     return model
 
 

@@ -2,8 +2,9 @@
 
 A message is handled in no time while all is well. An attempt fails if its dependency is down as it
 starts, and the failure is recorded 40 ms later. Probes start when they are due. A member that
-crashes writes nothing from then on, one that is deployed anew stops first, and half a minute later
-another instance of it starts. Some `CircuitClosed` entries are dropped, as a journal may drop them.
+crashes writes nothing from then on, one that is deployed again stops first, and another
+instance of it starts half a minute later. Some `CircuitClosed` entries are dropped, as a journal
+may drop them.
 
 Each circuit that opens is one `Episode`: what really happened, and what the pipeline must find.
 """
@@ -193,13 +194,13 @@ class _Instance:
                 episode.kind = "restarted" if is_followed else "open"
 
     def _retry_until_up(self, at_ms: int, free_ms: int) -> int:
-        """Retries one message after another until the dependency is up; when it is free again."""
+        """Retries message after message until the dependency is up; returns when it is free."""
         while at_ms < self.until_ms and self.calendar.during(at_ms) is not None:
             free_ms = at_ms = self._retry_message(at_ms, None)
         return free_ms
 
     def _fail_for_good(self, at_ms: int, what: str) -> int:
-        """Handles a message that never succeeds; when the next one may be attempted."""
+        """Handles a message that never succeeds; returns when the next one may be attempted."""
         if what == "poison":
             return self._retry_message(at_ms, _BUG)
         error, failed_ms = self.service.permanent_error, at_ms + _ATTEMPT_MS
@@ -207,7 +208,7 @@ class _Instance:
         return failed_ms + 1
 
     def _retry_message(self, at_ms: int, bug: Exception | None) -> int:
-        """Retries a message until it is handled or given up; when the next may be attempted."""
+        """Retries a message until it is handled or given up; returns when the next may start."""
         record, error = self._record(at_ms), bug or self.service.error
         scope = Scope.of(self.service.scope, (record.topic, record.partition))
         first_ms, failures = at_ms + _ATTEMPT_MS, 0

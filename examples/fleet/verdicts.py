@@ -64,7 +64,7 @@ def _rows(table: Path, columns: Sequence[str]) -> list[Row]:
 def compare(
     lake: Lake, model: Mapping[str, ServiceHistory], real: Sequence[RealOutcome]
 ) -> tuple[Verdict, ...]:
-    """Verdicts on outages, bounds and letters: all must be found, and nothing else."""
+    """Judges outages, bounds and letters: all must be found, and nothing else."""
     episodes = [episode for history in model.values() for episode in history.episodes]
     known = {(each.instance, each.sequence): each for each in episodes}
     of_model = [row for row in lake.outages if row["group"] in model]
@@ -82,11 +82,14 @@ def _kinds(rows: Sequence[Row], known: Mapping[tuple[str, int], Episode]) -> Ver
     expected = Counter((each.instance, each.sequence, each.kind) for each in known.values())
     kinds = Counter(row["kind"] for row in rows)
     return Verdict(
-        "every outage, once, and how it ended",
+        "each outage is found once, with how it ended",
         ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()),
         (
-            *(f"not found: {instance}/{n}, {kind}" for instance, n, kind in expected - actual),
-            *(f"never was: {instance}/{n}, {kind}" for instance, n, kind in actual - expected),
+            *(f"missing: {instance}/{n}, {kind}" for instance, n, kind in expected - actual),
+            *(
+                f"not in the model: {instance}/{n}, {kind}"
+                for instance, n, kind in actual - expected
+            ),
         ),
     )
 
@@ -97,8 +100,8 @@ def _bounds(rows: Sequence[Row], known: Mapping[tuple[str, int], Episode]) -> Ve
     bounded = [(row, each) for row, each in pairs if each and row["lower_ms"] is not None]
     ended = sum(row["upper_ms"] is not None for row, _ in bounded)
     return Verdict(
-        "its true duration within the bounds found",
-        f"{ended} with an end, {len(bounded) - ended} of which only this long is known",
+        "the true duration is within the bounds found",
+        f"{ended} with both bounds, {len(bounded) - ended} with a lower bound only",
         tuple(
             f"{each.group}: {each.duration_ms} ms is not in {row['lower_ms']} to {row['upper_ms']}"
             for row, each in bounded
@@ -110,7 +113,7 @@ def _bounds(rows: Sequence[Row], known: Mapping[tuple[str, int], Episode]) -> Ve
 def _is_within(duration_ms: int | None, lower_ms: int, upper_ms: int | None) -> bool:
     if duration_ms is None:
         return upper_ms is None
-    # Of an outage that ended before its first failure was recorded, only that is known.
+    # If the outage ended before its first failure was recorded, nothing else is known of it.
     return (lower_ms == 0 or lower_ms < duration_ms) and (
         upper_ms is None or duration_ms <= upper_ms
     )
@@ -121,13 +124,13 @@ def _real_outages(rows: Iterable[Row], real: Sequence[RealOutcome]) -> Verdict:
     ours = {outcome.group: outcome.calendar for outcome in real}
     recovered = [row for row in rows if row["group"] in ours and row["outcome"] == "recovered"]
     wrong = [
-        f"{row['group']}: no outage is like that of {row['opened_at_ms']}"
+        f"{row['group']}: no true outage matches the one of {row['opened_at_ms']}"
         for row in recovered
         if not any(_matches(row, outage) for outage in ours[row["group"]].outages)
     ]
     unseen = [f"{group}: no outage was found" for group in ours if not _some(recovered, group)]
     return Verdict(
-        "the same of the real consumers",
+        "outages of real consumers match true ones",
         f"{len(recovered)} outages of {len(ours)} groups",
         (*wrong, *unseen),
     )
@@ -168,10 +171,10 @@ def _letters(
     for (_, reason), count in found.items():
         reasons[reason] += count
     return Verdict(
-        "every dead letter, and its reason",
+        "each dead letter is found, with its reason",
         ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()),
         tuple(
-            f"{group}, {reason}: {found[group, reason]} found, {expected[group, reason]} true"
+            f"{group}, {reason}: {found[group, reason]} found, {expected[group, reason]} expected"
             for group, reason in sorted(found.keys() | expected.keys())
             if found[group, reason] != expected[group, reason]
         ),
@@ -179,7 +182,7 @@ def _letters(
 
 
 def judge_tuned(service: Service, history: ServiceHistory, file: Path, goal: TuningGoal) -> Verdict:
-    """What the current and the proposed delays cost in the outages as they truly were."""
+    """Compares what the current and the proposed delays cost over the true outages."""
     true_ms = [each.duration_ms for each in history.episodes if each.duration_ms is not None]
     durations = OutageDurations.of(
         (duration_ms, 1 / len(history.episodes)) for duration_ms in true_ms
@@ -189,12 +192,12 @@ def judge_tuned(service: Service, history: ServiceHistory, file: Path, goal: Tun
         cost(strategy.delays_ms, durations) for strategy in (service.strategy, Strategy.load(file))
     )
     costs = (
-        f"{name} {one.total_ms(probe_ms) / 1000:.1f} s each, {one.covered:.1%} covered"
+        f"{name} {one.total_ms(probe_ms) / 1000:.1f} s per outage, {one.covered:.1%} covered"
         for name, one in (("current", current), ("proposed", proposed))
     )
     missed = proposed.covered < goal.cover - _TOLERANCE
     return Verdict(
-        f"the delays for {service.group}, in {len(true_ms)} true outages",
+        f"proposed delays for {service.group}, over {len(true_ms)} true outages",
         "; ".join(costs),
-        (f"{goal.cover:.1%} were to be covered",) * missed,
+        (f"the goal is {goal.cover:.1%} covered",) * missed,
     )

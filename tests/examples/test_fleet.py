@@ -1,4 +1,4 @@
-"""The model of the fleet writes what consumers would write, and its truth is the truth of it."""
+"""The model of the fleet writes what consumers would write, and knows its true outages."""
 
 import pytest
 
@@ -23,8 +23,8 @@ _ALL = pytest.mark.parametrize(
 )
 
 
-def test_the_same_seed_throws_the_same_week() -> None:
-    """What was shown once can be shown again; another seed is another week."""
+def test_the_same_seed_gives_the_same_week() -> None:
+    """A run can be repeated; another seed gives another week."""
     billing = FLEET[0]
     assert _history(billing, 1)[1] == _history(billing, 1)[1]
     assert _history(billing, 1)[1] != _history(billing, 2)[1]
@@ -34,7 +34,7 @@ def test_the_same_seed_throws_the_same_week() -> None:
 def test_outages_do_not_overlap_and_begin_within_the_week(
     calendar: Calendar, history: ServiceHistory
 ) -> None:
-    """Of each moment one thing is true: it is up, or down until a known end."""
+    """At each moment the dependency is up, or down until a known end."""
     last_ms = _WEEK.begins_ms
     for outage in calendar.outages:
         assert last_ms <= outage.begins_ms < min(outage.ends_ms, _WEEK.ends_ms)
@@ -45,7 +45,7 @@ def test_outages_do_not_overlap_and_begin_within_the_week(
 
 @_ALL
 def test_every_entry_can_be_read_back(calendar: Calendar, history: ServiceHistory) -> None:
-    """The journal's own reader takes each, and its numbers rise within a life."""
+    """The journal's own reader accepts each, and an instance's sequence numbers rise."""
     read = [read_entry(record.value) for record in history.journal("journal")]
     assert list(history.entries) == read
     for entries in _by_instance(history).values():
@@ -77,7 +77,7 @@ def test_attempts_fail_while_it_is_down_and_no_longer(
 def test_each_letter_can_be_read_back_and_is_in_the_journal(
     calendar: Calendar, history: ServiceHistory
 ) -> None:
-    """The contract's own reader takes each, and says what the entry says."""
+    """The library's own parser accepts each, and agrees with the journal entry."""
     entries = {
         entry.event.retry_id: entry.event
         for entry in history.entries
