@@ -40,7 +40,7 @@ def test_what_is_shown_happens(own_kafka: RealKafka, tmp_path: Path) -> None:
     ) as billing:
         try:
             subprocess.run(program(_ORDERS), check=True, timeout=60)
-            said = _until(billing, "failures so far: 2")
+            said = _until(billing, "failures: 2,")
             (tmp_path / "bank-is-open").touch()
             said += _until(billing, "charged lamp")
             billing.send_signal(signal.SIGINT)

@@ -10,6 +10,7 @@ import typer
 from linear_retry.cli.dlq.options import ReplayOptions
 from linear_retry.cli.dlq.replay import print_outcome, replay_letters
 from linear_retry.cli.options.connection import Connection
+from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import plural, write_json
 from linear_retry.dlq import DeadLetterTopic, Plan
 from linear_retry.spark import Ingested, Lake
@@ -34,8 +35,8 @@ def ingest(
     config = connection.keys()
     # Asked before Spark starts: a wrong address is reported in seconds.
     find_sources(config, **topics)
-    with session(master) as spark:
-        done = run(spark, config, lake, **topics, **batches)
+    with ProgressBar("ingesting") as progress, session(master) as spark:
+        done = run(spark, config, lake, **topics, **batches, progress=progress)
     if connection.as_json:
         write_json([asdict(each) for each in done])
     else:
@@ -59,7 +60,7 @@ def replay(
     config, as_json = connection.keys(), connection.as_json
     with ExitStack() as stack:
         # Spark has gone before anything is sent: its memory is free, and Ctrl-C is Python's again.
-        with session(master) as spark:
+        with ProgressBar("choosing"), session(master) as spark:
             letters = stack.enter_context(choose(Lake(spark, lake), config, where))
         _print_chosen(letters, as_json=as_json)
         if letters.topic is None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -20,6 +20,9 @@ from linear_retry.spark.session import CONNECTOR, SparkMissingError
 from linear_retry.spark.tables.entries import entry_projections
 from linear_retry.spark.tables.letters import letter_projections
 from linear_retry.spark.tables.sql import Projections, project
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called with how many offsets are done, and of how many."""
 
 MAX_OFFSETS = 1_000_000
 SETTINGS = {
@@ -73,6 +76,7 @@ def ingest(
     journal: str | None = None,
     every_s: float | None = None,
     max_offsets: int = MAX_OFFSETS,
+    progress: Progress | None = None,
 ) -> tuple[Ingested, ...]:
     """Adds what is new in these topics to the tables `dead_letters` and `journal` of the lake.
 
@@ -105,6 +109,12 @@ def ingest(
         while not all([run.has_ended() for run in runs]):  # noqa: C419  (each is asked)
             for renew in renewals:
                 renew()
+            if progress is not None:
+                done = [run.done() for run in runs]
+                progress(
+                    sum(done),
+                    sum(max(each, run.total()) for each, run in zip(done, runs, strict=True)),
+                )
         return tuple(run.result() for run in runs)
 
 
@@ -151,6 +161,18 @@ class _Run:
         finally:
             self._note_starts()
 
+    def total(self) -> int:
+        """How many offsets there were to do when this call began."""
+        return sum(end - self._first(number) for number, (_, end) in self._source.bounds.items())
+
+    def done(self) -> int:
+        """How many offsets are done, by Spark's latest progress."""
+        last = self._query.lastProgress
+        if last is None or not last.sources or not self._starts:
+            return 0
+        ends = _offsets(last.sources[0].endOffset)
+        return sum(end - self._first(number) for number, end in ends.items())
+
     def stop(self) -> None:
         self._query.stop()
 
@@ -185,6 +207,10 @@ class _Run:
         progress = [] if self._starts else self._query.recentProgress
         if progress and progress[0].sources:
             self._starts = _offsets(progress[0].sources[0].startOffset)
+
+    def _first(self, number: int) -> int:
+        first = self._source.bounds.get(number, (0, 0))[0]
+        return max(self._starts.get(number, first), first)
 
 
 def _offsets(text: str) -> dict[int, int]:
