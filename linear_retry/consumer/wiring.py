@@ -163,7 +163,7 @@ class Wiring:
         )
         rebalance = Rebalance(flow_control, commits, errors, config.own_topics, emit)
         self.client.set_listener(rebalance)
-        replacement = self._replacement(errors, rebalance)
+        replacement = self._replacement(errors, flow_control)
         chores: list[Chore] = [
             (check, check.tick),
             (commits, target.tick),
@@ -191,7 +191,7 @@ class Wiring:
             assignment, partitions.read_ahead, check, offset_reset, unreadable, errors
         )
 
-    def _replacement(self, errors: ClientErrors, rebalance: Rebalance) -> ClientReplacement:
+    def _replacement(self, errors: ClientErrors, flow_control: FlowControl) -> ClientReplacement:
         name_wait = InstanceIdWait(
             self.config.settings,
             self.clock.now_s,
@@ -200,7 +200,7 @@ class Wiring:
             self.monitor.emit,
         )
         return ClientReplacement(
-            *(self.client, self.assignment, errors, rebalance.drop, name_wait), self.monitor.emit
+            *(self.client, self.assignment, errors, flow_control.drop, name_wait), self.monitor.emit
         )
 
     def _watchdogs(

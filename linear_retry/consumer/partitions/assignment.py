@@ -55,7 +55,6 @@ class Assignment:
         self._silent: dict[Partition, _Silence] = {}
         self._suspect: dict[Partition, float] = {}
         self.unreadable: dict[Partition, Unreadable] = {}
-        self.stopped: frozenset[Partition] = frozenset()
         self.due_at_s = math.inf
 
     def __contains__(self, partition: Partition) -> bool:
@@ -64,6 +63,10 @@ class Assignment:
     @property
     def partitions(self) -> tuple[Partition, ...]:
         return tuple(self.epochs)
+
+    @property
+    def stopped(self) -> frozenset[Partition]:
+        return frozenset(key for key, each in self.unreadable.items() if each.is_stopped)
 
     @property
     def undisturbed(self) -> bool:
@@ -98,11 +101,7 @@ class Assignment:
     def rereadable(self) -> list[Partition]:
         """The unreadable ones whose time to be read once more has come."""
         now_s = self.now_s()
-        return [
-            key
-            for key in self.unreadable
-            if key in self.stopped and self.unreadable[key].retry_at_s <= now_s
-        ]
+        return [key for key in self.stopped if self.unreadable[key].retry_at_s <= now_s]
 
     def take(self, partitions: Iterable[Partition]) -> None:
         """Assigned: a new epoch, in which nothing has been delivered yet."""
@@ -121,7 +120,6 @@ class Assignment:
             self._silent.pop(partition, None)
             self._suspect.pop(partition, None)
             self.unreadable.pop(partition, None)
-        self._note_stopped()
 
     def mark_lost(self, partitions: Collection[Partition]) -> None:
         """Give up what may be another's by now, though librdkafka has not said so."""
@@ -161,24 +159,18 @@ class Assignment:
         delay_s = _REREAD_DELAYS_S[min(tries, len(_REREAD_DELAYS_S)) - 1]
         found = Unreadable(offset, tries, since_s, now_s + delay_s)
         self.unreadable[partition] = found
-        self._note_stopped()
         self.plan_check()
         return found
 
     def reread(self, partition: Partition) -> None:
         """It is being read once more."""
         self.unreadable[partition] = replace(self.unreadable[partition], is_stopped=False)
-        self._note_stopped()
 
     def note_readable(self, partition: Partition) -> None:
         self.unreadable.pop(partition, None)
-        self._note_stopped()
 
     def plan_check(self) -> None:
         """Note when the first of them is to be looked at, once the watchdogs have looked."""
         silent = [silence.check_at_s for silence in self._silent.values()]
         stopped = [self.unreadable[key].retry_at_s for key in self.stopped]
         self.due_at_s = min([*silent, *self._suspect.values(), *stopped], default=math.inf)
-
-    def _note_stopped(self) -> None:
-        self.stopped = frozenset(key for key, each in self.unreadable.items() if each.is_stopped)

@@ -66,17 +66,8 @@ class ClientErrors:
         if count is not None:
             self._emit(ClientError(error.name(), error.str(), count))
 
-    def commit_refused(
-        self,
-        error: KafkaError,
-        partitions: tuple[Partition, ...],
-        *,
-        of_present_member: bool = True,
-    ) -> None:
-        """Retriable: the next commit says the same and more. Not a member any more: all is lost.
-
-        Unless it was sent before we were given what we have: whoever sent it was another member.
-        """
+    def commit_refused(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
+        """Retriable: the next commit says the same and more. Not a member any more: all is lost."""
         unexplained = is_unexplained(error)
         if not unexplained:
             raise_if_fatal(error, group=self._group_id)
@@ -84,10 +75,9 @@ class ClientErrors:
             self.unexplained = error, self._now_s()
         if self._refused_commits.count(error.code(), self._now_s()) is not None:
             self._emit(CommitFailed(error_text(error), partitions))
-        not_a_member = error.code() == KafkaError.UNKNOWN_MEMBER_ID
-        if unexplained or (not_a_member and of_present_member):
+        if unexplained or error.code() == KafkaError.UNKNOWN_MEMBER_ID:
             self._flow_control.mark_all_lost("not a member any more")
-        elif not (not_a_member or is_retriable_commit(error)):
+        elif not is_retriable_commit(error):
             raise BrokerError(f"a commit was refused: {error_text(error)}")
 
     def forget(self) -> None:

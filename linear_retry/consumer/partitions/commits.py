@@ -1,6 +1,6 @@
 """Commits what is done, one commit at a time for each partition."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.events import CommitFailed, Event
@@ -32,8 +32,6 @@ class OffsetCommits:
         self._emit = emit
         self.due_at_s = 0.0
         self._give_up_at_s = 0.0
-        self._sent_before: set[Partition] = set()
-        """Of which a commit is not answered yet that was sent before they were assigned."""
 
     def send(self) -> None:
         """Send off what is done, but for partitions of which a commit is under way."""
@@ -68,27 +66,3 @@ class OffsetCommits:
                 self._client.commit_now(done)
             except KafkaException as error:
                 self._emit(CommitFailed(str(error), tuple(done)))
-
-    def begin(self, partitions: Iterable[Partition]) -> None:
-        """Assigned: what is under way was sent by another member, which we were."""
-        self._sent_before |= {key for key in partitions if self._client.awaits_commit(key)}
-
-    def forget(self, partitions: Iterable[Partition]) -> None:
-        """Revoked or lost."""
-        self._sent_before.difference_update(partitions)
-
-    def acknowledged(self, offsets: Mapping[Partition, int]) -> None:
-        """The broker has acknowledged these."""
-        self._offsets.committed(offsets)
-        self._note_answered(offsets)
-
-    def note_refused(self, partitions: Iterable[Partition]) -> bool:
-        """Whether the member that is refused is the present one, and not one that we were."""
-        ours = [key for key in partitions if key in self._offsets]
-        of_present_member = not self._sent_before.issuperset(ours)
-        self._note_answered(partitions)
-        return of_present_member
-
-    def _note_answered(self, partitions: Iterable[Partition]) -> None:
-        awaits = self._client.awaits_commit
-        self._sent_before.difference_update([key for key in partitions if not awaits(key)])

@@ -114,7 +114,9 @@ class FlowControl:
         self._read_ahead.restored()
         partitions = self._assignment.partitions
         self.seek(partitions)
-        unknown = [p for p in partitions if p in self._assignment and self._next(p) is None]
+        unknown = [
+            p for p in partitions if p in self._assignment and self.offsets.next_offset(p) is None
+        ]
         for partition in unknown[:1] if self._client.restarts_all else unknown:
             self.reassign(partition)
 
@@ -130,7 +132,7 @@ class FlowControl:
             if partition not in self._assignment.epochs:
                 continue  # given up a moment ago: librdkafka had refused to pause or resume it
             self._assignment.expect(partition)
-            offset = self._next(partition)
+            offset = self.offsets.next_offset(partition)
             if offset is None:
                 continue
             try:
@@ -161,7 +163,7 @@ class FlowControl:
 
     def revive(self, partition: Partition, reason: str) -> None:
         """It stands still with messages to read, or lost its place: begin anew, and say so."""
-        offset = self._next(partition)
+        offset = self.offsets.next_offset(partition)
         self.reassign(partition)
         if partition in self._assignment:
             self._emit(PartitionRevived(*partition, offset=offset, reason=reason))
@@ -225,9 +227,6 @@ class FlowControl:
     def _owned(self, covers: Callable[[Partition], bool]) -> list[Partition]:
         return [partition for partition in self._assignment.epochs if covers(partition)]
 
-    def _next(self, partition: Partition) -> int | None:
-        return self.offsets.next_offset(partition)
-
     def _each(
         self, command: Callable[[Iterable[Partition]], None], partitions: list[Partition]
     ) -> None:
@@ -237,19 +236,11 @@ class FlowControl:
             command(partitions)
         except KafkaException as error:
             # One that is not assigned any more makes librdkafka refuse the call for all of them.
-            self._each_alone(command, partitions, error)
-
-    def _each_alone(
-        self,
-        command: Callable[[Iterable[Partition]], None],
-        partitions: list[Partition],
-        error: KafkaException,
-    ) -> None:
-        assigned = self._client.assignment()
-        self.mark_lost([p for p in partitions if p not in assigned], f"not assigned: {error}")
-        for partition in partitions:
-            if partition in assigned:
-                command([partition])
+            assigned = self._client.assignment()
+            self.mark_lost([p for p in partitions if p not in assigned], f"not assigned: {error}")
+            for partition in partitions:
+                if partition in assigned:
+                    command([partition])
 
     def _mend(self, partition: Partition, error: KafkaException) -> None:
         is_unknown = error.args[0].code() == KafkaError._UNKNOWN_PARTITION

@@ -65,7 +65,7 @@ class Lag:
 
     def _first(self, partitions: Sequence[Partition], give_up_at_s: float) -> dict[Partition, int]:
         """Where those begin of which the group has committed nothing yet."""
-        known = {key: self._offsets.where(key) for key in partitions}
+        known = {key: self._offsets.next_offset(key) for key in partitions}
         found = {key: offset for key, offset in known.items() if offset is not None}
         unknown = [key for key in partitions if key not in found]
         skips = self._settings.reset == "latest"

@@ -12,8 +12,7 @@ from linear_retry.events import DataLost, Event
 from linear_retry.kafka.consumer.client import BEGINNING, END, Client
 from linear_retry.scope import Partition, Place
 
-_SHORTEST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 5.0
+_PAUSE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class OffsetReset:
     """Asks the broker where partitions begin, or end, and begins them there.
 
     Until the broker says so, nothing of them comes. A question without an answer takes a second,
-    in which nothing is polled: so after one, all others wait, longer each time.
+    in which nothing is polled: so after one, all others wait.
     """
 
     def __init__(
@@ -48,7 +47,6 @@ class OffsetReset:
         self._reset = reset
         self._emit = emit
         self.missing: dict[Partition, _Missing] = {}
-        self._pause_s = 0.0
         self._unanswered_at_s = -math.inf
 
     def lost(self, partition: Partition, offset: int | None) -> None:
@@ -65,7 +63,7 @@ class OffsetReset:
         if self._reset == "error" and not self._is_garbage(partition, missing):
             raise DataLossError(_no_place_to_begin(partition, missing))
         self.missing[partition] = _Missing(missing, self._assignment.serial)
-        if self._assignment.now_s() >= self._unanswered_at_s + _SHORTEST_PAUSE_S:
+        if self._assignment.now_s() >= self._unanswered_at_s + _PAUSE_S:
             self._ask(partition)
 
     def ask_again(self) -> None:
@@ -79,7 +77,7 @@ class OffsetReset:
             for key, missing in self.missing.items()
             if not is_stale(key, missing.serial)
         }
-        if self._assignment.now_s() >= self._unanswered_at_s + self._pause_s:
+        if self._assignment.now_s() >= self._unanswered_at_s + _PAUSE_S:
             for partition in tuple(self.missing):
                 if not self._ask(partition):
                     return
@@ -94,9 +92,7 @@ class OffsetReset:
         if there is None:
             self.missing[partition] = missing  # the last one now: others may be answered
             self._unanswered_at_s = self._assignment.now_s()
-            self._pause_s = min(max(2 * self._pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
             return False
-        self._pause_s = 0.0
         self._begin(partition, missing.offset, there)
         return True
 

@@ -37,7 +37,9 @@ class Offsets:
         return partition in self._positions
 
     def next_offset(self, partition: Partition) -> int | None:
-        return self._positions[partition].next_offset
+        """For any thread: None also where the partition is not ours any more."""
+        position = self._positions.get(partition)
+        return None if position is None else position.next_offset
 
     def starts(self) -> dict[Partition, int | None]:
         """Where each partition would have to begin anew; None: at the committed offset."""
@@ -100,11 +102,6 @@ class Offsets:
         if missing_offset is None:
             return position.next_offset is not None or position.reset_to is not None
         return position.next_offset is not None and missing_offset < position.next_offset
-
-    def where(self, partition: Partition) -> int | None:
-        """As `next_offset`, for any thread: also None where the partition is not ours any more."""
-        position = self._positions.get(partition)
-        return None if position is None else position.next_offset
 
     def to_read(self, partition: Partition, committed: int, end: int) -> int:
         """How many offsets there are from `committed` to `end`, but for what is known to be none.

@@ -1,6 +1,6 @@
 """Follows rebalances and commit answers, which come inside `poll` and `consume`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from linear_retry.consumer.partitions.client_errors import ClientErrors
 from linear_retry.consumer.partitions.commits import OffsetCommits
@@ -41,34 +41,27 @@ class Rebalance:
                 "dead letters, its journal or its answers: it would consume them; narrow the "
                 "pattern"
             )
-        self._commits.begin(partitions)
         self._flow_control.assign(partitions)
 
     def revoked(self, partitions: list[Partition]) -> None:
         """Commit what is done, then drop the state: the next owner starts the strategy anew."""
         self._commits.commit_revoked(partitions)
-        self.drop(partitions)
+        self._flow_control.drop(partitions)
         self._emit(Revoked(tuple(partitions)))
 
     def lost(self, partitions: list[Partition]) -> None:
         """Another member may have them already: commit nothing."""
-        self.drop(partitions)
-        self._emit(Lost(tuple(partitions), "the group has given them to others"))
-
-    def drop(self, partitions: Sequence[Partition]) -> None:
-        """These are not ours any more; nor are circuits with nothing left to probe."""
-        self._commits.forget(partitions)
         self._flow_control.drop(partitions)
+        self._emit(Lost(tuple(partitions), "the group has given them to others"))
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         """The broker has acknowledged these."""
-        self._commits.acknowledged(offsets)
+        self._flow_control.offsets.committed(offsets)
 
     def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
         """There was nothing to commit; or it was refused (`ClientErrors.commit_refused`)."""
-        of_present_member = self._commits.note_refused(partitions)
         if error.code() != KafkaError._NO_OFFSET:
-            self._errors.commit_refused(error, partitions, of_present_member=of_present_member)
+            self._errors.commit_refused(error, partitions)
 
     def client_error(self, error: KafkaError) -> None:
         """librdkafka has a problem that is not about a message."""

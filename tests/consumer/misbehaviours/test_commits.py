@@ -131,23 +131,6 @@ def test_a_commit_is_answered_after_the_revoke(protocol: Protocol, lands_late: b
 
 
 @all_protocols
-def test_a_refusal_comes_when_it_is_a_member_again(protocol: Protocol) -> None:
-    """Of a commit that it had sent as the member that was thrown out: what it was given since is
-    its own. The bug: it gave that up, and stood still for five seconds."""
-    group = reading(protocol)
-    member = group.members[0]
-    group.fake.faults.commit_answer_s = 3.0
-    group.fake.faults.commits_land_late = True
-    group.turn(3)
-    group.fake.throw_out(member.consumer)
-    until(group, lambda: bool(said(member, events.CommitFailed)))
-    group.fake.faults.commit_answer_s = 0.0
-    ends_well(group)
-    assert 1 == len(said(member, events.CommitFailed))
-    assert 1 == len(said(member, events.Lost))
-
-
-@all_protocols
 @pytest.mark.parametrize("back_after_s", [20.0, 100.0])
 def test_a_commit_on_revoke_blocks(protocol: Protocol, back_after_s: float) -> None:
     """With the brokers down, for 45 s: the partition goes when librdkafka gives up, or before."""

@@ -1,13 +1,12 @@
 """A partition's state and a commit's answer through rebalances."""
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import BrokerError, ConfigurationError, events
 from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH
 from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.kafka import Message
-from linear_retry.scope import Partition
 from tests.consumer.joined_parts import Joined
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
@@ -69,50 +68,13 @@ def test_a_partition_that_comes_back() -> None:
     assert {_P1: 7} == scene.joined.offsets.uncommitted()
 
 
-class _Refused(_Scene):
-    """A commit of `_P0` as who it was; then that is lost, and assigned anew together with `_P1`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.joined.client.set_listener(self.rebalance)
-        self.rebalance.assigned([_P0])
-        self.joined.client.commit({_P0: 5})
-        self.rebalance.lost([_P0])
-        self.rebalance.assigned([_P0, _P1])
-
-    def refuse(self, *partitions: Partition) -> None:
-        error = KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "not a member")
-        items = [TopicPartition(*partition, 5) for partition in partitions]
-        self.joined.librdkafka.config["on_commit"](error, items)
-
-
-def test_a_refusal_of_who_we_were() -> None:
-    """The bug: that a member's commit is refused, as the group had given it up, was heard when it
-    was another member of the same group, and took from that all that it had just been given."""
-    scene = _Refused()
-    scene.refuse(_P0)
-    assert (_P0, _P1) == scene.joined.assignment.partitions
-    assert isinstance(scene.joined.happened[-1], events.CommitFailed)
-
-
-@pytest.mark.parametrize("partition", [_P0, _P1])
-def test_a_refusal_of_who_we_are(partition: Partition) -> None:
-    """Also where an older answer was awaited, once that is there: all is given up."""
-    scene = _Refused()
-    scene.refuse(_P0)
-    scene.joined.client.commit({partition: 5})
-    scene.refuse(partition)
-    assert () == scene.joined.assignment.partitions
-
-
-def test_a_refusal_when_the_partition_is_gone() -> None:
-    """It was sent by a member that has given it away in the meantime: nothing else is given up."""
-    scene = _Refused()
-    scene.refuse(_P0)
-    scene.joined.client.commit({_P0: 6})
+def test_at_a_loss_nothing_is_committed() -> None:
+    """Another member may have it already."""
+    scene = _Scene()
+    scene.rebalance.assigned([_P0])
+    scene.joined.offsets.done({_P0: 5})
     scene.rebalance.lost([_P0])
-    scene.refuse(_P0)
-    assert (_P1,) == scene.joined.assignment.partitions
+    assert "commit" not in scene.joined.librdkafka.names
 
 
 def test_what_is_gone_already_is_lost_after_it_was_assigned() -> None:

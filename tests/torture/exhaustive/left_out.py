@@ -159,7 +159,7 @@ held message, its content. Nobody asks for the health and the lag."""
 FOLLOWS = (
     Names()
     .of(World, lambda it: (it._committed_before, it.fed, it.seen_within, it.turns))
-    .of(Assignment, lambda it: (it.due_at_s, it.stopped))
+    .of(Assignment, lambda it: it.due_at_s)
     .of(Circuits, lambda it: (it._breakers, it._places, it.all_closed))
     .of(Circuits, lambda it: (it.next_retry_at_s, it.views))
     .of(Held, lambda it: it.epoch)
