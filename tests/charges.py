@@ -91,12 +91,12 @@ def run_example(program: str, *options: str) -> str:
         ):
             assert 1 == program.count(written)
             program = program.replace(written, here)
-        said = _run([sys.executable, *options, "-c", program], charges.last_one)
+        output = _run([sys.executable, *options, "-c", program], charges.last_one)
         assert [(b"4", "permanent")] == reasons(broker)
     offsets = [("1", 0), ("2", 1), ("2", 1), ("3", 2), ("3", 2), ("4", 3), ("5", 4)]
     expected = [(order.encode(), f"orders/0/{offset}") for order, offset in offsets]
     assert expected == charges.received
-    return said.replace(url, "http://localhost:8000")
+    return output.replace(url, "http://localhost:8000")
 
 
 def _run(command: list[str], last_one: threading.Event) -> str:
@@ -106,8 +106,8 @@ def _run(command: list[str], last_one: threading.Event) -> str:
         try:
             assert last_one.wait(30), "the example stands still"
             child.send_signal(signal.SIGTERM)
-            said = child.communicate(timeout=30)[1]
+            output = child.communicate(timeout=30)[1]
         finally:
             child.kill()
-    assert 0 == child.returncode, said
-    return said
+    assert 0 == child.returncode, output
+    return output

@@ -63,7 +63,7 @@ class Seen:
     """A page that is open, and what its browser has to say of it."""
 
     page: Page
-    said: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
     asked_for: list[str] = field(default_factory=list)
 
 
@@ -86,9 +86,9 @@ def seen(
     """The page of a file, once all its charts are drawn."""
     page = by.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     found = Seen(page)
-    page.on("console", lambda message: found.said.append(message.text))
-    page.on("pageerror", lambda error: found.said.append(str(error)))
-    page.on("dialog", lambda dialog: found.said.append(dialog.message))
+    page.on("console", lambda message: found.output.append(message.text))
+    page.on("pageerror", lambda error: found.output.append(str(error)))
+    page.on("dialog", lambda dialog: found.output.append(dialog.message))
     page.on("request", lambda request: found.asked_for.append(request.url))
     page.goto(file.as_uri())
     page.wait_for_selector(_DRAWN, state="attached", timeout=_DRAWN_LIMIT_MS)

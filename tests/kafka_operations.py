@@ -36,7 +36,7 @@ _NOT_YET = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
-    # The topic's metadata and its leader are told apart, and either may be first.
+    # The topic's metadata and its leader are distinguished, and either may be first.
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
 )

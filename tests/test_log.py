@@ -243,7 +243,7 @@ def test_a_line_reads_well_in_either_case(
     assert part in _line(event, caplog)
 
 
-def test_nothing_is_said_of_escaped_headers_where_there_are_none(
+def test_escaped_headers_are_left_out_where_there_are_none(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """In the usual letter's line the error follows its generation."""
@@ -405,7 +405,7 @@ def test_a_log_handler_that_raises_where_stderr_is_lost_too(
     assert 1 == log_server.asked
 
 
-def test_a_program_may_want_no_word_of_it(
+def test_a_program_may_silence_it(
     log_server: _Unreachable,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

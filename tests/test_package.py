@@ -179,7 +179,7 @@ def _pure_modules() -> list[str]:
 
 
 @pytest.mark.parametrize("module", _pure_modules())
-def test_the_pure_rooms_read_no_clock_and_throw_no_dice(module: str) -> None:
+def test_the_pure_rooms_read_no_clock_and_draw_nothing(module: str) -> None:
     """Time and chance are arguments: the same values, the same answer."""
     outside = {"time", "random", "secrets", "threading", "socket", "subprocess", "asyncio"}
     assert set() == outside & _imports(f"{_PACKAGE}.{module}")
@@ -353,7 +353,7 @@ _CATCHES = {
     # What ended the thread is raised in the task that awaits it, and the other way round.
     ("consumer.runners.async_hand_over", "run_owner", "BaseException"),
     ("consumer.runners.async_hand_over", "run", "BaseException"),
-    # The read-ahead is torn, and the exception goes on.
+    # The read-ahead is invalid, and the exception goes on.
     ("consumer.loop", "turn", "BaseException"),
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
     ("consumer.micro_batches.runner", "_error_of", "Exception"),

@@ -50,7 +50,7 @@ def test_no_retry_of_the_benchmark_is_early(kafka: RealKafka) -> None:
 
 
 @pytest.mark.broker
-def test_a_neighbour_that_cannot_be_installed_is_told(kafka: RealKafka, tmp_path: Path) -> None:
+def test_a_neighbour_that_cannot_be_installed_is_reported(kafka: RealKafka, tmp_path: Path) -> None:
     """Where pip fails, the others are still measured, and a note names who is missing."""
     absent = Neighbour("Absent", str(tmp_path / "no-such-package"), "absent", 1)
     result = race(kafka, _TINY, (absent,), tmp_path / "environments")
@@ -110,11 +110,11 @@ def test_an_unknown_benchmark_is_refused_by_name(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit) as ended:
         main(["throughputs"])
     assert 2 == ended.value.code
-    told = capsys.readouterr().err
-    assert [] == [name for name in ALL if name not in told]
+    reported = capsys.readouterr().err
+    assert [] == [name for name in ALL if name not in reported]
 
 
-def test_a_table_tells_spread_target_and_notes() -> None:
+def test_a_table_shows_spread_target_and_notes() -> None:
     """A person reads median, lowest and highest round, and whether the target is reached."""
     figure = Figure("one", "ms", (3.0, 1.0, 2.0), Target("at most", 1.5))
     lines = table("some", Result((figure,), notes=("mind the gap",))).splitlines()
@@ -125,7 +125,9 @@ def test_a_table_tells_spread_target_and_notes() -> None:
 def test_json_holds_what_was_run_figures_and_notes() -> None:
     """A program reads the same, and every round's value."""
     result = Result((Figure("one", "ms", (3.0, 1.0)),), notes=("mind the gap",))
-    told = json.loads(as_json({"python": "3"}, {"some": result}))
-    assert {"python": "3"} == told["about"]
-    assert ["mind the gap"] == told["benchmarks"]["some"]["notes"]
-    assert [[3.0, 1.0]] == [figure["rounds"] for figure in told["benchmarks"]["some"]["figures"]]
+    reported = json.loads(as_json({"python": "3"}, {"some": result}))
+    assert {"python": "3"} == reported["about"]
+    assert ["mind the gap"] == reported["benchmarks"]["some"]["notes"]
+    assert [[3.0, 1.0]] == [
+        figure["rounds"] for figure in reported["benchmarks"]["some"]["figures"]
+    ]

@@ -109,7 +109,7 @@ class Piped:
         return self._out.read_text().rpartition("\n")[0].splitlines()
 
     @property
-    def said(self) -> list[str]:
+    def output(self) -> list[str]:
         return self._err.read_text().splitlines()
 
     @property

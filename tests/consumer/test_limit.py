@@ -21,7 +21,7 @@ from tests.fake.cluster import FakeKafka
 _E = TypeVar("_E", bound=events.Event)
 
 
-def said(member: Member, kind: type[_E]) -> list[_E]:
+def emitted(member: Member, kind: type[_E]) -> list[_E]:
     return [event for event in member.events if isinstance(event, kind)]
 
 
@@ -46,7 +46,7 @@ def alone(group: FakeGroup) -> Member:
 
 def turn_until(group: FakeGroup, member: Member, kind: type[events.Event], times: int = 1) -> None:
     for _ in range(2000):
-        if len(said(member, kind)) >= times:
+        if len(emitted(member, kind)) >= times:
             return
         group.turn()
     pytest.fail(f"no {kind.__name__} number {times}: {member.events}")
@@ -59,7 +59,10 @@ def test_the_letter_after_the_last_one_is_held_back() -> None:
     refusing(group, 0, 1, 2, 3, 4)
     member = alone(group)
     turn_until(group, member, events.LimitReached)
-    (opened,), (reached,) = said(member, events.CircuitOpened), said(member, events.LimitReached)
+    (opened,), (reached,) = (
+        emitted(member, events.CircuitOpened),
+        emitted(member, events.LimitReached),
+    )
     assert [opened, reached] == member.events[-2:]
     assert (TOPIC, 0, 2, 1, 2, 30.0) == (
         reached.topic,
@@ -71,7 +74,7 @@ def test_the_letter_after_the_last_one_is_held_back() -> None:
     )
     assert (30.0, opened.retry_at) == (opened.delay_s, reached.retry_at)
     assert "PoisonError()" == reached.error
-    assert [0, 1] == [letter.offset for letter in said(member, events.DeadLettered)]
+    assert [0, 1] == [letter.offset for letter in emitted(member, events.DeadLettered)]
     assert [] == group.violations(finished=False)
 
 
@@ -85,15 +88,15 @@ def test_it_is_attempted_again_every_half_minute() -> None:
     times_s = attempts_of(group, (0, 1))
     waits_s = [after - before for before, after in pairwise(times_s)]
     assert [30.0, 30.0, 30.0] == pytest.approx(waits_s, abs=0.02)
-    assert [1, 2, 3, 4] == [event.failures for event in said(member, events.LimitReached)]
-    assert 1 == len(said(member, events.DeadLettered))
-    assert 1 == len(said(member, events.CircuitOpened))
-    assert [] == said(member, events.ProbeFailed)
+    assert [1, 2, 3, 4] == [event.failures for event in emitted(member, events.LimitReached)]
+    assert 1 == len(emitted(member, events.DeadLettered))
+    assert 1 == len(emitted(member, events.CircuitOpened))
+    assert [] == emitted(member, events.ProbeFailed)
     assert [] == group.violations(finished=False)
 
 
 def test_its_own_success_ends_it() -> None:
-    """The deployment is mended: the held message is handled, and the next bad one has a letter."""
+    """The deployment is fixed: the held message is handled, and the next bad one has a letter."""
     group = FakeGroup(partitions=1, letter_limit=1)
     group.produce(0, 5)
     refusing(group, 0, 1, 2)
@@ -101,8 +104,8 @@ def test_its_own_success_ends_it() -> None:
     turn_until(group, member, events.LimitReached)
     group.dependency.refuses = {(0, 2)}
     group.finish()
-    assert [0, 2] == [letter.offset for letter in said(member, events.DeadLettered)]
-    assert ["recovered"] == [event.outcome for event in said(member, events.CircuitClosed)]
+    assert [0, 2] == [letter.offset for letter in emitted(member, events.DeadLettered)]
+    assert ["recovered"] == [event.outcome for event in emitted(member, events.CircuitClosed)]
     assert [] == group.violations()
 
 
@@ -113,8 +116,8 @@ def test_a_success_of_the_read_ahead_ends_the_row() -> None:
     refusing(group, 0, 1, 3, 4, 6, 7)
     member = alone(group)
     group.finish()
-    assert 6 == len(said(member, events.DeadLettered))
-    assert [] == said(member, events.LimitReached)
+    assert 6 == len(emitted(member, events.DeadLettered))
+    assert [] == emitted(member, events.LimitReached)
     assert [] == group.violations()
 
 
@@ -127,7 +130,7 @@ def test_a_success_in_another_scope_ends_it() -> None:
     turn_until(group, member, events.LimitReached)
     group.produce(1, 1)
     group.finish()
-    assert [0, 1] == [letter.offset for letter in said(member, events.DeadLettered)]
+    assert [0, 1] == [letter.offset for letter in emitted(member, events.DeadLettered)]
     assert [] == group.violations()
 
 
@@ -140,8 +143,8 @@ def test_in_every_scope_the_next_letter_is_held_back() -> None:
     refusing(group, 0, 1, partition=1)
     member = alone(group)
     turn_until(group, member, events.LimitReached, 2)
-    assert 2 == len(said(member, events.DeadLettered))
-    assert {0, 1} == {event.partition for event in said(member, events.LimitReached)}
+    assert 2 == len(emitted(member, events.DeadLettered))
+    assert {0, 1} == {event.partition for event in emitted(member, events.LimitReached)}
     assert [] == group.violations(finished=False)
 
 
@@ -157,11 +160,14 @@ def test_a_letter_in_doubt_counts() -> None:
     refusing(group, 0, partition=1)
     turn_until(group, member, events.DeadLettered)
     turn_until(group, member, events.LimitReached)
-    (letter,), (reached,) = said(member, events.DeadLettered), said(member, events.LimitReached)
+    (letter,), (reached,) = (
+        emitted(member, events.DeadLettered),
+        emitted(member, events.LimitReached),
+    )
     assert (0, 1) == (letter.partition, reached.partition)
     group.dependency.refuses = set()
     group.finish()
-    assert 1 == len(said(member, events.DeadLettered))
+    assert 1 == len(emitted(member, events.DeadLettered))
     assert 2 == len(attempts_of(group, (1, 0)))
     assert [] == group.violations()
 
@@ -180,8 +186,8 @@ def test_what_an_operator_gave_up_counts_for_nothing_in_doubt_either() -> None:
     group.produce(1, 1)
     refusing(group, 0, partition=1)
     group.finish()
-    assert {0, 1} == {letter.partition for letter in said(member, events.DeadLettered)}
-    assert [] == said(member, events.LimitReached)
+    assert {0, 1} == {letter.partition for letter in emitted(member, events.DeadLettered)}
+    assert [] == emitted(member, events.LimitReached)
     assert [] == group.violations()
 
 
@@ -192,12 +198,14 @@ def test_an_exhausted_message_counts_as_any() -> None:
     group.dependency.down = True
     member = alone(group)
     turn_until(group, member, events.LimitReached, 2)
-    (letter,) = said(member, events.DeadLettered)
+    (letter,) = emitted(member, events.DeadLettered)
     assert ("exhausted", 0) == (letter.reason, letter.offset)
-    assert [(1, 2), (1, 3)] == [(e.offset, e.failures) for e in said(member, events.LimitReached)]
+    assert [(1, 2), (1, 3)] == [
+        (e.offset, e.failures) for e in emitted(member, events.LimitReached)
+    ]
     group.dependency.down = False
     group.finish()
-    assert 1 == len(said(member, events.DeadLettered))
+    assert 1 == len(emitted(member, events.DeadLettered))
     assert [] == group.violations()
 
 
@@ -208,12 +216,12 @@ def test_without_a_limit_nothing_is_held_back() -> None:
     refusing(group, *range(30))
     member = alone(group)
     group.finish()
-    assert 30 == len(said(member, events.DeadLettered))
+    assert 30 == len(emitted(member, events.DeadLettered))
     assert [] == group.violations()
 
 
 def test_the_row_outlives_a_rebalance() -> None:
-    """A bad deployment goes on being one when partitions are shared out anew."""
+    """A bad deployment goes on being one when partitions are shared out again."""
     group = FakeGroup(partitions=1, letter_limit=2)
     group.produce(0, 4)
     refusing(group, 0, 1, 2, 3)
@@ -241,12 +249,12 @@ def test_a_lifted_limit_lets_what_it_holds_go() -> None:
     answer = lift(member)
     group.turn()
     assert answer.result(0)
-    assert [events.LimitLifted(None, "a bad batch")] == said(member, events.LimitLifted)
-    assert 1 == len(said(member, events.RetriedNow))
+    assert [events.LimitLifted(None, "a bad batch")] == emitted(member, events.LimitLifted)
+    assert 1 == len(emitted(member, events.RetriedNow))
     group.finish()
-    assert 9 == len(said(member, events.DeadLettered))
+    assert 9 == len(emitted(member, events.DeadLettered))
     assert group.fake.clock.now_s() - before_s < 20
-    assert 1 == len(said(member, events.LimitReached))
+    assert 1 == len(emitted(member, events.LimitReached))
     assert [] == group.violations()
 
 
@@ -259,7 +267,7 @@ def test_a_lifted_limit_is_back_after_a_success() -> None:
     turn_until(group, member, events.LimitReached)
     lift(member)
     turn_until(group, member, events.LimitReached, 2)
-    assert [0, 1, 2, 4] == [letter.offset for letter in said(member, events.DeadLettered)]
+    assert [0, 1, 2, 4] == [letter.offset for letter in emitted(member, events.DeadLettered)]
     assert [] == group.violations(finished=False)
 
 
@@ -272,8 +280,8 @@ def test_a_limit_is_lifted_for_so_many_letters() -> None:
     turn_until(group, member, events.LimitReached)
     lift(member, 3)
     turn_until(group, member, events.LimitReached, 2)
-    assert 5 == len(said(member, events.DeadLettered))
-    assert [events.LimitLifted(3, "a bad batch")] == said(member, events.LimitLifted)
+    assert 5 == len(emitted(member, events.DeadLettered))
+    assert [events.LimitLifted(3, "a bad batch")] == emitted(member, events.LimitLifted)
     assert [] == group.violations(finished=False)
 
 
@@ -381,8 +389,8 @@ def test_a_bug_in_the_handler_does_not_empty_the_topic() -> None:
     refusing(group, *range(25))
     member = alone(group)
     turn_until(group, member, events.LimitReached)
-    assert 20 == len(said(member, events.DeadLettered))
-    (reached,) = said(member, events.LimitReached)
+    assert 20 == len(emitted(member, events.DeadLettered))
+    (reached,) = emitted(member, events.LimitReached)
     assert (20, 20, 30.0) == (reached.offset, reached.limit, reached.delay_s)
     assert [] == group.violations(finished=False)
 

@@ -185,17 +185,17 @@ def test_what_a_raising_predicate_decides(fake: FakeKafka) -> None:
 
 
 def test_a_raising_listener_disturbs_nothing(fake: FakeKafka) -> None:
-    """A listener that raises is logged; the consumer goes on, and others hear of it."""
-    heard: list[Event] = []
+    """A listener that raises is logged; the consumer goes on, and others learn of it."""
+    received: list[Event] = []
 
     def raising(_: Event) -> None:
         raise ValueError("listener")
 
-    with consumer_on(fake, listeners=[raising, heard.append]) as consumer:
+    with consumer_on(fake, listeners=[raising, received.append]) as consumer:
         seen, handler = stopping_after(consumer, 6)
         consumer.run(handler)
     assert 6 == len(seen)
-    assert heard
+    assert received
 
 
 def test_nothing_that_listeners_and_log_handlers_do_ends_run(
@@ -259,11 +259,11 @@ def test_no_error_of_a_handler_ends_run(fake: FakeKafka, caplog: pytest.LogCaptu
 def test_a_listener_that_ends_the_program(fake: FakeKafka) -> None:
     """What it was told is so: another `run` goes on behind the dead letter. The bug: the circuit
     held the message still, and its letter was sent once more."""
-    told: list[Event] = []
+    reported: list[Event] = []
 
     def leave(event: Event) -> None:
         if isinstance(event, DeadLettered):
-            told.append(event)
+            reported.append(event)
             raise SystemExit
 
     with consumer_on(fake, strategy=Strategy([1]), listeners=[leave]) as consumer:
@@ -278,7 +278,7 @@ def test_a_listener_that_ends_the_program(fake: FakeKafka) -> None:
             consumer.run(failing)
         assert "closed" == consumer.circuits[Scope()].state
         consumer.run(failing)
-    assert (2, 1) == (seen.count(b"0"), len(told))
+    assert (2, 1) == (seen.count(b"0"), len(reported))
 
 
 @pytest.mark.parametrize("last", [Revoked, Stopped])

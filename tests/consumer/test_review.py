@@ -32,13 +32,13 @@ def attempts(group: FakeGroup) -> list[Place]:
     return [entry.place for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
 
 
-def said(member: Member, kind: type[_E]) -> list[_E]:
+def emitted(member: Member, kind: type[_E]) -> list[_E]:
     return [event for event in member.events if isinstance(event, kind)]
 
 
 @pytest.mark.parametrize("protocol", _INCREMENTAL)
 def test_a_rebalance_while_the_first_letter_is_awaited(protocol: Protocol) -> None:
-    """Another partition goes meanwhile, and everything is fetched anew: a message that is dead
+    """Another partition goes meanwhile, and everything is fetched again: a message that is dead
     by then is not handed over once more, and has one letter."""
     group = FakeGroup(protocol=protocol, partitions=2)
     group.produce(0, 3)
@@ -52,7 +52,7 @@ def test_a_rebalance_while_the_first_letter_is_awaited(protocol: Protocol) -> No
     group.join()
     group.fake.clock.at(1.5, lambda: group.share([0, 1]))
     group.finish()
-    assert 1 == len(said(first, events.DeadLettered))
+    assert 1 == len(emitted(first, events.DeadLettered))
     assert 1 == attempts(group).count(Place(TOPIC, 0, 1))
     assert [] == group.violations()
 
@@ -69,19 +69,19 @@ def test_the_held_message_goes_while_its_letter_is_sent_again(protocol: Protocol
     group.produce(0, 3)
     group.dependency.refuses = {(0, 0)}
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
-    while not said(first, events.DeadLetterFailed):
+    while not emitted(first, events.DeadLetterFailed):
         group.turn()
     group.join()
     group.fake.faults.delivery_s = 8.0
     group.fake.clock.at(2.5, lambda: group.share([1, 0]))
-    while not said(first, events.Revoked):
+    while not emitted(first, events.Revoked):
         first.turn()
     group.produce(1, 3)
     for _ in range(5):
         first.turn()
     assert 6 == len([place for place in attempts(group) if place[1] == 1])
     group.finish()
-    assert [] == said(first, events.PartitionRevived)
+    assert [] == emitted(first, events.PartitionRevived)
     assert [] == group.violations()
 
 
@@ -106,7 +106,7 @@ def _until_open(group: FakeGroup) -> Member:
     member = group.join()
     group.share([0])
     group.dependency.down = True
-    while not said(member, events.CircuitOpened):
+    while not emitted(member, events.CircuitOpened):
         group.turn()
     group.dependency.down = False
     return member
@@ -122,7 +122,7 @@ def test_the_machine_sleeps_while_a_circuit_is_open(protocol: Protocol) -> None:
     with group.witness.disturbing("the machine sleeps"):
         member.turn()
     assert 1 == len(attempts(group))
-    assert 1 == len(said(member, events.Lost))
+    assert 1 == len(emitted(member, events.Lost))
     group.finish()
     assert [] == group.violations()
 
@@ -144,7 +144,7 @@ def test_a_partition_assigned_by_the_poll_that_overslept_is_ours(protocol: Proto
     group.fake.clock.at(0.5, wake_up)
     with group.witness.disturbing("the machine sleeps"):
         member.turn()
-    (lost,) = said(member, events.Lost)
+    (lost,) = emitted(member, events.Lost)
     assert ((TOPIC, 0),) == lost.partitions
     group.produce(0)
     group.produce(1)
@@ -161,11 +161,11 @@ def test_a_listener_takes_too_long() -> None:
     group.fake.clock.advance(400)
     member.turn()
     assert 1 == len(attempts(group))
-    assert 1 == len(said(member, events.Lost))
+    assert 1 == len(emitted(member, events.Lost))
     group.share([1])
     group.finish()
     assert [] == group.violations()
-    assert [] == said(other, events.CircuitOpened)
+    assert [] == emitted(other, events.CircuitOpened)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_listener_takes_too_long() -> None:
     ],
 )
 def test_a_first_commit_that_is_refused_for_good(code: int, expected: type[Exception]) -> None:
-    """What no waiting can mend is raised, and not tried for ever, a thousand times a second."""
+    """What no waiting can fix is raised, and not tried for ever, a thousand times a second."""
     group = FakeGroup(partitions=1)
     group.produce(0, 3)
     group.join()
@@ -196,7 +196,7 @@ def test_a_first_commit_of_one_who_is_no_member() -> None:
     group.share([0])
     group.fake.faults.fail_commit(KafkaError.UNKNOWN_MEMBER_ID)
     group.turn(2)
-    assert 1 == len(said(member, events.Lost))
+    assert 1 == len(emitted(member, events.Lost))
     group.finish()
     assert [] == group.violations()
 
@@ -223,9 +223,9 @@ def test_close_from_within_run(fake: FakeKafka, closes_in: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", get_args(Protocol))
-def test_a_missing_commit_that_is_told_again(protocol: Protocol) -> None:
+def test_a_missing_commit_that_is_reported_again(protocol: Protocol) -> None:
     """That nothing was committed was told a second time, when the partition read on already: it
-    was begun anew, and 734 messages were handled twice."""
+    was begun again, and 734 messages were handled twice."""
     group = FakeGroup(protocol=protocol)
     group.join()
     for partition in range(3):
@@ -240,7 +240,7 @@ def test_a_missing_commit_that_is_told_again(protocol: Protocol) -> None:
 
 
 def test_a_silent_partition_behind_a_long_queue() -> None:
-    """While other messages are waiting, a partition that says nothing is not begun anew: it would
+    """While other messages are waiting, a partition that says nothing is not begun again: it would
     lose its place in the queue, again and again."""
     group = FakeGroup(partitions=2, strategy=[1])
     member = group.join()
@@ -253,10 +253,10 @@ def test_a_silent_partition_behind_a_long_queue() -> None:
     group.share([0, 0])
     group.turn(60)
     assert group.fake.clock.now_s() > 1020
-    assert [] == said(member, events.PartitionRevived)
+    assert [] == emitted(member, events.PartitionRevived)
     group.dependency.takes_s = 0.0
     group.finish()
-    assert [1] == [event.partition for event in said(member, events.PartitionRevived)]
+    assert [1] == [event.partition for event in emitted(member, events.PartitionRevived)]
     assert [] == group.violations()
 
 

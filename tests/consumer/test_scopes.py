@@ -94,7 +94,7 @@ def _scene(
     return _Scene(group, scope)
 
 
-def _said(member: Member, kind: type[_E]) -> list[_E]:
+def _emitted(member: Member, kind: type[_E]) -> list[_E]:
     return [event for event in member.events if isinstance(event, kind)]
 
 
@@ -214,8 +214,8 @@ def test_many_slow_probes_due_at_once(protocol: Protocol) -> None:
     group.turn(5)
     group.dependency.down = False
     group.finish(within_s=3600)
-    assert [] == _said(member, events.HandlerTooSlow)
-    assert [] == _said(member, events.Lost)
+    assert [] == _emitted(member, events.HandlerTooSlow)
+    assert [] == _emitted(member, events.Lost)
     assert [] == group.violations()
 
 
@@ -242,8 +242,8 @@ def test_a_slow_probe_and_a_slow_message_behind_it(protocol: Protocol) -> None:
     before = len(scene.attempts())
     scene.group.turn()
     assert scene.partitions[:2] == [place[:2] for place in scene.attempts()[before:]]
-    assert [] == _said(member, events.HandlerTooSlow)
-    assert [] == _said(member, events.Lost)
+    assert [] == _emitted(member, events.HandlerTooSlow)
+    assert [] == _emitted(member, events.Lost)
     scene.group.dependency.takes_s = 0.0
     scene.finished()
 
@@ -251,7 +251,7 @@ def test_a_slow_probe_and_a_slow_message_behind_it(protocol: Protocol) -> None:
 @each_protocol
 @each_scope
 def test_one_of_two_held_messages_goes(scope: Narrow, protocol: Protocol) -> None:
-    """The one that stays keeps its count; the other's new owner counts anew, and the circuit that
+    """The one that stays keeps its count; the other's new owner counts again, and the circuit that
     has lost its partition ends at `retry_at`."""
     scene = _scene(scope, protocol, strategy=[10, 10])
     scene.fails(0, 1)
@@ -263,13 +263,13 @@ def test_one_of_two_held_messages_goes(scope: Narrow, protocol: Protocol) -> Non
     scene.for_s(1)
     views = first.circuits.views
     assert ("open", None) == (views[scene.scope(1)].state, views[scene.scope(1)].offset)
-    assert [1] == [event.failures for event in _said(second, events.CircuitOpened)]
+    assert [1] == [event.failures for event in _emitted(second, events.CircuitOpened)]
     stays_here = protocol != "eager"
     assert (1 if stays_here else None) == views[scene.scope(0)].failures
     scene.for_s(12)
-    closed = [(event.scope, event.outcome) for event in _said(first, events.CircuitClosed)]
+    closed = [(event.scope, event.outcome) for event in _emitted(first, events.CircuitClosed)]
     assert [(scene.scope(1), "dropped")] == closed
-    failures = [event.failures for event in _said(first, events.ProbeFailed)]
+    failures = [event.failures for event in _emitted(first, events.ProbeFailed)]
     assert [2 if stays_here else 1] == failures
     scene.finished()
 
@@ -293,10 +293,10 @@ def test_what_goes_and_comes_back_waits_for_retry_at(scope: Narrow, protocol: Pr
     scene.for_s(1)
     assert [5, 5, 5] == [len(scene.attempts(number)) for number in (1, 2, 3)]
     assert 1 == len(scene.attempts(0))
-    assert [] == _said(member, events.LeakDropped)
+    assert [] == _emitted(member, events.LeakDropped)
     scene.until_s(opened_s + 11)
     assert 2 == len(scene.attempts(0))
-    assert [1] == [event.failures for event in _said(member, events.ProbeFailed)]
+    assert [1] == [event.failures for event in _emitted(member, events.ProbeFailed)]
     scene.finished()
 
 
@@ -321,7 +321,7 @@ def _attempts(group: FakeGroup, *partitions: Partition) -> list[Place]:
 
 
 def _until_probed(group: FakeGroup) -> None:
-    while not _said(group.members[0], events.ProbeFailed):
+    while not _emitted(group.members[0], events.ProbeFailed):
         group.turn()
 
 
@@ -344,7 +344,7 @@ def test_a_topic_that_goes_and_comes_back_in_part(protocol: Protocol) -> None:
     assert 6 == len(_attempts(group, ("b", 0), ("b", 1)))
     _until_probed(group)
     assert [*failed, ("a", 1, 0)] == _attempts(group, ("a", 0), ("a", 1))
-    assert [1] == [event.failures for event in _said(member, events.ProbeFailed)]
+    assert [1] == [event.failures for event in _emitted(member, events.ProbeFailed)]
     group.dependency.down_for = set()
     group.share([0, 0, 0, 0])
     group.finish()
@@ -369,7 +369,7 @@ def test_a_topic_with_nothing_held_has_one_probe(protocol: Protocol) -> None:
     _until_probed(group)
     group.turn(5)
     assert before + 1 == len(_attempts(group, stays, ("a", 2)))
-    assert [] == _said(member, events.LeakDropped)
+    assert [] == _emitted(member, events.LeakDropped)
     assert 6 == len(_attempts(group, ("b", 0), ("b", 1)))
     group.dependency.down_for = set()
     group.fake.assign(member.consumer, group.partitions)
@@ -398,7 +398,7 @@ def test_half_open_with_nothing_to_read(scope: Narrow, protocol: Protocol) -> No
     scene.fails(0)
     scene.fill([0, 1], 2)
     scene.for_s(2)
-    assert 1 == len(_said(first, events.ProbeFailed))
+    assert 1 == len(_emitted(first, events.ProbeFailed))
     assert 3 == len(scene.attempts(1))
     scene.finished()
 
@@ -422,7 +422,7 @@ def test_a_first_message_that_arrives_while_a_letter_is_awaited() -> None:
     group.dependency.refuses = {(1, 1)}
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
     scene.fill([1], 1)
-    while not _said(first, events.DeadLetterFailed):
+    while not _emitted(first, events.DeadLetterFailed):
         group.turn()
     group.fake.faults.delivery_s = 4.5
     group.dependency.takes_s = 0.2
@@ -448,7 +448,7 @@ def test_a_leak_in_one_scope(scope: Narrow, protocol: Protocol) -> None:
     scene.until_open(0, 1)
     scene.group.fake.faults.leak(scene.partitions[0], 3)
     scene.for_s(5)
-    leaked = [(event.topic, event.partition) for event in _said(member, events.LeakDropped)]
+    leaked = [(event.topic, event.partition) for event in _emitted(member, events.LeakDropped)]
     assert [scene.partitions[0]] * 3 == leaked
     assert [1, 1, 5, 5] == [len(scene.attempts(number)) for number in range(4)]
     scene.finished()
@@ -467,7 +467,7 @@ def test_a_pause_without_effect_is_repeated(scope: Narrow, protocol: Protocol) -
     scene.fill([0], 50)
     scene.until_open(0)
     scene.for_s(5)
-    assert 0 < len(_said(member, events.LeakDropped)) < 10
+    assert 0 < len(_emitted(member, events.LeakDropped)) < 10
     assert 1 == len(scene.attempts(0))
     scene.finished()
 
@@ -477,7 +477,7 @@ def test_a_pause_without_effect_is_repeated(scope: Narrow, protocol: Protocol) -
 def test_a_dead_partition_is_revived_while_others_are_open(
     scope: Narrow, protocol: Protocol
 ) -> None:
-    """An eager assignment begins anew as a whole: the held messages stay held, with their counts,
+    """An eager assignment begins again as a whole: the held messages stay held, with their counts,
     and what is open stays paused."""
     scene = _scene(scope, protocol, strategy=[1, 1])
     scene.fails(0, 1, 3, asks_s=[40.0, 40.0])
@@ -488,12 +488,14 @@ def test_a_dead_partition_is_revived_while_others_are_open(
     scene.fails(0, 1, asks_s=[40.0, 40.0])
     scene.group.fake.faults.kill(scene.partitions[3])
     scene.until_s(opened_s + 35)
-    revived = [(event.topic, event.partition) for event in _said(member, events.PartitionRevived)]
+    revived = [
+        (event.topic, event.partition) for event in _emitted(member, events.PartitionRevived)
+    ]
     assert [scene.partitions[3]] == revived
     assert [1, 1, 3, 4] == [len(scene.attempts(number)) for number in range(4)]
-    assert [] == _said(member, events.LeakDropped)
+    assert [] == _emitted(member, events.LeakDropped)
     scene.until_s(opened_s + 45)
-    assert [2, 2] == [event.failures for event in _said(member, events.ProbeFailed)]
+    assert [2, 2] == [event.failures for event in _emitted(member, events.ProbeFailed)]
     scene.finished()
 
 
@@ -506,14 +508,14 @@ def test_a_letter_that_cannot_be_sent_stops_its_scope(scope: Narrow, protocol: P
     scene.fails(0, 1)
     member = scene.joined()
     scene.group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 3)
-    while not _said(member, events.DeadLetterFailed):
+    while not _emitted(member, events.DeadLetterFailed):
         scene.group.turn()
     scene.fails(1)
     scene.fill([2, 3], 5)
     scene.for_s(0.5)
     assert [2, 8, 5] == [len(scene.attempts(number)) for number in (0, 2, 3)]
     while not any(
-        event.partition == scene.partitions[0][1] for event in _said(member, events.DeadLettered)
+        event.partition == scene.partitions[0][1] for event in _emitted(member, events.DeadLettered)
     ):
         scene.group.turn()
     scene.finished()
@@ -537,7 +539,7 @@ def test_the_wait_for_a_letter_stops_everything(scope: Narrow) -> None:
     scene.group.dependency.refuses = {(0, 4)}
     scene.fill([0], 5)
     scene.fill([2, 3], 1)
-    while not _said(member, events.DeadLettered):
+    while not _emitted(member, events.DeadLettered):
         scene.group.turn()
     log = scene.group.witness.entries
     letter = next(n for n, one in enumerate(log) if _is_letter(one))

@@ -9,7 +9,7 @@ from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.scope import Scope
 from linear_retry.testing import AttemptFinished, AttemptStarted
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, OutageError, PoisonError
-from tests.consumer.misbehaviours.misbehaving import P0, P1, open_circuit, said, until
+from tests.consumer.misbehaviours.misbehaving import P0, P1, emitted, open_circuit, until
 from tests.consumer.runners.own_life import OwnLife, raising
 from tests.fake.cluster import FakeKafka
 from tests.fake.topic import Headers
@@ -72,9 +72,9 @@ def test_a_probe_that_is_for_another_group() -> None:
     before = len(_begun(group, P0, P1))
     group.dependency.down = True
     group.share([0, 0])
-    until(group, lambda: said(member, events.ProbeFailed))
+    until(group, lambda: emitted(member, events.ProbeFailed))
     assert [11] == [offset for _, offset in _begun(group, P0, P1)[before:]]
-    assert said(member, events.PassedOver)
+    assert emitted(member, events.PassedOver)
 
 
 def test_what_was_replayed_for_another_group() -> None:
@@ -90,7 +90,7 @@ def test_what_was_replayed_for_another_group() -> None:
     group.share([0])
     group.turn(20)
     assert [0, 1, 4] == [offset for _, offset in _begun(group, P0)]
-    assert [2, 3, 5] == [event.offset for event in said(member, events.PassedOver)]
+    assert [2, 3, 5] == [event.offset for event in emitted(member, events.PassedOver)]
     assert 6 == group.fake.group(GROUP)[P0]
     assert [] == group.violations()
 
@@ -112,7 +112,7 @@ def test_nothing_is_left_to_probe() -> None:
     group.fake.revoke(member.consumer)
     group.turn()
     assert [] == list(member.circuits)
-    assert ["dropped"] == [event.outcome for event in said(member, events.CircuitClosed)]
+    assert ["dropped"] == [event.outcome for event in emitted(member, events.CircuitClosed)]
 
 
 def test_a_probe_that_takes_too_long() -> None:
@@ -123,11 +123,11 @@ def test_a_probe_that_takes_too_long() -> None:
     group.dependency.down_for = set()
     group.dependency.refuses = {(0, 1)}
     group.dependency.takes_s = 301.0
-    until(group, lambda: said(member, events.HandlerTooSlow))
-    slow = said(member, events.HandlerTooSlow)
+    until(group, lambda: emitted(member, events.HandlerTooSlow))
+    slow = emitted(member, events.HandlerTooSlow)
     assert [(TOPIC, 0, 1)] == [(one.topic, one.partition, one.offset) for one in slow]
     assert [0, 0] == [log.end for log in group.fake.topics[LETTERS].partitions]
-    assert [] == said(member, events.DeadLettered)
+    assert [] == emitted(member, events.DeadLettered)
 
 
 def test_always_too_slow() -> None:
@@ -164,7 +164,7 @@ def test_a_probe_that_a_break_follows(fake: FakeKafka) -> None:
     assert (1, 1, ["recovered"]) == (
         life.done,
         life.committed,
-        [event.outcome for event in life.said(events.CircuitClosed)],
+        [event.outcome for event in life.emitted(events.CircuitClosed)],
     )
     assert [] == life.violations()
 

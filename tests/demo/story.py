@@ -39,7 +39,7 @@ class Story:
     receipts: list[Receipt] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
 
-    def tell(self, line: Line) -> None:
+    def report(self, line: Line) -> None:
         """One order, from its first attempt until it is done."""
         offset = sum(2 for earlier in self.orders if earlier.partition == line.partition)
         place = Place("orders", line.partition, offset)  # every other offset: gaps happen

@@ -68,7 +68,7 @@ def test_the_demo_on_a_real_cluster_leaves_nothing_behind(kafka: RealKafka) -> N
     ("number", "code", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
-def test_a_signal_ends_it_with_a_word(number: signal.Signals, code: int, word: str) -> None:
+def test_a_signal_ends_it_with_a_message(number: signal.Signals, code: int, word: str) -> None:
     """Its exit code and one line, while the circuit is open."""
     with subprocess.Popen(
         [*_COMMAND, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

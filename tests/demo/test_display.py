@@ -111,7 +111,7 @@ def test_a_drawn_screen_stays_when_it_is_left(record: Record) -> None:
     assert "CLOSED" in out.getvalue()
 
 
-def test_lines_tell_each_event_once_and_progress_each_second(record: Record, time: Time) -> None:
+def test_lines_show_each_event_once_and_progress_each_second(record: Record, time: Time) -> None:
     """For a pipe: no colours, nothing twice, and a sign of life between the events."""
     out = io.StringIO()
     with Lines(record, dict, out) as lines:

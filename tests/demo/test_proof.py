@@ -28,22 +28,22 @@ FAILURES = st.lists(st.sampled_from(("refused", "unavailable", "broken")), max_s
 LINES = st.lists(st.tuples(st.integers(0, 3), FAILURES), max_size=12)
 
 
-def _told(lines: list[Line]) -> Evidence:
+def _reported(lines: list[Line]) -> Evidence:
     story = Story()
     for line in lines:
-        story.tell(line)
+        story.report(line)
     return story.evidence()
 
 
 def _drawn(drawn: list[tuple[int, list[Answer]]]) -> Evidence:
     lines = [Line(f"order-{n}", where, tuple(how)) for n, (where, how) in enumerate(drawn)]
     ends = [Line("rejected-1", 0, ("refused",)), Line("rejected-2", 1, ("unavailable",))]
-    return _told(lines + ends)
+    return _reported(lines + ends)
 
 
 def _small() -> Evidence:
     """Six orders on two partitions, two outages: one of each kind."""
-    return _told(
+    return _reported(
         [
             Line("a", 0),
             Line("rejected-1", 1),
@@ -117,7 +117,7 @@ def test_an_order_that_left_no_trace_is_missed(data: st.DataObject) -> None:
 
 
 def _no_outage(evidence: Evidence) -> Evidence:
-    return _told([Line("rejected-1", 0), Line("rejected-2", 1)])
+    return _reported([Line("rejected-1", 0), Line("rejected-2", 1)])
 
 
 def _unheard_receipt(evidence: Evidence) -> Evidence:

@@ -89,7 +89,7 @@ def test_a_rejected_order_is_rejected_every_time(desk: Desk) -> None:
     assert not issubclass(PaymentRejected, TRANSIENT)
 
 
-def test_it_refuses_connections_from_the_payment_on_that_is_said(desk: Desk) -> None:
+def test_it_refuses_connections_from_the_given_payment_on(desk: Desk) -> None:
     """That payment is answered, the next connection refused: nothing reaches the service."""
     desk.pay("a")
     desk.pay("b")

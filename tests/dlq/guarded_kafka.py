@@ -134,7 +134,7 @@ class GuardedKafka(RealKafka):
         admin = AdminClient(self.client_settings())  # kept until the answer is there
         (answer,) = admin.create_acls([acl]).values()
         answer.result(20)
-        # Agreed upon, but the broker may hear of it a little later.
+        # Agreed upon, but the broker may learn of it a little later.
         asked = AclBindingFilter(
             kind, name, ResourcePatternType.LITERAL, "User:reader", "*", operation, permission
         )

@@ -85,8 +85,11 @@ class Scene:
         """Original offset and generation of what lies in each partition, in order."""
         found: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for message in self.kafka.read(topic or self.source):
-            said = dict(read(message).headers)
-            life = int(said["retry-original-offset"] or b""), int(said["retry-generation"] or b"")
+            output = dict(read(message).headers)
+            life = (
+                int(output["retry-original-offset"] or b""),
+                int(output["retry-generation"] or b""),
+            )
             found[message.partition() or 0].append(life)
         return dict(found)
 

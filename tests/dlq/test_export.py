@@ -74,7 +74,7 @@ def test_a_file_is_its_owners(tmp_path: Path) -> None:
     "line",
     ["", "{", "[]", "{}", '{"v": 2}', '{"v": 1, "topic": 3}', "null", '"text"'],
 )
-def test_another_file_is_told_with_its_line(tmp_path: Path, line: str) -> None:
+def test_another_file_is_reported_with_its_line(tmp_path: Path, line: str) -> None:
     """One sentence that names file and line."""
     target = tmp_path / "orders.jsonl"
     target.write_bytes(line_of(Exported(our_letter())) + line.encode() + b"\n")

@@ -23,9 +23,9 @@ _PROGRAM, _BLOCKING, _LIFESPAN, _BOTH = blocks(_PAGE, "python")
 
 def test_the_example_runs() -> None:
     """The example does what the README's does, and leaves nothing that was never awaited."""
-    said = run_example(_PROGRAM, "-W", "error")
-    assert "never awaited" not in said
-    assert "was destroyed" not in said
+    output = run_example(_PROGRAM, "-W", "error")
+    assert "never awaited" not in output
+    assert "was destroyed" not in output
 
 
 def _consumer() -> tuple[FakeKafka, LinearConsumer]:

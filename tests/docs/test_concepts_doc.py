@@ -25,14 +25,14 @@ def _defined(code: str) -> dict[str, Any]:
 def test_a_circuit_is_described() -> None:
     """By the page's function, while it is closed and while a message is held."""
     describe = _defined(_DESCRIBE)["describe"]
-    said: list[str] = []
+    output: list[str] = []
 
     def handle(_: Message) -> None:
         raise ConnectionError
 
     def look(_: object) -> None:
         if consumer.circuits[Scope()].state == "open":
-            said.append(describe(consumer))
+            output.append(describe(consumer))
             consumer.stop()
 
     with broker_with_orders(b"1") as broker:
@@ -47,7 +47,7 @@ def test_a_circuit_is_described() -> None:
         assert "nothing is held" == describe(consumer)
         with consumer:
             consumer.run(handle)
-    assert "open: orders[0]@0, failures: 1" == said[0]
+    assert "open: orders[0]@0, failures: 1" == output[0]
 
 
 def test_the_waits_are_those_of_the_page() -> None:
@@ -86,7 +86,7 @@ def test_the_bare_loop_loses_what_ours_sends_to_the_dead_letters() -> None:
         assert [(b"2", "permanent")] == reasons(broker)
 
 
-def test_strategies_of_the_comparison_wait_as_said() -> None:
+def test_strategies_of_the_comparison_wait_as_reported() -> None:
     """As many delays as attempts, less one."""
     tenacity = _defined(_TENACITY)
     assert [2.0] * 4 == list(tenacity["fixed"])

@@ -81,10 +81,10 @@ def test_the_code_works(
 
 def test_the_table_has_every_option() -> None:
     """The page names each option that chooses letters."""
-    told = {name.split()[0] for row in table(_PAGE, "option") for name in code(row[0])}
+    reported = {name.split()[0] for row in table(_PAGE, "option") for name in code(row[0])}
     names = {"letter_id": "id"}
     options = {names.get(each.name, each.name) for each in fields(Selection)}
-    assert {f"--{name.replace('_', '-')}" for name in options} == told
+    assert {f"--{name.replace('_', '-')}" for name in options} == reported
 
 
 def test_the_page_has_every_trait_and_every_system() -> None:

@@ -39,14 +39,16 @@ def test_contributing_has_every_room() -> None:
         if path.name not in {"__init__.py", "__pycache__"} and path.suffix in {"", ".py"}
     }
     rows = [code(row[0]) for row in table(page("CONTRIBUTING.md"), "room")]
-    told = {
+    reported = {
         name.removeprefix("linear_retry/")
         for names in rows
         for name in names
         if names[0].startswith("linear_retry/") and name != "pytest_linear_retry.py"
     }
-    assert set() == {name for name in package if not any(fnmatch.fnmatch(name, p) for p in told)}
-    assert set() == {pattern for pattern in told if not fnmatch.filter(package, pattern)}
+    assert set() == {
+        name for name in package if not any(fnmatch.fnmatch(name, p) for p in reported)
+    }
+    assert set() == {pattern for pattern in reported if not fnmatch.filter(package, pattern)}
 
 
 @pytest.mark.parametrize(

@@ -40,15 +40,15 @@ def test_what_is_shown_happens(own_kafka: RealKafka, tmp_path: Path) -> None:
     ) as billing:
         try:
             subprocess.run(program(_ORDERS), check=True, timeout=60)
-            said = _until(billing, "failures: 2,")
+            output = _until(billing, "failures: 2,")
             (tmp_path / "bank-is-open").touch()
-            said += _until(billing, "charged lamp")
+            output += _until(billing, "charged lamp")
             billing.send_signal(signal.SIGINT)
-            said += billing.communicate(timeout=30)[0].splitlines()
+            output += billing.communicate(timeout=30)[0].splitlines()
         finally:
             billing.kill()
-    assert 0 == billing.returncode, said
-    lines = [_without_numbers(line) for line in said]
+    assert 0 == billing.returncode, output
+    lines = [_without_numbers(line) for line in output]
     assert [] == [line for line in _SHOWN if _without_numbers(line) not in lines]
     (command,) = "".join(blocks(_PAGE, "sh")).splitlines()
     _, *arguments = shlex.split(command.replace("localhost:9092", own_kafka.bootstrap))
@@ -58,12 +58,12 @@ def test_what_is_shown_happens(own_kafka: RealKafka, tmp_path: Path) -> None:
 def _until(child: subprocess.Popen[str], wanted: str) -> list[str]:
     """What the program says, up to the line that has `wanted`."""
     assert child.stdout is not None
-    said: list[str] = []
+    output: list[str] = []
     for line in child.stdout:
-        said.append(line.rstrip("\n"))
+        output.append(line.rstrip("\n"))
         if wanted in line:
-            return said
-    pytest.fail("\n".join(said))
+            return output
+    pytest.fail("\n".join(output))
 
 
 def _without_numbers(line: str) -> str:

@@ -22,15 +22,15 @@ def test_a_field_has_one_type() -> None:
 
 def test_every_field_has_its_type_in_json() -> None:
     """As the page shows it: times are whole milliseconds, places are objects."""
-    rows = {code(name)[0]: said for name, said, _ in table(journal_fields(), "field")}
+    rows = {code(name)[0]: output for name, output, _ in table(journal_fields(), "field")}
     assert set(rows) == set(hints_by_field())
     assert ("integer: UTC milliseconds", "integer or null") == (rows["retry_at"], rows["offset"])
 
 
 def test_what_every_entry_has_is_there() -> None:
     """The fields that are not the event's."""
-    told = [code(row[0])[0] for row in table(page(_PAGE), "common field")]
-    assert told == [
+    reported = [code(row[0])[0] for row in table(page(_PAGE), "common field")]
+    assert reported == [
         *("v", "event_id", "at_ms", "group", "member", "host", "pid", "client_id", "event")
     ]
 

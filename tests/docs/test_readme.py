@@ -35,10 +35,10 @@ def test_the_example_runs() -> None:
     _says_what_the_readme_says(run_example(_PROGRAM))
 
 
-def _says_what_the_readme_says(said: str) -> None:
+def _says_what_the_readme_says(output: str) -> None:
     """The README's log is one of the example; times, ids and durations differ from run to run."""
     (log,) = blocks(_README, "text")
-    run = [_without_numbers(line) for line in said.splitlines() if ":linear_retry:" in line]
+    run = [_without_numbers(line) for line in output.splitlines() if ":linear_retry:" in line]
     shown = [_without_numbers(line) for line in log.splitlines()]
     assert [] == [line for line in shown if line not in run]
 
@@ -116,7 +116,7 @@ def test_the_loop_runs() -> None:
 
 
 @pytest.mark.parametrize("row", table(_README, "element"), ids=lambda row: row[0])
-def test_elements_wait_as_said(row: list[str]) -> None:
+def test_elements_wait_as_shown(row: list[str]) -> None:
     """Each element of a strategy comes to the waits beside it."""
     (element,) = code(row[0])
     assert [float(wait) for wait in row[1].split(",")] == list(Strategy([json.loads(element)]))
@@ -138,20 +138,20 @@ def test_the_settings_are_all_there() -> None:
         for name, parameter in signature.parameters.items()
         if not name.startswith("_")
     }
-    told = {
+    reported = {
         code(name)[0]: inspect.Parameter.empty
         if default == "required"
         else ast.literal_eval(code(default)[0])
         for name, default, _ in table(_README, "parameter")
     }
-    assert list(expected.items()) == list(told.items())
+    assert list(expected.items()) == list(reported.items())
 
 
 @pytest.mark.parametrize("row", table(_README, "key"), ids=lambda row: row[0])
 def test_our_keys_are_set(row: list[str]) -> None:
     """librdkafka gets the keys of the table."""
-    told = code(row[1])[0]
-    assert told == str(consumer_settings(_CONFIG).config[code(row[0])[0]]).lower()
+    reported = code(row[1])[0]
+    assert reported == str(consumer_settings(_CONFIG).config[code(row[0])[0]]).lower()
 
 
 def _with(setting: str) -> dict[str, Any]:
@@ -193,9 +193,9 @@ def test_the_errors_are_all_there() -> None:
         if isinstance(value, type) and issubclass(value, Exception) and not name.startswith("_")
     ]
     assert issubclass(RetryAfter, Exception)
-    told = [code(row[0])[0] for row in table(_README, "error")]
-    assert {*tree} - {"RetryAfter"} == {*told}
-    assert len(told) == len({*told})
+    reported = [code(row[0])[0] for row in table(_README, "error")]
+    assert {*tree} - {"RetryAfter"} == {*reported}
+    assert len(reported) == len({*reported})
 
 
 def _commands(name: str) -> list[str]:

@@ -57,8 +57,8 @@ def test_the_code_of_the_settings_runs() -> None:
 @pytest.mark.parametrize("row", table(_SETTINGS, "key"), ids=lambda row: row[0])
 def test_our_keys_are_set(row: list[str]) -> None:
     """librdkafka gets the keys of the table."""
-    told = code(row[1])[0]
-    assert told == str(consumer_settings(_CONFIG).config[code(row[0])[0]]).lower()
+    reported = code(row[1])[0]
+    assert reported == str(consumer_settings(_CONFIG).config[code(row[0])[0]]).lower()
 
 
 @pytest.mark.parametrize("row", table(_SETTINGS, "refused"), ids=lambda row: row[0])
@@ -92,8 +92,8 @@ def test_every_error_is_there() -> None:
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, Exception) and not name.startswith("_")
     ]
-    told = [code(row[0])[0] for row in table(page("docs/reference/errors.md"), "error")]
-    assert sorted(tree) == sorted(told)
+    reported = [code(row[0])[0] for row in table(page("docs/reference/errors.md"), "error")]
+    assert sorted(tree) == sorted(reported)
 
 
 @pytest.mark.parametrize(("make", "head"), [(events, "event"), (exit_codes, "exit code")])

@@ -54,14 +54,14 @@ def _commands() -> list[str]:
 @pytest.mark.broker
 def test_the_commands_work(own_broker: RealKafka) -> None:
     """One after another, each with a new letter to find: all end with 0 and do what they say."""
-    said: list[str] = []
+    output: list[str] = []
     for line in _commands():
-        own_broker.produce("orders.dlq", _letters(len(said) + 1)[-1:])
+        own_broker.produce("orders.dlq", _letters(len(output) + 1)[-1:])
         _, *arguments = shlex.split(line.replace("localhost:9092", own_broker.bootstrap))
         result = CliRunner().invoke(app, arguments)
         assert 0 == result.exit_code, line
         assert ("--for-group" in line) == bool(result.stderr), line  # nobody is in that one
-        said.append(result.stdout.splitlines()[-1])
+        output.append(result.stdout.splitlines()[-1])
     assert [
         "1 letter would be sent; --yes does it",
         "2 letters sent",
@@ -71,7 +71,7 @@ def test_the_commands_work(own_broker: RealKafka) -> None:
         "3 letters resolved in orders.dlq",
         "3 letters reopened in orders.dlq",
         "--yes does it: what is deleted is gone",
-    ] == said[:-1]
+    ] == output[:-1]
     assert [] == own_broker.read("orders.dlq")
 
 

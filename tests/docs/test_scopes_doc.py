@@ -44,9 +44,9 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
             producer.produce("orders", b"order", partition=number)
         assert 0 == producer.flush(10)
         with _running(broker) as names:
-            said = _until(capsys, names, "delivered orders[0]@2", "orders[1] is open")
-            assert "orders[1] is open for orders[1]@0, failures so far: 1\n" in said
-            assert "delivered orders[1]" not in said
+            output = _until(capsys, names, "delivered orders[0]@2", "orders[1] is open")
+            assert "orders[1] is open for orders[1]@0, failures so far: 1\n" in output
+            assert "delivered orders[1]" not in output
             names["closed"].clear()
             _until(capsys, names, "delivered orders[1]@0", "delivered orders[1]@1")
             capsys.readouterr()
@@ -55,16 +55,16 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def _until(capsys: pytest.CaptureFixture[str], names: dict[str, Any], *wanted: str) -> str:
-    said: list[str] = []
+    output: list[str] = []
 
-    def heard() -> bool:
+    def received() -> bool:
         if isinstance(names.get("consumer"), LinearConsumer):
             names["tell"](names["consumer"])
-        said.append(capsys.readouterr().out)
-        return all(text in "".join(said) for text in wanted)
+        output.append(capsys.readouterr().out)
+        return all(text in "".join(output) for text in wanted)
 
-    wait_until(heard, " and ".join(wanted), detail=lambda: "".join(said))
-    return "".join(said)
+    wait_until(received, " and ".join(wanted), detail=lambda: "".join(output))
+    return "".join(output)
 
 
 def test_the_table_has_every_scope() -> None:

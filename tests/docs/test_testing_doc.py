@@ -47,20 +47,20 @@ def test_the_faults_are_there() -> None:
 
 def test_the_table_has_every_guarantee() -> None:
     """And its arguments."""
-    told = {code(row[0])[0].split("(")[0] for row in table(_PAGE, "guarantee")}
+    reported = {code(row[0])[0].split("(")[0] for row in table(_PAGE, "guarantee")}
     there = {
         name
         for name in testing.__all__
         if inspect.isclass(item := getattr(testing, name)) and issubclass(item, Guarantee)
     }
-    assert there - {"Guarantee"} == told
+    assert there - {"Guarantee"} == reported
 
 
 def test_the_table_has_everything_that_writes_to_the_log() -> None:
     """Every public method of `EventLog` that writes an entry."""
-    told = {name for row in table(_PAGE, "what tells it") for name in _methods(" ".join(row))}
+    reported = {name for row in table(_PAGE, "what tells it") for name in _methods(" ".join(row))}
     there = {name for name, _ in inspect.getmembers(EventLog, inspect.isfunction) if name[0] != "_"}
-    assert there - {"watch"} == told
+    assert there - {"watch"} == reported
 
 
 def test_what_a_user_gets_says_what_it_promises() -> None:

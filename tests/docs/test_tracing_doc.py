@@ -77,7 +77,7 @@ class _Charge:
             self.stop()
 
 
-def _told(exporter: InMemorySpanExporter) -> list[ReadableSpan]:
+def _reported(exporter: InMemorySpanExporter) -> list[ReadableSpan]:
     """Those of attempts, once they are what the page says."""
     sent, failed, recovered, other = exporter.get_finished_spans()
     assert "place order" == sent.name
@@ -100,8 +100,8 @@ def test_the_service(
     charge = _Charge()
     names["live"](_config(kafka), charge, provider)
     assert ["acme", "acme", None] == charge.tenants
-    told = {name for row in table(_PAGE, "attribute") for name in code(row[0])}
-    assert told == {name for span in _told(exporter) for name in span.attributes or {}}
+    reported = {name for row in table(_PAGE, "attribute") for name in code(row[0])}
+    assert reported == {name for span in _reported(exporter) for name in span.attributes or {}}
 
 
 def _consumer(kafka: EmbeddedKafka, tracing: Tracing) -> LinearConsumer:
@@ -126,7 +126,7 @@ def test_in_a_loop_of_ones_own(
     with _consumer(kafka, tracing) as consumer:
         charge.stop = consumer.stop
         names["live_in_a_loop"](consumer, tracing, charge)
-    _told(exporter)
+    _reported(exporter)
 
 
 def test_async(
@@ -144,7 +144,7 @@ def test_async(
         charge(message)
 
     asyncio.run(names["live_async"](consumer, tracing, awaited))
-    _told(exporter)
+    _reported(exporter)
 
 
 def test_the_events_are_the_librarys() -> None:

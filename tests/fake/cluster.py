@@ -77,7 +77,7 @@ class FakeKafka:
         return self.topics[name]
 
     def delete_topic(self, name: str) -> None:
-        """Those who are subscribed to it hear of it, and have its partitions until a rebalance."""
+        """Those who are subscribed to it learn of it, and have its partitions until a rebalance."""
         del self.topics[name]
         error = KafkaError(
             KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -114,7 +114,7 @@ class FakeKafka:
         batch = CorruptBatch(first, last, repeats)
         self.topics[topic].partitions[number].corrupt.append(batch)
 
-    def mend(self, partition: Partition) -> None:
+    def repair(self, partition: Partition) -> None:
         """A sound replica is the leader now."""
         self.topics[partition[0]].partitions[partition[1]].corrupt.clear()
 
@@ -147,12 +147,12 @@ class FakeKafka:
     def lose(self, consumer: FakeConsumer, *, after: int = 0) -> None:
         """The member is out, and others may have its partitions before it knows.
 
-        With `faults.lost_as_revoked` it is told of a revoke (librdkafka #5604).
+        With `faults.lost_as_revoked` it is notified of a revoke (librdkafka #5604).
         """
-        told: Kind = "revoke" if self.faults.lost_as_revoked else "lost"
+        reported: Kind = "revoke" if self.faults.lost_as_revoked else "lost"
         given = (item for other in self._others(consumer) for item in other.membership.target)
         consumer.membership.taken_by_others = set(given)
-        consumer.membership.withdraw("lost", after, told=told)
+        consumer.membership.withdraw("lost", after, reported=reported)
 
     def call_back_empty(self, consumer: FakeConsumer, kind: Kind = "revoke") -> None:
         """A rebalance that changes nothing calls back with no partition at all.
@@ -174,7 +174,7 @@ class FakeKafka:
         self.names_taken_until_s[name] = self.clock.now_s() + for_s
 
     def refuse(self, consumer: FakeConsumer) -> None:
-        """Out, it forgot to join anew, and never will: fatal, and it is told of both."""
+        """Out, it forgot to join again, and never will: fatal, and it is notified of both."""
         consumer.refuse()
         self.lose(consumer)
 
@@ -240,7 +240,7 @@ class FakeKafka:
     def throw_out(self, consumer: FakeConsumer) -> None:
         """Lost, then assigned again what nobody else has been given meanwhile.
 
-        The member hears of the error first, and of the loss in a later poll (measured).
+        The member learns of the error first, and of the loss in a later poll (measured).
         """
         given = {item for one in self._others(consumer) for item in one.membership.target}
         again = [item for item in consumer.membership.target if item not in given]

@@ -57,14 +57,14 @@ class Commits:
         if not self._fake.faults.commits_land_late:
             self.land()
 
-        def tell() -> None:
+        def report() -> None:
             while not landed:
                 self._under_way.popleft()()
             answer(landed[0])
 
         after_s = self._fake.faults.commit_answer_s
         if after_s is not None:
-            self._fake.clock.at(after_s, tell)
+            self._fake.clock.at(after_s, report)
             self._fake.clock.run_due()
 
     def land(self) -> None:

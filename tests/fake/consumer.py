@@ -113,7 +113,7 @@ class FakeConsumer:
             self.membership.retarget(had, 1)
 
     def refuse(self) -> None:
-        """It had to join anew and asks as if it were in: refused, which is fatal (KIP-848)."""
+        """It had to join again and asks as if it were in: refused, which is fatal (KIP-848)."""
         self.refused = True
         self._commits.fatal = KafkaError(KafkaError._FATAL, _REFUSED)
         self.fail(self._commits.fatal)

@@ -261,7 +261,7 @@ class Fetching:
     def _settle_start(
         self, partition: Partition, fetch: Fetch, log: PartitionLog
     ) -> Message | None:
-        """Where to begin, or anew where retention has run past us. An error message if refused."""
+        """Where to begin, or again where retention has run past us. An error message if refused."""
         if fetch.next_offset is None:
             start = self._absolute(partition, fetch.start, log)
             if start is None:

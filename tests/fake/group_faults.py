@@ -24,9 +24,9 @@ class GroupFaults:
 
     brokers_down: bool = False
     errors_per_poll: int = 0
-    """With the brokers down each poll calls `error_cb` so often. Without it nothing is said."""
+    """With the brokers down each poll calls `error_cb` so often. Without it nothing is reported."""
     lost_as_revoked: bool = False
-    """A member that is out is told of a revoke (librdkafka #5604)."""
+    """A member that is out is notified of a revoke (librdkafka #5604)."""
     zombies_commit: bool = False
     """A member that is out may commit until another is given the partition (KIP-848)."""
     outdated_stay: bool = False

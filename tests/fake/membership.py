@@ -33,11 +33,11 @@ class Change:
     kind: Kind
     partitions: tuple[Partition, ...]
     after: int = 0
-    told: Kind | None = None
+    reported: Kind | None = None
 
     @property
     def callback(self) -> Kind:
-        return self.told or self.kind
+        return self.reported or self.kind
 
 
 class Membership:
@@ -82,12 +82,12 @@ class Membership:
         self.changes.append(Change("assign", added, 0 if gone else after))
         self.target = wanted
 
-    def withdraw(self, kind: Kind, after: int, *, told: Kind | None = None) -> None:
+    def withdraw(self, kind: Kind, after: int, *, reported: Kind | None = None) -> None:
         """Everything is taken, and nothing given. What waited to be served is forgotten."""
         self.changes.clear()
         held = self.held
         if held:
-            self.changes.append(Change(kind, held, after, told))
+            self.changes.append(Change(kind, held, after, reported))
         self.target = ()
 
     def change_nothing(self, kind: Kind) -> None:

@@ -128,7 +128,7 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "what is missing is told twice",
         "echo",
-        f"{_READS}::test_what_is_out_of_range_is_told_again",
+        f"{_READS}::test_what_is_out_of_range_is_reported_again",
     ),
     Misbehaviour(
         "an offset is not told while a transaction may commit more",
@@ -151,12 +151,12 @@ MISBEHAVIOURS = (
         f"{_READS}::test_an_exception_out_of_poll",
     ),
     Misbehaviour(
-        "a member that is out looks healthy", "lose", f"{_GROUP}::test_a_zombie_is_told_late"
+        "a member that is out looks healthy", "lose", f"{_GROUP}::test_a_zombie_learns_of_it_late"
     ),
     Misbehaviour(
         "it is told of a revoke (librdkafka #5604)",
         "lost_as_revoked",
-        f"{_GROUP}::test_a_zombie_is_told_late",
+        f"{_GROUP}::test_a_zombie_learns_of_it_late",
     ),
     Misbehaviour(
         "its commits are taken for a while (KIP-848)",

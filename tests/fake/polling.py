@@ -91,7 +91,7 @@ class Polling:
         self._fake.note(self._consumer.name, call, arguments)
 
     def _complain(self, times: int) -> None:
-        """The brokers are gone: `error_cb` hears of each attempt to connect."""
+        """The brokers are gone: `error_cb` learns of each attempt to connect."""
         for number in range(times):
             code = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)[number % 2]
             self._consumer.report(KafkaError(code, "1/1 brokers are down"))

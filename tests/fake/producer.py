@@ -135,7 +135,7 @@ class FakeProducer:
         return True
 
     def fail(self, error: KafkaError) -> None:
-        """The next poll raises what is fatal, as confluent_kafka does; else `error_cb` hears it."""
+        """The next poll raises what is fatal, as confluent_kafka does; else `error_cb` gets it."""
         if error.fatal() or error.code() == KafkaError._FATAL:
             self._answers.append(partial(_raise, KafkaException(error)))
         elif (callback := self.config.get("error_cb")) is not None:

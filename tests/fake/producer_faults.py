@@ -53,7 +53,7 @@ class ProducerFaults:
         self._produces.extend(repeat(error, times))
 
     def break_producer(self, error: KafkaError, times: int = 1) -> None:
-        """The next record is refused for good, and `error_cb` hears of this fatal error."""
+        """The next record is refused for good, and `error_cb` learns of this fatal error."""
         self._breaks.extend(repeat(error, times))
 
     def fail_transaction(

@@ -48,7 +48,7 @@ class ReadingFaults:
     def kill(self, partition: Partition) -> None:
         """At the next assign, pause, resume or seek it dies: nothing comes, position is -1001.
 
-        Resume and seek do not help; assigning anew does.
+        Resume and seek do not help; assigning again does.
         """
         self._dead.add(partition)
 
@@ -64,7 +64,7 @@ class ReadingFaults:
         self._stale.add(partition)
 
     def echo(self, partition: Partition) -> None:
-        """That no offset is committed, or which one is out of range, is said once more.
+        """That no offset is committed, or which one is out of range, is reported once more.
 
         When messages have come already.
         """

@@ -83,12 +83,12 @@ def test_empty_callbacks(fake: FakeKafka, config: dict[str, str]) -> None:
         one.poll(0)
         fake.call_back_empty(one, "revoke")
         one.poll(0)
-    told = calls(fake, "on_revoke")
-    assert [("on_revoke", ())] * (2 if config else 1) == told
+    reported = calls(fake, "on_revoke")
+    assert [("on_revoke", ())] * (2 if config else 1) == reported
     assert consumer.has(P0)
 
 
-def test_a_loss_inside_a_commits_callback_is_told_once(fake: FakeKafka) -> None:
+def test_a_loss_inside_a_commits_callback_is_reported_once(fake: FakeKafka) -> None:
     """And what the group wants then is served after it."""
 
     def answered(*_: object) -> None:
@@ -100,8 +100,8 @@ def test_a_loss_inside_a_commits_callback_is_told_once(fake: FakeKafka) -> None:
     consumer.commit(offsets=[place(P0, 1)])
     for _ in range(3):
         consumer.poll(0)
-    told = [call for _, _, call, _ in fake.log if call.startswith("on_")]
-    assert ["on_assign", "on_lost", "on_assign"] == told
+    reported = [call for _, _, call, _ in fake.log if call.startswith("on_")]
+    assert ["on_assign", "on_lost", "on_assign"] == reported
 
 
 def test_fenced_rejoins(fake: FakeKafka) -> None:
@@ -134,7 +134,7 @@ def test_zombie_commits(fake: FakeKafka) -> None:
 
 
 def test_deleted_topic(fake: FakeKafka) -> None:
-    """Who is subscribed to it hears of it once, and reads nothing of it."""
+    """Who is subscribed to it learns of it once, and reads nothing of it."""
     consumer = joined(fake, P0)
     consumer.poll(0)
     fake.delete_topic("orders")
@@ -235,12 +235,12 @@ def test_brokers_down(fake: FakeKafka) -> None:
 
 
 def test_error_storm(fake: FakeKafka) -> None:
-    """With the brokers down `error_cb` hears of it in each poll; else nothing is said."""
-    heard: list[KafkaError] = []
-    consumer = joined(fake, P0, error_cb=heard.append)
+    """With the brokers down `error_cb` learns of it in each poll; else nothing is reported."""
+    received: list[KafkaError] = []
+    consumer = joined(fake, P0, error_cb=received.append)
     fake.faults.errors_per_poll = 100
     consumer.poll(0)
-    assert [] == heard
+    assert [] == received
     fake.faults.brokers_down = True
     consumer.poll(0)
-    assert 100 == len(heard)
+    assert 100 == len(received)

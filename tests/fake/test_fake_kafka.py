@@ -74,7 +74,7 @@ class TestGroup:
         assert 2 == len(calls(fake, "on_assign"))
 
     def test_lost(self, fake: FakeKafka) -> None:
-        """A member that is out is told of a loss, later, and others need not wait for it."""
+        """A member that is out is notified of a loss, later, and others need not wait for it."""
         zombie, heir = joined(fake, P0), joined(fake)
         zombie.poll(0)
         fake.lose(zombie)
@@ -84,7 +84,7 @@ class TestGroup:
         zombie.poll(0)
         assert (False, ("on_lost", (P0,))) == (zombie.has(P0), calls(fake, "on_lost")[-1])
 
-    def test_lost_told_as_revoked(self, fake: FakeKafka) -> None:
+    def test_lost_reported_as_revoked(self, fake: FakeKafka) -> None:
         """The same, told as a revoke (librdkafka #5604)."""
         fake.faults.lost_as_revoked = True
         consumer = joined(fake, P0)
@@ -106,13 +106,13 @@ class TestGroup:
         assert two.has(P0)
 
     def test_fenced(self, fake: FakeKafka) -> None:
-        """A fenced member hears it from error_cb and from poll, and cannot commit."""
-        heard: list[KafkaError] = []
-        consumer = joined(fake, P0, error_cb=heard.append)
+        """A fenced member learns it from error_cb and from poll, and cannot commit."""
+        received: list[KafkaError] = []
+        consumer = joined(fake, P0, error_cb=received.append)
         consumer.poll(0)
         fake.fence(consumer)
         message = consumer.poll(0)
         assert message is not None
         with pytest.raises(KafkaException):
             consumer.commit(offsets=[place(P0, 1)], asynchronous=False)
-        assert [(KafkaError._FATAL, False)] == [(one.code(), one.fatal()) for one in heard]
+        assert [(KafkaError._FATAL, False)] == [(one.code(), one.fatal()) for one in received]

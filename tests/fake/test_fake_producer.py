@@ -100,15 +100,15 @@ def test_lost_report(fake: FakeKafka, lands: bool) -> None:
 
 def test_broken_producer(fake: FakeKafka) -> None:
     """A fatal error: raised in a poll or a flush, in the report, and by every later `produce`."""
-    heard: list[KafkaError] = []
-    producer, codes = fake.producer({"error_cb": heard.append}), list[int | None]()
+    received: list[KafkaError] = []
+    producer, codes = fake.producer({"error_cb": received.append}), list[int | None]()
     fatal = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "out of order", True)
     fake.faults.break_producer(fatal)
     producer.produce("orders", b"v", on_delivery=noting(codes))
     with pytest.raises(KafkaException, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
         producer.flush(1)
     producer.flush(1)
-    assert ([], [KafkaError._FATAL]) == (heard, codes)
+    assert ([], [KafkaError._FATAL]) == (received, codes)
     with pytest.raises(KafkaException, match="_FATAL"):
         producer.produce("orders", b"v")
     fake.producer({}).produce("orders", b"v", on_delivery=noting(codes))

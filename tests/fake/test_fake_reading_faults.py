@@ -36,7 +36,7 @@ def test_ignored_pause(fake: FakeKafka) -> None:
 
 @pytest.mark.parametrize("config", [{}, COOPERATIVE])
 def test_dead_partition(fake: FakeKafka, config: dict[str, str]) -> None:
-    """Resume and seek do not revive a dead partition; assigning it anew does."""
+    """Resume and seek do not revive a dead partition; assigning it again does."""
     consumer = joined(fake, P0, **config)
     consumer.poll(0)
     fake.faults.kill(P0)
@@ -179,7 +179,7 @@ def test_jump_is_never_repeated(fake: FakeKafka) -> None:
 
 @pytest.mark.parametrize("low", [0, 3])
 def test_echo(fake: FakeKafka, low: int) -> None:
-    """That no offset is committed, or which one is gone, is said again when it reads on already."""
+    """That no offset is committed, or which is gone, is reported again when it reads on already."""
     fake.delete_records("orders", 0, low)
     if low:
         fake.group("group")[P0] = 1

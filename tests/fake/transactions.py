@@ -126,7 +126,7 @@ class Transactions:
     def misses(self, topic: str, partition: int) -> bool:
         """Whether the broker misses a number before the next record there.
 
-        Then librdkafka purges that record, and begins to count anew ("requires epoch bump").
+        Then librdkafka purges that record, and begins to count again ("requires epoch bump").
         """
         if (topic, partition) not in self._missing:
             return False

@@ -32,5 +32,5 @@ def entries(kind: type[Any]) -> st.SearchStrategy[Entry]:
     uuids = st.uuids().map(str)
     numbers = st.integers(1, 10**18)
     processes = st.none() | st.builds(Process, _TEXTS, st.integers(), _TEXTS)
-    said = _TEXTS, _TEXTS, st.from_type(kind), processes
-    return st.builds(Entry, uuids, numbers, st.integers(), *said)
+    output = _TEXTS, _TEXTS, st.from_type(kind), processes
+    return st.builds(Entry, uuids, numbers, st.integers(), *output)

@@ -54,7 +54,7 @@ def outage(now_ms: int) -> list[Entry]:
     long_name = ("orders.with.a.long.name.eu-west-1", 6)
     away = "UNKNOWN_TOPIC_OR_PART: no such topic"
     letter = (Scope(*long_name), *long_name, 123_456_789, "orders.dlq", away, 3, 5.0)
-    said: list[tuple[int, Life, e.Event]] = [
+    output: list[tuple[int, Life, e.Event]] = [
         (4000, pod, e.Assigned((*orders[:3],))),
         (3900, killed, e.Assigned((orders[3], orders[4]))),
         (3900, late, e.Assigned((orders[5], long_name))),
@@ -64,7 +64,7 @@ def outage(now_ms: int) -> list[Entry]:
         (60, late, e.DeadLetterFailed(*letter, at(now_ms - 5000))),
         (3, pod, e.Assigned((orders[3], orders[4]))),
     ]
-    return [life.says(now_ms - ago_s * 1000, event) for ago_s, life, event in said]
+    return [life.says(now_ms - ago_s * 1000, event) for ago_s, life, event in output]
 
 
 def write(kafka: EmbeddedKafka, topic: str, entries: Iterable[Entry]) -> None:

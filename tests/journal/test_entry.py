@@ -22,8 +22,8 @@ _WHOLE_MS = datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)
 def _opened(**changes: Any) -> dict[str, Any]:
     """The JSON of one entry, with these fields otherwise."""
     event = events.CircuitOpened(Scope(), "orders", 3, 42, "error", 2, 1.5, _WHOLE_MS)
-    said: dict[str, Any] = json.loads(encode(Entry("life", 7, 1, "billing", "pod-1", event)))
-    return said | changes
+    problem: dict[str, Any] = json.loads(encode(Entry("life", 7, 1, "billing", "pod-1", event)))
+    return problem | changes
 
 
 def _reason(value: object) -> str:
@@ -78,7 +78,7 @@ def test_garbled_content_raises_nothing(value: bytes) -> None:
 def test_an_entry_that_is_garbled_raises_nothing(data: st.DataObject) -> None:
     """Any field replaced by any JSON: read, or refused with a reason."""
     kind = data.draw(st.sampled_from(_TYPES))
-    said = json.loads(encode(data.draw(entries(kind))))
+    problem = json.loads(encode(data.draw(entries(kind))))
     scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
     anything = st.recursive(
         scalars,
@@ -87,8 +87,8 @@ def test_an_entry_that_is_garbled_raises_nothing(data: st.DataObject) -> None:
             | st.dictionaries(st.sampled_from(["topic", "partition", "x"]), inner, max_size=3)
         ),
     )
-    said[data.draw(st.sampled_from(sorted(said)))] = data.draw(anything)
-    found = read_entry(json.dumps(said).encode())
+    problem[data.draw(st.sampled_from(sorted(problem)))] = data.draw(anything)
+    found = read_entry(json.dumps(problem).encode())
     assert isinstance(found, Entry) or found.reason
 
 

@@ -64,13 +64,13 @@ def _member(fold: GroupStates) -> tuple[str, tuple[Partition, ...]]:
 def test_what_a_circuit_waits_for() -> None:
     """An attempt, its letter's sending, or both; its failures stay known while the letter waits."""
     life, held = Life("pod-1"), (Scope(), *_P0, 7)
-    told = [
+    written = [
         life.says(1, opened(_P0, 7, 5000)),
         life.says(2, e.DeadLetterFailed(*held, "orders.dlq", "no such topic", 3, 2.0, at(9000))),
         life.says(3, e.LimitReached(*held, "bad", 4, 5.0, at(9000), 10)),
         life.says(4, e.RetriedNow(*held, 4, 3.0)),
     ]
-    circuits = [_view(*told[:count]).circuits[0] for count in range(1, 5)]
+    circuits = [_view(*written[:count]).circuits[0] for count in range(1, 5)]
     assert ["failed", "letter", "limit", "limit"] == [one.waits_for for one in circuits]
     assert [1, 1, 4, 4] == [one.failures for one in circuits]
     assert [0, 3, 0, 0] == [one.sends for one in circuits]
@@ -89,15 +89,15 @@ def test_a_garbled_wait_is_bounded(remaining_s: float) -> None:
 def test_a_wait_that_was_ended_without_a_message() -> None:
     """Its message went to another member, and an operator ended the wait: its probe is due."""
     life = Life("pod-1")
-    told = [
+    written = [
         life.says(1, e.Assigned((_P0, _P1))),
         life.says(2, opened(_P0, 7, 5000)),
         life.says(3, e.Revoked((_P0,))),
         life.says(4, e.WaitEnded(Scope(), 4996.0)),
     ]
-    (circuit,) = _view(*told).circuits
+    (circuit,) = _view(*written).circuits
     assert (None, "half-open", 4) == (circuit.held, circuit.state(4), circuit.due_ms)
-    assert () == _view(told[0], told[3]).circuits
+    assert () == _view(written[0], written[3]).circuits
 
 
 def test_a_message_of_which_only_the_letter_failed() -> None:
@@ -110,17 +110,17 @@ def test_a_message_of_which_only_the_letter_failed() -> None:
 def test_a_killed_member_is_silent_once_others_have_what_it_had() -> None:
     """No word of its own: until then its circuit is open, as it said; never is it called dead."""
     killed, other = Life("killed"), Life("other")
-    told = [
+    written = [
         killed.says(1000, e.Assigned((_P0, _P1))),
         killed.says(2000, opened(_P0, 7, 7000)),
         other.says(1000, e.Assigned((_P2,))),
     ]
-    before = _view(*told)
+    before = _view(*written)
     assert ({"killed": "open", "other": "closed"}, 1) == (_states(before), len(before.circuits))
-    half = _view(*told, other.says(46_000, e.Assigned((_P0,))))
+    half = _view(*written, other.says(46_000, e.Assigned((_P0,))))
     assert [None] == [circuit.held for circuit in half.circuits]
     assert {_P0: "other"} == half.members[0].taken
-    after = _view(*told, other.says(47_000, e.Assigned((_P0, _P1))))
+    after = _view(*written, other.says(47_000, e.Assigned((_P0, _P1))))
     assert ({"killed": "silent", "other": "closed"}, ()) == (_states(after), after.circuits)
     assert 2000 == after.members[0].last_word_ms
     assert (_P0, _P1, _P2) == after.members[1].partitions
@@ -141,23 +141,23 @@ def test_who_took_it_need_not_keep_it() -> None:
 def test_a_member_that_has_it_again_is_not_silent() -> None:
     """Its own word is the newer one."""
     back, other = Life("back"), Life("other")
-    told = [back.says(1000, e.Assigned((_P0,))), other.says(46_000, e.Assigned((_P0,)))]
-    told.append(back.says(50_000, e.Lost((_P0,), "session timeout")))
-    assert {"back": "idle", "other": "closed"} == _states(_view(*told))
-    told.append(other.says(51_000, e.Revoked((_P0,))))
-    told.append(back.says(51_001, e.Assigned((_P0,))))
-    assert {"back": "closed", "other": "idle"} == _states(_view(*told))
+    written = [back.says(1000, e.Assigned((_P0,))), other.says(46_000, e.Assigned((_P0,)))]
+    written.append(back.says(50_000, e.Lost((_P0,), "session timeout")))
+    assert {"back": "idle", "other": "closed"} == _states(_view(*written))
+    written.append(other.says(51_000, e.Revoked((_P0,))))
+    written.append(back.says(51_001, e.Assigned((_P0,))))
+    assert {"back": "closed", "other": "idle"} == _states(_view(*written))
 
 
 def test_a_static_member_is_its_newest_life() -> None:
     """The one that ended without a word is not seen beside the one that took its name."""
     old, new = Life("pod-1", "a"), Life("pod-1", "b")
-    told = [
+    written = [
         old.says(1000, e.Assigned((_P0,))),
         old.says(2000, opened(_P0, 7, 9000)),
         new.says(3000, e.Assigned((_P0,))),
     ]
-    for order in itertools.permutations(told):
+    for order in itertools.permutations(written):
         view = _view(*order)
         (member,) = view.members
         assert ("b", 2, "closed") == (member.instance, member.lives, member.state)
@@ -179,13 +179,13 @@ def test_a_static_member_that_stopped_keeps_its_partitions() -> None:
 def test_a_held_message_goes_with_its_partition() -> None:
     """The circuit stays over what else it stops, also where the partition comes back at once."""
     life = Life("pod-1")
-    told = [life.says(1, e.Assigned((_P0, _P1))), life.says(2, opened(_P0, 7, 9000))]
-    told.append(life.says(3, e.Revoked((_P0,))))
-    assert [None] == [one.held for one in _view(*told).circuits]
-    told.append(life.says(4, e.Assigned((_P0,))))
-    assert [None] == [one.held for one in _view(*told).circuits]
-    told.append(life.says(5, e.Revoked((_P0, _P1))))
-    assert () == _view(*told).circuits
+    written = [life.says(1, e.Assigned((_P0, _P1))), life.says(2, opened(_P0, 7, 9000))]
+    written.append(life.says(3, e.Revoked((_P0,))))
+    assert [None] == [one.held for one in _view(*written).circuits]
+    written.append(life.says(4, e.Assigned((_P0,))))
+    assert [None] == [one.held for one in _view(*written).circuits]
+    written.append(life.says(5, e.Revoked((_P0, _P1))))
+    assert () == _view(*written).circuits
 
 
 def test_narrow_scopes_are_circuits_of_their_own() -> None:
@@ -204,34 +204,34 @@ def test_narrow_scopes_are_circuits_of_their_own() -> None:
 def test_what_is_there_twice_counts_once() -> None:
     """A producer repeats what was not acknowledged."""
     life, fold = Life("pod-1"), GroupStates()
-    told = [life.says(at_ms, e.LeakDropped(*_P0, at_ms)) for at_ms in (1, 2, 3)]
-    order = [told[0], told[2], told[0], told[1], told[2], told[1]]
+    written = [life.says(at_ms, e.LeakDropped(*_P0, at_ms)) for at_ms in (1, 2, 3)]
+    order = [written[0], written[2], written[0], written[1], written[2], written[1]]
     assert [True, True, False, True, False, False] == [fold.take(entry) for entry in order]
     view = fold.view(GROUP)
-    assert (3, 0, tuple(told)) == (view.counts.entries, view.missing, view.last_events)
+    assert (3, 0, tuple(written)) == (view.counts.entries, view.missing, view.last_events)
 
 
-def test_a_word_that_comes_late_changes_nothing() -> None:
+def test_an_entry_that_comes_late_changes_nothing() -> None:
     """A topic got more partitions: what was said of a circuit lies in two, and comes as it may."""
     life = Life("pod-1")
-    told = [
+    written = [
         life.says(1, e.Assigned((_P0,))),
         life.says(2, opened(_P0, 7, 9000)),
         life.says(3, failed(_P0, 7, 2, 9000)),
         life.says(4, e.CircuitClosed(Scope(), "recovered", 1.0)),
     ]
     for count in (3, 4):
-        circuits = [_view(*order).circuits for order in itertools.permutations(told[:count])]
+        circuits = [_view(*order).circuits for order in itertools.permutations(written[:count])]
         assert {4 - count} == {len(some) for some in circuits}
         assert {2} >= {one.failures for some in circuits for one in some}
 
 
-def test_what_is_missing_is_told() -> None:
+def test_what_is_missing_is_reported() -> None:
     """Numbers between the first and the last that were not seen; not what was before the first."""
     life = Life("pod-1")
-    told = [life.says(at_ms, e.LeakDropped(*_P0, at_ms)) for at_ms in range(10)]
-    assert 0 == _view(*told[3:]).missing
-    seen = [told[3], told[6], told[9]]
+    written = [life.says(at_ms, e.LeakDropped(*_P0, at_ms)) for at_ms in range(10)]
+    assert 0 == _view(*written[3:]).missing
+    seen = [written[3], written[6], written[9]]
     for order in itertools.permutations(seen):
         view = _view(*order)
         assert (4, 4) == (view.missing, view.members[0].missing)
@@ -259,9 +259,9 @@ def test_groups_are_apart() -> None:
 def test_the_last_events_are_bounded() -> None:
     """However many there were, the latest are kept, by time."""
     life = Life("pod-1")
-    told = [life.says(at_ms, e.LeakDropped(*_P0, 1)) for at_ms in range(5 * EVENTS_KEPT)]
-    for entries in (told, told[::-1]):
-        assert tuple(told[-EVENTS_KEPT:]) == _view(*entries).last_events
+    written = [life.says(at_ms, e.LeakDropped(*_P0, 1)) for at_ms in range(5 * EVENTS_KEPT)]
+    for entries in (written, written[::-1]):
+        assert tuple(written[-EVENTS_KEPT:]) == _view(*entries).last_events
 
 
 @st.composite
@@ -270,7 +270,7 @@ def _histories(draw: st.DrawFn) -> list[Entry]:
     partitions = st.lists(st.sampled_from([_P0, _P1, _P2]), unique=True).map(tuple)
     scopes = st.sampled_from([Scope(), Scope("orders"), Scope(*_P0), Scope(*_P1)])
     place, times = st.sampled_from([_P0, _P1, _P2]), st.integers(0, 50)
-    said: st.SearchStrategy[e.Event] = st.one_of(
+    occurring: st.SearchStrategy[e.Event] = st.one_of(
         partitions.map(e.Assigned),
         partitions.map(e.Revoked),
         partitions.map(lambda some: e.Lost(some, "why")),
@@ -280,21 +280,21 @@ def _histories(draw: st.DrawFn) -> list[Entry]:
         st.just(e.Stopped(left_group=True)),
     )
     lives = [Life("a"), Life("b"), Life("static", "x"), Life("static", "y")]
-    talk = st.lists(st.tuples(st.sampled_from(lives), times, said), max_size=30)
+    talk = st.lists(st.tuples(st.sampled_from(lives), times, occurring), max_size=30)
     return [life.says(at_ms, event) for life, at_ms, event in draw(talk)]
 
 
-def _read(entries: list[Entry], dice: random.Random) -> list[Entry]:
+def _read(entries: list[Entry], rng: random.Random) -> list[Entry]:
     """As partitions give them: those of one key in order, and some of them twice."""
     lanes: dict[bytes, list[Entry]] = {}
     for entry in entries:
         lanes.setdefault(entry.key + entry.instance.encode(), []).append(entry)
     read: list[Entry] = []
     while lanes:
-        key = dice.choice(sorted(lanes))
+        key = rng.choice(sorted(lanes))
         read.append(lanes[key].pop(0))
-        if dice.random() < 0.3:
-            read.append(dice.choice(read))
+        if rng.random() < 0.3:
+            read.append(rng.choice(read))
         if not lanes[key]:
             del lanes[key]
     return read
@@ -302,16 +302,16 @@ def _read(entries: list[Entry], dice: random.Random) -> list[Entry]:
 
 @given(_histories(), st.randoms(use_true_random=False))
 def test_any_order_of_the_partitions_gives_the_same_view(
-    entries: list[Entry], dice: random.Random
+    entries: list[Entry], rng: random.Random
 ) -> None:
     """And so does reading some of it twice."""
-    assert _view(*entries) == _view(*_read(entries, dice))
+    assert _view(*entries) == _view(*_read(entries, rng))
 
 
 @given(_histories(), st.randoms(use_true_random=False))
-def test_any_part_of_it_is_a_whole_picture(entries: list[Entry], dice: random.Random) -> None:
+def test_any_part_of_it_is_a_whole_picture(entries: list[Entry], rng: random.Random) -> None:
     """Whatever is missing: a circuit is its member's, over what that has, and all is counted."""
-    seen = [entry for entry in entries if dice.random() < 0.7]
+    seen = [entry for entry in entries if rng.random() < 0.7]
     view = _view(*seen)
     by_name = {one.member: one for one in view.members}
     assert len(by_name) == len(view.members)

@@ -46,10 +46,10 @@ class _Life:
 
     def __init__(self, fake: FakeKafka, *journals: Journal, **options: Any) -> None:
         self.fake = fake
-        self.told: list[Event] = []
+        self.reported: list[Event] = []
         self.attempts_s: list[float] = []
         self.waiting: list[int] = []
-        listeners = [self.told.append, *journals]
+        listeners = [self.reported.append, *journals]
         self.consumer = consumer_on(fake, listeners=listeners, **options)
 
     def run(self, fail: int = 0, act: Callable[[int], object] = lambda _: None) -> None:
@@ -89,13 +89,13 @@ def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [line for line in caplog.messages if line.startswith("journal: ")]
 
 
-def test_everything_that_is_said_is_in_the_topic_in_order(fake: FakeKafka) -> None:
+def test_every_event_is_in_the_topic_in_order(fake: FakeKafka) -> None:
     """The same events as any listener gets, numbered from 1, the last being `Stopped`."""
     journal = Journal()
     life = _Life(fake, journal)
     life.run(fail=2)
     entries = _entries(fake)
-    assert life.told == [entry.event for entry in entries]
+    assert life.reported == [entry.event for entry in entries]
     assert list(range(1, len(entries) + 1)) == [entry.sequence for entry in entries]
     assert isinstance(entries[-1].event, events.Stopped)
     assert 0 == journal.dropped
@@ -126,11 +126,11 @@ def test_a_member_can_be_traced_to_its_process(
     assert [started] == [text for text in caplog.messages if text.startswith("started")]
 
 
-@pytest.mark.parametrize("said", [{"pid": True}, {"host": None}, {"client_id": 7}, {"pid": "x"}])
-def test_a_process_that_is_garbled_spoils_no_entry(said: dict[str, object]) -> None:
+@pytest.mark.parametrize("process", [{"pid": True}, {"host": None}, {"client_id": 7}, {"pid": "x"}])
+def test_a_process_that_is_garbled_spoils_no_entry(process: dict[str, object]) -> None:
     """It says where to look, and no more: the entry is read without it."""
     entry = Entry("i", 1, 1, GROUP, "m", events.Stopped(True), Process("node-3", 4711, "c"))
-    found = read_entry(json.dumps(json.loads(encode(entry)) | said).encode())
+    found = read_entry(json.dumps(json.loads(encode(entry)) | process).encode())
     assert replace(entry, process=None) == found
 
 
@@ -193,7 +193,7 @@ def test_thousands_of_openings_without_a_journal_topic(
     life = _Life(fake, journal, **options)
     life.run(fail=count)
     assert alone.attempts_s == life.attempts_s
-    assert len(life.told) == journal.dropped
+    assert len(life.reported) == journal.dropped
     assert 1_000 >= max(life.waiting)
     took_s = life.attempts_s[-1] - life.attempts_s[0]
     assert 2 <= len(_lines(caplog)) <= took_s / 60 + 3
@@ -216,7 +216,7 @@ def test_it_says_so_once_a_minute(fake: FakeKafka, caplog: pytest.LogCaptureFixt
     )
     assert all(later - earlier >= 60 for earlier, later in pairwise(at_s[1:]))
     assert 300 / 60 - 1 <= len(at_s) <= 300 / 60 + 2
-    total = f"journal: {len(life.told)} events so far are not in {_JOURNAL} ("
+    total = f"journal: {len(life.reported)} events so far are not in {_JOURNAL} ("
     assert _lines(caplog)[-1].startswith(total)
 
 

@@ -56,9 +56,9 @@ def _journal(other: EmbeddedKafka, **config: Any) -> Journal:
     return Journal(config={"bootstrap.servers": other.bootstrap, "log_level": 0, **config})
 
 
-def _told(kafka: EmbeddedKafka, journal: Journal, fails: Callable[[], bool]) -> list[Event]:
+def _reported(kafka: EmbeddedKafka, journal: Journal, fails: Callable[[], bool]) -> list[Event]:
     """A consumer lives until it has handled offset 4; attempts of offset 2 fail while `fails`."""
-    told: list[Event] = []
+    reported: list[Event] = []
     consumer = LinearConsumer(
         {"bootstrap.servers": kafka.bootstrap, "group.id": "billing", "log_level": 0},
         ["orders"],
@@ -66,7 +66,7 @@ def _told(kafka: EmbeddedKafka, journal: Journal, fails: Callable[[], bool]) -> 
         transient=OutageError,
         dead_letters="orders.dlq",
         on_exhausted="repeat",
-        listeners=[told.append, journal],
+        listeners=[reported.append, journal],
     )
 
     def handle(message: Message) -> None:
@@ -77,7 +77,7 @@ def _told(kafka: EmbeddedKafka, journal: Journal, fails: Callable[[], bool]) -> 
 
     with consumer:
         consumer.run(handle)
-    return told
+    return reported
 
 
 def _times(number: int) -> Callable[[], bool]:
@@ -89,8 +89,8 @@ def _times(number: int) -> Callable[[], bool]:
 def test_it_is_on_a_cluster_of_its_own(kafka: EmbeddedKafka, other: EmbeddedKafka) -> None:
     """`config` may name other brokers than the consumer's; nothing is missing there."""
     journal = _journal(other)
-    told = _told(kafka, journal, _times(3))
-    assert (told, 0) == ([entry.event for entry in _entries(other)], journal.dropped)
+    reported = _reported(kafka, journal, _times(3))
+    assert (reported, 0) == ([entry.event for entry in _entries(other)], journal.dropped)
 
 
 def test_nobody_takes_it(
@@ -99,10 +99,10 @@ def test_nobody_takes_it(
     """Every message is handled, every event is counted as dropped, and the log says why."""
     journal = _journal(other)
     with other.down(), caplog.at_level(logging.WARNING, logger="linear_retry"):
-        told = _told(kafka, journal, _times(20))
-    assert 20 == sum(isinstance(one, events.CircuitOpened | events.ProbeFailed) for one in told)
-    assert len(told) == journal.dropped
-    assert f"journal: {len(told)} events so far are not in {_JOURNAL} (" in caplog.messages[-1]
+        reported = _reported(kafka, journal, _times(20))
+    assert 20 == sum(isinstance(one, events.CircuitOpened | events.ProbeFailed) for one in reported)
+    assert len(reported) == journal.dropped
+    assert f"journal: {len(reported)} events so far are not in {_JOURNAL} (" in caplog.messages[-1]
 
 
 def test_10000_openings_beside_brokers_that_are_away() -> None:
@@ -142,18 +142,18 @@ def test_it_comes_back_after_deliveries_have_timed_out(
                 down.close()
             return not (journal.dropped and other.offsets(_JOURNAL)["linear-retry.journal", 0])
 
-        told = _told(kafka, journal, fails)
+        reported = _reported(kafka, journal, fails)
     entries = _entries(other)
     assert isinstance(entries[-1].event, events.Stopped)
-    assert entries[-1].sequence == len(told)
-    missing = len(told) - len({entry.event_id for entry in entries})
+    assert entries[-1].sequence == len(reported)
+    missing = len(reported) - len({entry.event_id for entry in entries})
     assert 0 < missing == journal.dropped
 
 
 def test_a_topic_that_is_made_later_is_written_to(
     kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Said at the start, counted while it is missing, and found once it is there."""
+    """Reported at the start, counted while it is missing, and found once it is there."""
     journal = Journal(config={"topic.metadata.propagation.max.ms": 500, "log_level": 0})
     made: list[str] = []
 
@@ -164,8 +164,8 @@ def test_a_topic_that_is_made_later_is_written_to(
         return not (made and kafka.offsets(_JOURNAL)[_JOURNAL, 0])
 
     with caplog.at_level(logging.WARNING, logger="linear_retry"):
-        told = _told(kafka, journal, fails)
+        reported = _reported(kafka, journal, fails)
     assert f"journal: no such topic: {_JOURNAL}" in caplog.text
     entries = _entries(kafka)
-    assert 0 < journal.dropped == len(told) - len({entry.event_id for entry in entries})
+    assert 0 < journal.dropped == len(reported) - len({entry.event_id for entry in entries})
     assert isinstance(entries[-1].event, events.Stopped)

@@ -234,7 +234,7 @@ class Contract:
         two.client.close()
 
     def test_end_of_partition(self, member: Callable[..., Member]) -> None:
-        """The end is told once, and again after a resume or a seek, but not in between."""
+        """The end is reported once, and again after a resume or a seek, but not in between."""
         one = member().subscribe().at_end(2)
         assert [(0, 5), (1, 0)] == sorted(one.ends)
         assert [(0, 5), (1, 0)] == sorted(one.quiet().ends)
@@ -247,7 +247,7 @@ class Contract:
         one.client.close()
 
     def test_end_counts_on(self, world: World, topic: str, member: Callable[..., Member]) -> None:
-        """A message after the end is delivered, and then the end is told anew."""
+        """A message after the end is delivered, and then the end is told again."""
         one = member().subscribe().at_end(2)
         world.append(topic, 0, [b"5"])
         one.at_end(3)
@@ -311,7 +311,7 @@ class Contract:
         one.client.close()
 
     def test_pause_flag_survives(self, member: Callable[..., Member]) -> None:
-        """A partition that was paused is still paused after it is unassigned and assigned anew."""
+        """A partition that was paused is still paused after it is unassigned and assigned again."""
         one = member()
         one.client.assign([one.place(0)])
         one.at_end(1)
@@ -386,8 +386,8 @@ class Contract:
         one = member(**strategy).subscribe().joined()
         two = member(**strategy).subscribe()
         one.until(lambda: len(one.owned()) == len(two.owned()) == 1, two)
-        told = [call for call in one.calls if call[1]]
-        assert [("on_assign", [0, 1]), ("on_revoke", two.owned())] == told
+        reported = [call for call in one.calls if call[1]]
+        assert [("on_assign", [0, 1]), ("on_revoke", two.owned())] == reported
         two.client.close()
         one.client.close()
 
@@ -549,7 +549,7 @@ class Contract:
 
     def test_reset_error_without_commit(self, member: Callable[..., Member]) -> None:
         """`auto.offset.reset=error`, nothing committed: an error without offset, and then nothing
-        until the partition is assigned anew; seeking is refused.
+        until the partition is assigned again; seeking is refused.
         """
         one = member(auto_offset_reset="error")
         one.client.assign([one.place()])

@@ -34,7 +34,7 @@ def _refusal(config: dict[str, Any]) -> str:
         ("oauth.cb", "oauth_cb"),
     ],
 )
-def test_a_misspelt_key_is_told_with_the_nearest(misspelt: str, meant: str) -> None:
+def test_a_misspelt_key_is_reported_with_the_nearest(misspelt: str, meant: str) -> None:
     """It was refused only when `run` had begun, with librdkafka's words and no hint."""
     expected = f"{misspelt}: librdkafka {_VERSION} has no such key; did you mean {meant}?"
     assert expected == _refusal({misspelt: 1})
@@ -59,7 +59,7 @@ def test_all_misspelt_keys_come_at_once_and_no_value_is_shown() -> None:
     ("key", "value"),
     [("security.protocol", "TLS"), ("fetch.min.bytes", "lots"), ("oauth_cb", "token")],
 )
-def test_a_value_that_librdkafka_refuses_is_told(key: str, value: object) -> None:
+def test_a_value_that_librdkafka_refuses_is_reported(key: str, value: object) -> None:
     """In librdkafka's own words, which name the key."""
     text = _refusal({key: value})
     assert key in text

@@ -39,7 +39,7 @@ class Writer:
         reported: list[Any] = []
         for _ in range(count):
             self.client.produce(
-                self.topic, b"v", partition=1, on_delivery=lambda *told: reported.append(told)
+                self.topic, b"v", partition=1, on_delivery=lambda *seen: reported.append(seen)
             )
         while len(reported) < count:
             self.client.poll(1)
@@ -51,7 +51,7 @@ class Writer:
         reported: list[Any] = []
         self.client.begin_transaction()
         self.client.produce(
-            self.topic, value, partition=1, on_delivery=lambda *told: reported.append(told)
+            self.topic, value, partition=1, on_delivery=lambda *seen: reported.append(seen)
         )
         while not reported:
             self.client.poll(1)

@@ -28,10 +28,10 @@ def java() -> str:
     if command is None:
         where = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the path"
         raise NoBrokerError(f"{wanted}; {where}: install a JDK, or set JAVA_HOME")
-    told = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(\d+)', told.stderr)
+    reported = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)', reported.stderr)
     if version is None or int(version[1]) < OLDEST_JAVA:
-        found = told.stderr.strip().partition("\n")[0] or f"exit code {told.returncode}"
+        found = reported.stderr.strip().partition("\n")[0] or f"exit code {reported.returncode}"
         raise NoBrokerError(f"{wanted}; {command} says: {found}: set JAVA_HOME to a newer JDK")
     return command
 

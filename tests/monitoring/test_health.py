@@ -32,7 +32,7 @@ def ask(served: HealthServer, path: str, method: str = "GET") -> tuple[int, str,
             return error.code, error.headers["Content-Type"], error.read()
 
 
-def told(served: HealthServer, path: str) -> tuple[int, Any]:
+def reported(served: HealthServer, path: str) -> tuple[int, Any]:
     """Status and what the JSON says."""
     status, content_type, body = ask(served, path)
     assert "application/json" == content_type
@@ -48,15 +48,15 @@ def consumer(fake: FakeKafka) -> Iterator[LinearConsumer]:
 def test_before_it_runs(consumer: LinearConsumer) -> None:
     """Alive and not ready: with a reason for whoever looks."""
     with serve(consumer, 0, "127.0.0.1") as served:
-        assert 200 == told(served, "/livez")[0]
-        status, health = told(served, "/readyz")
+        assert 200 == reported(served, "/livez")[0]
+        status, health = reported(served, "/readyz")
         assert (503, "starting") == (status, health["state"])
         assert "not in its group" in health["reason"]
-        assert (200, []) == told(served, "/circuits")
+        assert (200, []) == reported(served, "/circuits")
 
 
 def test_while_it_waits(consumer: LinearConsumer) -> None:
-    """Alive and ready: standing still on purpose is no reason to be started anew."""
+    """Alive and ready: standing still on purpose is no reason to be started again."""
     seen: dict[str, tuple[int, Any]] = {}
     errors: list[Exception] = [OutageError("down")]
 
@@ -64,7 +64,7 @@ def test_while_it_waits(consumer: LinearConsumer) -> None:
         if errors:
             raise errors.pop()
         # The held message's own attempt: its circuit is half-open.
-        seen.update({path: told(served, path) for path in ("/livez", "/readyz", "/circuits")})
+        seen.update({path: reported(served, path) for path in ("/livez", "/readyz", "/circuits")})
         consumer.stop()
 
     with serve(consumer, 0, "127.0.0.1") as served:
@@ -89,7 +89,7 @@ def test_after_its_death(consumer: LinearConsumer) -> None:
         with pytest.raises(Exception, match="PoisonError"):
             consumer.run(handle)
         for path in ("/livez", "/readyz"):
-            status, health = told(served, path)
+            status, health = reported(served, path)
             assert (503, "dead") == (status, health["state"])
             assert health["error"].startswith("PermanentError(")
 
@@ -131,19 +131,19 @@ with serve(consumer, 0, "127.0.0.1") as served:
     assert "" == done.stderr
 
 
-def test_another_path_is_told_what_there_is(consumer: LinearConsumer) -> None:
+def test_another_path_is_answered_with_what_there_is(consumer: LinearConsumer) -> None:
     """With or without a query."""
     with serve(consumer, 0, "127.0.0.1") as served:
-        status, body = told(served, "/healthz")
+        status, body = reported(served, "/healthz")
         assert (404, "/healthz: there is /livez, /readyz, /circuits, /metrics") == (
             status,
             body["error"],
         )
-        assert 200 == told(served, "/livez?verbose=1")[0]
+        assert 200 == reported(served, "/livez?verbose=1")[0]
         assert 501 == ask(served, "/livez", "POST")[0]
 
 
-def test_a_port_in_use_is_said_in_a_sentence(consumer: LinearConsumer) -> None:
+def test_a_port_in_use_is_reported_in_a_sentence(consumer: LinearConsumer) -> None:
     """Which port, why, and what to do."""
     with serve(consumer, 0, "127.0.0.1") as served:
         expected = (
@@ -168,7 +168,7 @@ def test_what_is_no_host_of_this_machine_is_refused(consumer: LinearConsumer, ho
         serve(consumer, 0, host)
 
 
-def test_only_this_machine_is_answered_unless_it_is_said(consumer: LinearConsumer) -> None:
+def test_only_this_machine_is_answered_by_default(consumer: LinearConsumer) -> None:
     """There is no login: who is to be let in from elsewhere is the service's word."""
     for options, expected in (((), "127.0.0.1"), (("0.0.0.0",), "0.0.0.0")):
         with serve(consumer, 0, *options) as served:
@@ -194,14 +194,14 @@ def test_whoever_goes_away_is_no_error(
             with socket.create_connection(("127.0.0.1", served.port)) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
                 probe.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-        assert 200 == told(served, "/livez")[0]
+        assert 200 == reported(served, "/livez")[0]
     assert ("", "") == capfd.readouterr()
 
 
 def test_left_it_answers_no_more(consumer: LinearConsumer) -> None:
     """And its port is free again; closing twice is nothing."""
     with serve(consumer, 0, "127.0.0.1") as served:
-        assert 200 == told(served, "/livez")[0]
+        assert 200 == reported(served, "/livez")[0]
     served.close()
     with serve(consumer, served.port, "127.0.0.1") as again:
-        assert 200 == told(again, "/livez")[0]
+        assert 200 == reported(again, "/livez")[0]

@@ -159,7 +159,7 @@ def test_a_registry_takes_it_once_and_asks_nobody(kafka: EmbeddedKafka) -> None:
     )
 
 
-def test_two_of_one_group_are_told_as_one(kafka: EmbeddedKafka) -> None:
+def test_two_of_one_group_are_shown_as_one(kafka: EmbeddedKafka) -> None:
     """A series may be there once: else Prometheus would show one of them, and hide the other."""
     other = LinearConsumer(
         {"bootstrap.servers": kafka.bootstrap, "group.id": "billing"},
@@ -185,7 +185,7 @@ def test_two_of_one_group_are_told_as_one(kafka: EmbeddedKafka) -> None:
 
 
 def test_several_consumers_share_the_names(kafka: EmbeddedKafka) -> None:
-    """Told apart by their groups: one collector, for a page may name each metric once."""
+    """Reported apart by their groups: one collector, for a page may name each metric once."""
     consumers = [
         LinearConsumer(
             {"bootstrap.servers": kafka.bootstrap, "group.id": group},

@@ -77,13 +77,13 @@ def test_events_that_are_asked_for_exist() -> None:
 def test_states_that_are_asked_for_exist() -> None:
     """An alert on a state that there is not would never come."""
     asked = set(re.findall(r'state="(\w+)"', "\n".join(_EXPRESSIONS)))
-    told = {code(row[0])[0] for row in table(page("docs/operations/on-call.md"), "`state`")}
-    told |= set(State)
-    assert set() == asked - told
+    reported = {code(row[0])[0] for row in table(page("docs/operations/on-call.md"), "`state`")}
+    reported |= set(State)
+    assert set() == asked - reported
     assert {"stuck", "dead"} <= asked
 
 
 def test_every_alert_is_explained() -> None:
     """docs/operations/on-call.md says of each, and of no other, what it means and what to do."""
-    told = [code(row[0])[0] for row in table(page("docs/operations/on-call.md"), "alert")]
-    assert re.findall(r"- alert: (\w+)", _ALERTS) == told
+    reported = [code(row[0])[0] for row in table(page("docs/operations/on-call.md"), "alert")]
+    assert re.findall(r"- alert: (\w+)", _ALERTS) == reported

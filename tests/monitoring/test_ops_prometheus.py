@@ -208,7 +208,7 @@ def test_every_rule_can_be_evaluated(seen: dict[str, Any]) -> None:
     }
 
 
-def test_a_machine_without_apt_is_told_what_to_install(
+def test_a_machine_without_apt_is_shown_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a sentence; and nothing stays that would pass for Prometheus next time."""

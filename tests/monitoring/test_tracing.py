@@ -372,7 +372,7 @@ def test_it_ends_with_an_interrupt(fake: FakeKafka) -> None:
     ids=["revoked", "lost"],
 )
 def test_it_ends_when_its_partition_goes(fake: FakeKafka, gone: events.Event) -> None:
-    """And attempts are counted anew by whoever has it next."""
+    """And attempts are counted again by whoever has it next."""
     traced = Traced(fake)
     seen: list[Message] = []
 
@@ -392,7 +392,7 @@ def test_it_ends_when_its_partition_goes(fake: FakeKafka, gone: events.Event) ->
         assert [1, 2, 1] == _attribute(traced.spans, "linear_retry.attempt")
 
 
-def test_an_exception_that_cannot_be_told_is_a_failure_as_any(fake: FakeKafka) -> None:
+def test_an_exception_that_cannot_be_printed_is_a_failure_as_any(fake: FakeKafka) -> None:
     """Its `__str__` raises: the outcome is the handler's all the same, here a wait."""
 
     class HostileError(OutageError):
@@ -408,7 +408,7 @@ def test_an_exception_that_cannot_be_told_is_a_failure_as_any(fake: FakeKafka) -
 
 
 def test_it_belongs_to_one_consumer(fake: FakeKafka) -> None:
-    """Else one would hear of the other's waits."""
+    """Else one would learn of the other's waits."""
     tracing = Traced(fake).tracing
     assert isinstance(tracing, BoundListener)
     with pytest.raises(ConfigurationError, match="in use already; make one for each consumer"):

@@ -52,9 +52,9 @@ def _command(at_ms: int = 1_767_225_600_000) -> Command:
 
 
 @given(st.one_of(_COMMANDS, _TO_ALL, _ANSWERS))
-def test_what_is_written_is_read_back(said: Command | Answer) -> None:
+def test_what_is_written_is_read_back(problem: Command | Answer) -> None:
     """`read_control` is the inverse of `encode`, whatever the names are made of."""
-    assert said == read_control(encode(said))
+    assert problem == read_control(encode(problem))
 
 
 def test_what_a_command_looks_like() -> None:
@@ -76,12 +76,12 @@ def test_garbled_content_raises_nothing(value: bytes) -> None:
 @given(st.data())
 def test_what_is_nearly_right_raises_nothing(data: st.DataObject) -> None:
     """Any field replaced by any JSON: read, or refused with a reason that is safe to print."""
-    said = json.loads(encode(data.draw(st.one_of(_COMMANDS, _TO_ALL, _ANSWERS))))
+    problem = json.loads(encode(data.draw(st.one_of(_COMMANDS, _TO_ALL, _ANSWERS))))
     scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
-    said[data.draw(st.sampled_from(sorted(said)))] = data.draw(
+    problem[data.draw(st.sampled_from(sorted(problem)))] = data.draw(
         scalars | st.lists(scalars, max_size=2)
     )
-    found = read_control(json.dumps(said).encode())
+    found = read_control(json.dumps(problem).encode())
     assert not isinstance(found, Garbled) or found.reason.isprintable()
 
 
@@ -123,15 +123,15 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
 )
 def test_the_reason_names_the_field(changes: dict[str, Any], reason: str) -> None:
     """Whoever has written it finds out what is wrong."""
-    said = json.loads(encode(_command())) | changes
-    assert Garbled(reason) == read_control(json.dumps(said).encode())
+    problem = json.loads(encode(_command())) | changes
+    assert Garbled(reason) == read_control(json.dumps(problem).encode())
 
 
 def test_later_fields_are_passed_over() -> None:
     """A later release may say more under the same version."""
     command = _command()
-    said = json.loads(encode(command)) | {"ticket": "OPS-17"}
-    assert command == read_control(json.dumps(said).encode())
+    problem = json.loads(encode(command)) | {"ticket": "OPS-17"}
+    assert command == read_control(json.dumps(problem).encode())
 
 
 @pytest.mark.parametrize(

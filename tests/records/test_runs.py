@@ -10,11 +10,11 @@ from linear_retry.records.runs import Runs
 @pytest.mark.parametrize("seed", range(20))
 def test_runs_are_a_set(seed: int) -> None:
     """Whatever is added in whatever order, alone or as a range, is in it, and nothing else."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     runs, plain = Runs(), set[int]()
     for _ in range(60):
-        begin = dice.randrange(100)
-        end = begin + dice.choice((0, 1, 1, 1, 2, 5, 30))
+        begin = rng.randrange(100)
+        end = begin + rng.choice((0, 1, 1, 1, 2, 5, 30))
         runs.add_range(begin, end)
         plain.update(range(begin, end))
         assert plain == {offset for offset in range(-1, 140) if offset in runs}

@@ -19,7 +19,7 @@ _LETTERS = {"group": "billing", "reason": "permanent", "exception_type": "x.E", 
 _KEY = {"group": "billing", "key": "k", "form": "text"}
 
 
-def _said(errors: list[dict[str, Any]], **tables: list[dict[str, Any]]) -> list[str]:
+def _emitted(errors: list[dict[str, Any]], **tables: list[dict[str, Any]]) -> list[str]:
     frames = {name: pd.DataFrame(rows) for name, rows in tables.items()}
     columns = list(error("", ""))
     return [
@@ -29,24 +29,24 @@ def _said(errors: list[dict[str, Any]], **tables: list[dict[str, Any]]) -> list[
 
 def test_an_error_waited_for_in_vain() -> None:
     """Five given up and none recovered; with its share, which is none of 0."""
-    [text] = _said([error("billing", "NoSuchItem", outages=6, given_up=5)])
+    [text] = _emitted([error("billing", "NoSuchItem", outages=6, given_up=5)])
     assert "6 outages began with NoSuchItem, 5 were given up, and none recovered" in text
     assert "at most 45% of them would" in text
-    assert [] == _said([error("billing", "NoSuchItem", outages=6, given_up=5, recovered=1)])
-    assert [] == _said([error("billing", "NoSuchItem", outages=6, given_up=4)])
-    assert [] == _said([error("billing", None, outages=6, given_up=6)])
+    assert [] == _emitted([error("billing", "NoSuchItem", outages=6, given_up=5, recovered=1)])
+    assert [] == _emitted([error("billing", "NoSuchItem", outages=6, given_up=4)])
+    assert [] == _emitted([error("billing", None, outages=6, given_up=6)])
 
 
 def test_an_error_given_up_too_soon() -> None:
     """Three permanent letters, and three outages of that error that recovered, wherever."""
     dead = error("stock", "Timeout", letters_permanent=3)
-    [text] = _said([dead, error("billing", "Timeout", outages=3, recovered=3)])
+    [text] = _emitted([dead, error("billing", "Timeout", outages=3, recovered=3)])
     assert "stock gave up 3 messages at once for Timeout" in text
     assert "outages that began with it recover: 3 in others" in text
-    [text] = _said([{**dead, "recovered": 4}])
+    [text] = _emitted([{**dead, "recovered": 4}])
     assert "recover: 4 in this group." in text
-    assert [] == _said([dead, error("billing", "Timeout", outages=2, recovered=2)])
-    assert [] == _said([dead, error("billing", "Other", outages=3, recovered=3)])
+    assert [] == _emitted([dead, error("billing", "Timeout", outages=2, recovered=2)])
+    assert [] == _emitted([dead, error("billing", "Other", outages=3, recovered=3)])
 
 
 @pytest.mark.parametrize(
@@ -60,30 +60,30 @@ def test_an_error_given_up_too_soon() -> None:
 )
 def test_a_group(changed: dict[str, Any], message: str) -> None:
     """Its strategy is too short or too long, or too little is known of it."""
-    [text] = _said([], groups=[{**_GROUP, **changed}])
+    [text] = _emitted([], groups=[{**_GROUP, **changed}])
     assert message.replace("1 min", "60 s") in text
-    assert [] == _said([], groups=[_GROUP])
+    assert [] == _emitted([], groups=[_GROUP])
 
 
 def test_a_key() -> None:
     """One key with ten letters, which are a fifth of its group's."""
     letters = [{**_LETTERS, "letters": 50}]
-    [text] = _said([], letters=letters, keys=[{**_KEY, "letters": 10}])
+    [text] = _emitted([], letters=letters, keys=[{**_KEY, "letters": 10}])
     assert "10 letters of group billing (20% of all) have the key k" in text
-    assert [] == _said([], letters=letters, keys=[{**_KEY, "letters": 9}])
-    assert [] == _said([], letters=letters, keys=[{**_KEY, "letters": 40, "form": "none"}])
-    assert [] == _said([], letters=[], keys=[{**_KEY, "letters": 40}])
+    assert [] == _emitted([], letters=letters, keys=[{**_KEY, "letters": 9}])
+    assert [] == _emitted([], letters=letters, keys=[{**_KEY, "letters": 40, "form": "none"}])
+    assert [] == _emitted([], letters=[], keys=[{**_KEY, "letters": 40}])
 
 
 def test_letters_that_cannot_be_read() -> None:
     """How many, and where it stands why."""
-    [text] = _said([], letters=[{**_LETTERS, "letters": 5, "unreadable": 2}])
+    [text] = _emitted([], letters=[{**_LETTERS, "letters": 5, "unreadable": 2}])
     assert text.startswith("2 dead letters cannot be read in full")
 
 
 def test_events() -> None:
     """What somebody should know is said first; what is in the log anyway is not."""
     lost = {"group": "billing", "event": "DataLost", "times": 2, "last_ms": MONDAY_MS}
-    message = _said([], events=[{**lost, "event": "CommitFailed"}, lost])
+    message = _emitted([], events=[{**lost, "event": "CommitFailed"}, lost])
     assert 1 == len(message)
     assert "2 times, the last at 2026-11-23 00:00 UTC" in message[0]

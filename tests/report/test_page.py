@@ -53,7 +53,7 @@ def test_every_chart_is_drawn(opened: Browser, file: Path, width: int, scheme: s
         scrolled, visible = found.page.evaluate(_SIDES)
         assert (width, width) == (scrolled, visible)
         assert [False] * CHARTS == found.page.evaluate(_CLIPPED)
-        assert [] == found.said
+        assert [] == found.output
         assert [file.as_uri()] == found.asked_for
 
 
@@ -75,8 +75,8 @@ def test_the_page_runs_no_script_that_is_not_ours(opened: Browser, file: Path) -
     broken.write_text(file.read_text("utf-8").replace("</header>", f"{planted}</header>"), "utf-8")
     with seen(opened, broken, 1280) as found:
         assert "Outages and dead letters" == found.page.title()
-        refused = [line for line in found.said if "Content Security Policy" in line]
-        assert 2 == len(refused) == len(found.said)
+        refused = [line for line in found.output if "Content Security Policy" in line]
+        assert 2 == len(refused) == len(found.output)
 
 
 def test_data_of_charts_end_no_element() -> None:
@@ -87,7 +87,7 @@ def test_data_of_charts_end_no_element() -> None:
     assert any(HOSTILE[:20] in json.dumps(json.loads(each)) for each in data)
 
 
-def test_what_is_not_there_is_said() -> None:
+def test_what_is_not_there_is_reported() -> None:
     """A section without its table, or with an empty one, says so in a sentence."""
     tables = dict(week())
     of_letters = {name: tables[name] for name in (*_OF_LETTERS, "errors")}

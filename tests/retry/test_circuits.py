@@ -107,7 +107,7 @@ def test_a_clock_that_steps_back_opens_for_no_negative_time() -> None:
     [(_ALL, {_P0, _P1, _OTHER}), (_ORDERS, {_P0, _P1}), (_ONE, {_P0})],
     ids=str,
 )
-def test_the_gate_stops_what_is_in_scope(scope: Scope, stopped: set[Partition]) -> None:
+def test_a_circuit_stops_what_is_in_scope(scope: Scope, stopped: set[Partition]) -> None:
     """Open, and half-open with a held message: everything in scope stands still."""
     circuits = _circuits()
     _open(circuits, scope, _held())
@@ -250,7 +250,7 @@ def test_pybreakers_state_follows() -> None:
 
 
 def test_a_breaker_that_was_asked_for_is_kept() -> None:
-    """Its listeners are somebody's, who wants to hear of the next time too."""
+    """Its listeners are somebody's, who wants to learn of the next time too."""
     circuits, listener = _circuits(), _Listener()
     circuits.breaker(_ONE).add_listener(listener)
     for _ in range(2):
@@ -261,7 +261,7 @@ def test_a_breaker_that_was_asked_for_is_kept() -> None:
 
 @pytest.mark.parametrize("raises_until", ["always", "open"])
 def test_a_raising_pybreaker_listener_is_contained(raises_until: str) -> None:
-    """It is told of, and neither the circuit nor pybreaker's state is disturbed.
+    """It is reported, and neither the circuit nor pybreaker's state is disturbed.
 
     pybreaker notes its state after its listeners: with one that raised it stayed closed for ever.
     """

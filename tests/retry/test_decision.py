@@ -253,7 +253,7 @@ def test_what_is_held_back_never_waits_for_less_than_half_a_minute(
     [(Permanent(_ERROR), 2.0), (Transient(_ERROR, 3.0), 3.0)],
     ids=repr,
 )
-def test_a_hold_of_ones_own_is_heeded(failure: Failure, delay_s: float) -> None:
+def test_a_hold_of_ones_own_counts(failure: Failure, delay_s: float) -> None:
     """It takes the place of the last delay, shorter or longer; the handler may ask for more."""
     policy = Policy(Strategy([1, 300]), letter_limit=1, hold_s=2.0)
     assert Defer(delay_s) == decide(failure, 3, policy, consecutive=1)

@@ -50,18 +50,18 @@ def chosen(names: list[str]) -> list[Rule]:
 def _line(trial: Trial, number: int, count: int) -> str:
     if trial.rule is None:
         passed = trial.outcome == "survived"
-        return f"with all rules in place: {'all tests pass' if passed else trial.said}"
+        return f"with all rules in place: {'all tests pass' if passed else trial.message}"
     head = f"{number:3}/{count} {trial.outcome:8} {trial.took_s:4.1f} s  {trial.rule.name}"
     if trial.outcome == "killed":
         return f"{head}: {trial.rule.test}"
-    return f"{head}: {trial.rule.test}\n    {trial.rule.law}\n    {trial.said}"
+    return f"{head}: {trial.rule.test}\n    {trial.rule.law}\n    {trial.message}"
 
 
 def _object(trial: Trial) -> str:
     rule = trial.rule
     named = {"rule": rule.name, "law": rule.law, "test": rule.test} if rule else {"rule": None}
-    told = {"outcome": trial.outcome, "took_s": round(trial.took_s, 2), "said": trial.said}
-    return json.dumps(named | told)
+    fields = {"outcome": trial.outcome, "took_s": round(trial.took_s, 2), "message": trial.message}
+    return json.dumps(named | fields)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def _functions(module: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("written", "instead", "said"),
+    ("written", "instead", "message"),
     [
         ("-ONE = 1", "-ONE = 3", "are 0 times in one.py"),
         ("-ONE = 1", "-TWO = 2", "are 2 times in one.py"),
@@ -82,11 +82,13 @@ def _functions(module: Path) -> set[str]:
         ('law = "One is one."\n', "", "has .*, and must have .*law"),
     ],
 )
-def test_what_is_wrong_with_a_list(tmp_path: Path, written: str, instead: str, said: str) -> None:
+def test_what_is_wrong_with_a_list(
+    tmp_path: Path, written: str, instead: str, message: str
+) -> None:
     """The error says which rule, what is wrong and where: lists drift as the library changes."""
     (tmp_path / "one.py").write_text("ONE = 1\nTWO = 2\nTWO = 2\n")
     (tmp_path / "list.toml").write_text(_HERE.replace(written, instead))
-    with pytest.raises(RuleError, match=f"here: .*{said}"):
+    with pytest.raises(RuleError, match=f"here: .*{message}"):
         listed(tmp_path)[0].removed_from(tmp_path)
 
 

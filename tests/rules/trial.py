@@ -30,8 +30,8 @@ Outcome: TypeAlias = Literal["killed", "survived", "hung", "error"]
 # What importing takes longest is imported once; each trial is a fork of that process.
 _IMPORTED = ("pytest", "asyncio", "hypothesis.strategies", "confluent_kafka.admin", "pybreaker")
 # Not pytest's own codes: Python ends with 1 too, for reasons that have nothing to do with a test.
-_TOLD = 100
-_PASSED, _FAILED = _TOLD, _TOLD + 1
+_COUNTED = 100
+_PASSED, _FAILED = _COUNTED, _COUNTED + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Trial:
     rule: Rule | None
     outcome: Outcome
     took_s: float
-    said: str
+    message: str
     """The line that the test failed with, or what pytest said."""
 
 
@@ -98,14 +98,14 @@ class _Running:
         self.process.join()
         took_s, code = time.monotonic() - self._began_s, self.process.exitcode
         self._write(self._kept)
-        said = _gist(_output(self.copy).read_text(errors="replace"))
+        message = _gist(_output(self.copy).read_text(errors="replace"))
         if hung:
             return Trial(self._rule, "hung", took_s, f"not over after {WITHIN_S:g} s")
         if code == _PASSED:
-            return Trial(self._rule, "survived", took_s, said)
+            return Trial(self._rule, "survived", took_s, message)
         if code == _FAILED:
-            return Trial(self._rule, "killed" if self._rule else "error", took_s, said)
-        return Trial(self._rule, "error", took_s, f"exit code {code}: {said}")
+            return Trial(self._rule, "killed" if self._rule else "error", took_s, message)
+        return Trial(self._rule, "error", took_s, f"exit code {code}: {message}")
 
     def _write(self, texts: dict[str, str]) -> None:
         for path, text in texts.items():
@@ -130,7 +130,7 @@ def _attempt(copy: str, tests: list[str]) -> None:
     options = ["-q", "-x", "--tb=short", "--show-capture=no", "-p", "no:cacheprovider"]
     # It says that Hypothesis was imported before it could be rewritten, which is so.
     quiet = ["-p", "no:anyio", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    sys.exit(_TOLD + int(pytest.main([*options, *quiet, f"--rootdir={copy}", *tests])))
+    sys.exit(_COUNTED + int(pytest.main([*options, *quiet, f"--rootdir={copy}", *tests])))
 
 
 def _gist(output: str) -> str:

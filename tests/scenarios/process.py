@@ -74,7 +74,7 @@ class Process:
         return self._errors.read_text(errors="replace")
 
     def _wait(self, died: Callable[[], None]) -> None:
-        """At once, for it may be killed from anywhere; and told before anybody hears of its end."""
+        """At once, for it may be killed from anywhere; and told before anyone learns of its end."""
         code = self._process.wait()
         if code < 0:
             died()

@@ -62,8 +62,8 @@ class Scene:
 
         `config` among them is added to the keys; `topics` replaces the one topic.
         """
-        told = {"on_commit": self._witness.on_commit(name)}
-        config = self.config(name, **(told | options.pop("config", {})))
+        watched = {"on_commit": self._witness.on_commit(name)}
+        config = self.config(name, **(watched | options.pop("config", {})))
         listeners = [self._witness.listener(name), *options.pop("listeners", ())]
         consumer = LinearConsumer(
             config,
@@ -186,26 +186,26 @@ class Scene:
         ]
         return [end.place for end in ends if member in (None, end.member)]
 
-    def said(self, kind: type[_E], member: str | None = None) -> list[_E]:
+    def emitted(self, kind: type[_E], member: str | None = None) -> list[_E]:
         """The events of this kind."""
         all_said = [entry for entry in self.log() if isinstance(entry, EventEmitted)]
-        heard = [entry.event for entry in all_said if member in (None, entry.member)]
-        return [event for event in heard if isinstance(event, kind)]
+        received = [entry.event for entry in all_said if member in (None, entry.member)]
+        return [event for event in received if isinstance(event, kind)]
 
     def waits_s(self) -> list[float]:
         """How long each failure was waited for."""
-        heard = [entry.event for entry in self.log() if isinstance(entry, EventEmitted)]
+        received = [entry.event for entry in self.log() if isinstance(entry, EventEmitted)]
         kinds = (events.CircuitOpened, events.ProbeFailed)
-        return [event.delay_s for event in heard if isinstance(event, kinds)]
+        return [event.delay_s for event in received if isinstance(event, kinds)]
 
     def wait_for(self, kind: type[_E], times: int = 1, member: str | None = None) -> _E:
         """The event of this kind with this number, once it is there."""
         wait_until(
-            lambda: len(self.said(kind, member)) >= times,
+            lambda: len(self.emitted(kind, member)) >= times,
             f"{kind.__name__} number {times}",
             detail=self.story,
         )
-        return self.said(kind, member)[times - 1]
+        return self.emitted(kind, member)[times - 1]
 
     def wait_for_attempts(self, count: int, member: str | None = None) -> None:
         """Until the handler has been called so often."""

@@ -78,11 +78,11 @@ def test_the_page_is_enough(guarded: GuardedKafka, tmp_path: Path) -> None:
 
 def _dead_letter(guarded: GuardedKafka, *, transactional: bool) -> None:
     """The one message becomes a letter."""
-    buried: list[Event] = []
+    dead_lettered: list[Event] = []
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if isinstance(event, events.DeadLettered | events.DeadLetterFailed):
-            buried.append(event)
+            dead_lettered.append(event)
             consumer.stop()
 
     journal = Journal()
@@ -92,11 +92,11 @@ def _dead_letter(guarded: GuardedKafka, *, transactional: bool) -> None:
         strategy=[1],
         transient=OSError,
         dead_letters=DeadLetters("orders.dlq", transactional=transactional),
-        listeners=[hear, journal],
+        listeners=[on_event, journal],
         control=_CONTROL,
     )
     with consumer:
         consumer.run(_refuse)
-    assert [events.DeadLettered] == [type(event) for event in buried]
+    assert [events.DeadLettered] == [type(event) for event in dead_lettered]
     assert 0 == journal.dropped
     guarded.produce("orders", [(0, b"key", b"value", [])])

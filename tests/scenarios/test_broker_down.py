@@ -37,7 +37,7 @@ def test_killed_while_open(own_kafka: RealKafka, own_scene: SceneFactory, protoc
     assert (group.topic, opened.partition, 5) == group.attempts()[before]
     member.stop()
     assert [] == group.dead_letters()
-    complaints = [(event.code, event.count) for event in group.said(events.ClientError)]
+    complaints = [(event.code, event.count) for event in group.emitted(events.ClientError)]
     assert len(set(complaints)) == len(complaints)
     assert [] == group.violations()
 

@@ -58,8 +58,10 @@ def _say(kafka: KafkaOperations, control: str, *values: bytes) -> None:
 
 def _answers(kafka: KafkaOperations, control: str, command: Command) -> list[Answer]:
     """What is in the topic for it."""
-    said = [read_control(message.value()) for message in kafka.read(control)]
-    return [one for one in said if isinstance(one, Answer) and one.command_id == command.command_id]
+    emitted = [read_control(message.value()) for message in kafka.read(control)]
+    return [
+        one for one in emitted if isinstance(one, Answer) and one.command_id == command.command_id
+    ]
 
 
 def _final(kafka: KafkaOperations, control: str, command: Command) -> list[Answer]:
@@ -75,19 +77,19 @@ def test_waits_are_ended_from_a_shell(
     group.produce(3)
     member = _holding(group, control, dependency, listeners=[journal])
     first, second = f"{group.topic}[0]@0", f"{group.topic}:0@1"
-    code, said = typed("retry", f"{group.topic}[0]@77")
-    assert (1, True) == (code, "not held, or not any more" in said)
-    code, said = typed("retry", first, "--timeout", "1", of="shipping")
-    assert (3, True) == (code, "nobody in group 'shipping' has answered within 1 s" in said)
-    assert [] == group.said(events.RetriedNow)
+    code, emitted = typed("retry", f"{group.topic}[0]@77")
+    assert (1, True) == (code, "not held, or not any more" in emitted)
+    code, emitted = typed("retry", first, "--timeout", "1", of="shipping")
+    assert (3, True) == (code, "nobody in group 'shipping' has answered within 1 s" in emitted)
+    assert [] == group.emitted(events.RetriedNow)
     assert (0, True) == ((done := typed("give-up", first, "--yes"))[0], "dead letters" in done[1])
     group.wait_for(events.CircuitOpened, 2)
     dependency.down = False
-    code, said = typed("retry", second, "--json", "--yes")
-    assert (0, "recovered") == (code, json.loads(said)["answer"])
+    code, emitted = typed("retry", second, "--json", "--yes")
+    assert (0, "recovered") == (code, json.loads(emitted)["answer"])
     group.wait_until_done()
     member.stop()
-    (retried,) = group.said(events.RetriedNow)
+    (retried,) = group.emitted(events.RetriedNow)
     assert _HOUR_S - 120 < retried.remaining_s
     assert [("given-up", 0)] == [(one.reason, one.original_offset) for one in group.dead_letters()]
     entries = [read_entry(message.value()) for message in kafka.read(journal.topic)]
@@ -97,8 +99,8 @@ def test_waits_are_ended_from_a_shell(
         ("retry", 1, answer) for answer in ("begun", "recovered")
     ] == [(one.command, one.offset, one.answer) for one in record]
     assert {"ops@desk"} == {one.by for one in record}
-    assert json.loads(said)["member"] == written[0].member
-    assert json.loads(said)["command_id"] == record[-1].command_id
+    assert json.loads(emitted)["member"] == written[0].member
+    assert json.loads(emitted)["command_id"] == record[-1].command_id
     assert [] == group.violations()
 
 
@@ -124,7 +126,7 @@ def test_a_restarted_member_repeats_nothing(
     second.stop()
     assert ["expired"] == [one.answer for one in _answers(kafka, control, late)]
     assert ["begun", "failed"] == [one.answer for one in _answers(kafka, control, retry)]
-    assert 1 == len(group.said(events.RetriedNow))
+    assert 1 == len(group.emitted(events.RetriedNow))
     assert 3 == len(group.attempts())
     assert [] == group.dead_letters()
     assert f"control: {control}[0]@" in caplog.text

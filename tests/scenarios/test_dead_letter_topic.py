@@ -77,7 +77,7 @@ def test_gone_then_back(scene: SceneFactory, protocol: str) -> None:
     group.kafka.create_topic(group.letters, 2)  # refused, had anybody created it
     group.wait_until_done()
     member.stop()
-    assert [1.0, 2.0] == [event.delay_s for event in group.said(events.DeadLetterFailed)][:2]
+    assert [1.0, 2.0] == [event.delay_s for event in group.emitted(events.DeadLetterFailed)][:2]
     assert [(1, 3)] == [(x.original_partition, x.original_offset) for x in group.dead_letters()]
     assert [] == group.violations()
 
@@ -110,7 +110,7 @@ def test_smaller_forms(
         letter.error.message is not None,
     )
     assert value == letter.value
-    assert [] == group.said(events.DeadLetterFailed)
+    assert [] == group.emitted(events.DeadLetterFailed)
     assert [] == group.violations()
 
 
@@ -145,5 +145,5 @@ def test_too_large_and_referred_to(scene: SceneFactory, transactional: bool) -> 
     member.stop()
     letter = _only_letter(group)
     assert REFERENCE == letter.oversized
-    assert [] == group.said(events.DeadLetterFailed)
+    assert [] == group.emitted(events.DeadLetterFailed)
     assert [] == group.violations()

@@ -73,7 +73,7 @@ def test_what_it_says(scene: SceneFactory) -> None:
     times = [letter.original_timestamp_ms, letter.first_failure_ms, letter.last_failure_ms]
     assert sorted(times) == times
     assert letter.last_failure_ms <= sent.timestamp()[1]
-    assert [letter.retry_id] == [event.retry_id for event in group.said(events.DeadLettered)]
+    assert [letter.retry_id] == [event.retry_id for event in group.emitted(events.DeadLettered)]
     assert [] == group.violations()
 
 

@@ -32,7 +32,7 @@ def test_the_older_one_gives_way(scene: SceneFactory) -> None:
         older.result()
     group.wait_until_done()
     newer.stop()
-    assert [False] == [event.left_group for event in group.said(events.Stopped, "older")]
+    assert [False] == [event.left_group for event in group.emitted(events.Stopped, "older")]
     assert [] == group.dead_letters()
     assert [] == group.violations()
 
@@ -71,7 +71,7 @@ def test_the_newer_one_gives_way(scene: SceneFactory) -> None:
     newer = group.join("newer", Dependency(), config=_SAME, **limits)
     with pytest.raises(FencedError, match=r"group\.instance\.id"):
         newer.result()
-    (first, second) = group.said(events.InstanceIdTaken, "newer")
+    (first, second) = group.emitted(events.InstanceIdTaken, "newer")
     # The session is 6 s on this broker, and 10 are allowed for its end to be seen.
     assert (16.0, 6.0) == pytest.approx((first.remaining_s, second.remaining_s), abs=1.5)
     group.wait_until_done()

@@ -91,7 +91,7 @@ def test_quiet_behind_a_transaction(scene: SceneFactory) -> None:
         group.wait_until_done()
         group.end()
         assert [0, 1, 7, 8] == [offset for _, _, offset in group.handled()]
-        assert [] == group.said(events.PartitionRevived)
+        assert [] == group.emitted(events.PartitionRevived)
         assert [] == group.violations()
 
 

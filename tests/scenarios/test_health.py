@@ -99,7 +99,7 @@ def test_four_that_stand_still(scene: SceneFactory) -> None:
         waiting = members["open"].consumer
         wait_until(lambda: len(waiting.lag()) == 4, "it has what the others had", 60.0)
         wait_until(lambda: time.monotonic() - begun_s > 3 * _POLL_S, "three times the interval")
-        told = {
+        reported = {
             name: (_ask(one.port, "/livez"), _ask(one.port, "/readyz"))
             for name, one in served.items()
         }
@@ -107,7 +107,7 @@ def test_four_that_stand_still(scene: SceneFactory) -> None:
             "open": ((200, "open"), (200, "open")),
             "stuck": ((503, "stuck"), (503, "stuck")),
             "dead": ((503, "dead"), (503, "dead")),
-        } == told
+        } == reported
         with pytest.raises(urllib.error.URLError):
             _ask(port, "/livez")
         seen = {name: _metrics(one.port) for name, one in served.items()}

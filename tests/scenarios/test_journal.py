@@ -53,8 +53,8 @@ def test_brokers_that_are_away_for_a_while(own_kafka: RealKafka, own_scene: Scen
     member = group.join("first", outage, listeners=[written])
     group.wait_for(events.CircuitOpened)
     own_kafka.kill()
-    heard = len(group.said(events.ProbeFailed))
-    group.wait_for(events.ProbeFailed, heard + 5)
+    received = len(group.emitted(events.ProbeFailed))
+    group.wait_for(events.ProbeFailed, received + 5)
     own_kafka.start()
     outage.down = False
     group.wait_until_done()

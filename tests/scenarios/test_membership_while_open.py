@@ -40,13 +40,13 @@ def test_stays_a_member(scene: SceneFactory) -> None:
     for group in groups:
         group.wait_for(events.CircuitOpened)
     wait_until(
-        lambda: all(group.said(events.CircuitClosed) for group in groups),
+        lambda: all(group.emitted(events.CircuitClosed) for group in groups),
         "each is closed again",
         OPEN_S + 30,
     )
     for group in groups:
         assert ["first"] == group.kafka.group_members(group.group)
         group.wait_until_done()
-        assert [] == group.said(events.Lost) + group.said(events.Revoked)
+        assert [] == group.emitted(events.Lost) + group.emitted(events.Revoked)
         group.end()
         assert [] == group.violations()

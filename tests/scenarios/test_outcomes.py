@@ -30,6 +30,6 @@ def test_outages_and_poison_on_four_partitions(scene: SceneFactory) -> None:
     assert {(0, 33): "permanent", (2, 77): "permanent"} == letters
     assert 400 + 6 + 12 + 1 == len(group.attempts())
     assert ["recovered", "recovered", "dead-lettered"] == sorted(
-        (event.outcome for event in group.said(events.CircuitClosed)), reverse=True
+        (event.outcome for event in group.emitted(events.CircuitClosed)), reverse=True
     )
     assert [] == group.violations()

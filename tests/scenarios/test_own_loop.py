@@ -98,7 +98,7 @@ def test_another_member_comes_while_a_loop_is_left(scene: SceneFactory) -> None:
     with own.consumer:
         own.loop(_succeed, leave_after=10)
         other = group.join("other", _succeed)
-        while not group.said(events.Assigned, "other"):
+        while not group.emitted(events.Assigned, "other"):
             group.produce(1)
             group.produce(1, 1)
             own.loop(_succeed, leave_after=1)

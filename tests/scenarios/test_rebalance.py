@@ -41,7 +41,7 @@ class LongOutage(Dependency):
 
 @each_protocol
 def test_goes_and_comes_back_while_open(protocol: Protocol, wide_scene: WideSceneFactory) -> None:
-    """A held message whose partition went and came back waits for retry_at, and counts anew."""
+    """A held message whose partition went and came back waits for retry_at, and counts again."""
     # Who takes only the topic of one partition gets it from who takes both.
     group = wide_scene(protocol, 1, 2, strategy=[0.1])
     moving, staying = group.topics

@@ -61,13 +61,13 @@ class Waiting:
 
 @both_protocols
 def test_goes_on_at_the_low_watermark(protocol: dict[str, str], scene: SceneFactory) -> None:
-    """The held message is handled from memory; then the loss is said, and what is left is read."""
+    """The held message is handled from memory; the loss is reported, and what is left is read."""
     waiting = Waiting(scene, protocol, "earliest")
     group = waiting.group
     wait_until(lambda: len(group.handled("first")) == 4, "what is left", detail=group.story)
     waiting.member.stop()
     topic = group.topic
-    assert [events.DataLost(topic, 0, HELD + 1, LOW)] == group.said(events.DataLost)
+    assert [events.DataLost(topic, 0, HELD + 1, LOW)] == group.emitted(events.DataLost)
     assert waiting.handled(HELD, 7, 8, 9) == group.handled("first")
     assert [] == waiting.violations()
 
@@ -81,7 +81,7 @@ def test_goes_on_at_the_end(scene: SceneFactory) -> None:
     group.produce(2)
     wait_until(lambda: len(group.handled("first")) == 3, "what is new", detail=group.story)
     waiting.member.stop()
-    assert [events.DataLost(group.topic, 0, HELD + 1, END)] == group.said(events.DataLost)
+    assert [events.DataLost(group.topic, 0, HELD + 1, END)] == group.emitted(events.DataLost)
     assert waiting.handled(HELD, 10, 11) == group.handled("first")
     assert [] == waiting.violations()
 
@@ -103,11 +103,11 @@ def test_loses_nothing_after_the_loss(scene: SceneFactory) -> None:
     wait_until(lambda: len(group.handled("second")) == 2, "what came", detail=group.story)
     second.stop()
     assert waiting.handled(10, 11) == group.handled("second")
-    assert [] == group.said(events.DataLost, "second")
+    assert [] == group.emitted(events.DataLost, "second")
     assert [] == waiting.violations()
 
 
-def test_a_loss_is_said_once(scene: SceneFactory) -> None:
+def test_a_loss_is_reported_once(scene: SceneFactory) -> None:
     """With nothing left behind the held message, later outages do not find it lost once more."""
     waiting = Waiting(scene, PROTOCOLS["eager"], "earliest", low=END)
     group = waiting.group
@@ -120,7 +120,7 @@ def test_a_loss_is_said_once(scene: SceneFactory) -> None:
     group.produce(1)
     wait_until(lambda: len(group.handled("first")) == 3, "what is new", detail=group.story)
     waiting.member.stop()
-    assert [events.DataLost(group.topic, 0, HELD + 1, END)] == group.said(events.DataLost)
+    assert [events.DataLost(group.topic, 0, HELD + 1, END)] == group.emitted(events.DataLost)
     assert (group.topic, 0, END) == group.handled("first")[-1]
     assert [] == waiting.violations()
 

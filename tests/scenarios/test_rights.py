@@ -69,13 +69,13 @@ def test_no_right_to_write_letters(guarded: GuardedKafka, transactional: bool) -
 
 
 def test_no_right_to_read(guarded: GuardedKafka) -> None:
-    """Said before the group is joined, with the topic's name."""
+    """Reported before the group is joined, with the topic's name."""
     sentence = "this user may not READ topic unread; give it READ and DESCRIBE on that topic"
     assert sentence == _ending(_consumer(guarded, "unread"))
 
 
 def test_a_topic_that_is_hidden(guarded: GuardedKafka) -> None:
-    """Without Describe nobody can know whether it is missing: both are said."""
+    """Without Describe nobody can know whether it is missing: both are reported."""
     text = _ending(_consumer(guarded, "hidden"))
     assert "no such topic: hidden; create it" in text
     assert "give it DESCRIBE on the topic" in text
@@ -96,9 +96,9 @@ def test_a_right_that_is_taken_away(guarded: GuardedKafka, everywhere: bool) -> 
     if everywhere:
         rules.append((_CLUSTER, "kafka-cluster", AclOperation.ALL))
     failed: list[events.DeadLetterFailed] = []
-    buried: list[events.DeadLettered] = []
+    dead_lettered: list[events.DeadLettered] = []
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         match event:
             case events.Assigned() if event.partitions:
                 for rule in rules:
@@ -109,17 +109,17 @@ def test_a_right_that_is_taken_away(guarded: GuardedKafka, everywhere: bool) -> 
                     for rule in rules:
                         guarded.lift(*rule)
             case events.DeadLettered():
-                buried.append(event)
-                if len(buried) == 3:
+                dead_lettered.append(event)
+                if len(dead_lettered) == 3:
                     consumer.stop()
 
-    consumer = _consumer(guarded, group=f"taken-{everywhere}", listeners=[hear])
+    consumer = _consumer(guarded, group=f"taken-{everywhere}", listeners=[on_event])
     with consumer:
         consumer.run(_refuse)
-    assert [0, 1, 2] == [event.offset for event in buried]
+    assert [0, 1, 2] == [event.offset for event in dead_lettered]
     assert {0} == {event.offset for event in failed}
-    said = {event.error.split(":")[0] for event in failed}
-    assert said <= {"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}
+    emitted = {event.error.split(":")[0] for event in failed}
+    assert emitted <= {"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,9 @@ class Awaited:
         """`run_async`, watched."""
         await self.consumer.run_async(self.witness.async_handler(self._name, act))
 
-    def said(self, kind: type[events.Event]) -> list[events.Event]:
-        said = [entry.event for entry in self.witness.entries if isinstance(entry, EventEmitted)]
-        return [event for event in said if isinstance(event, kind)]
+    def emitted(self, kind: type[events.Event]) -> list[events.Event]:
+        emitted = [entry.event for entry in self.witness.entries if isinstance(entry, EventEmitted)]
+        return [event for event in emitted if isinstance(event, kind)]
 
     def violations(self, *, finished: bool = False) -> list[str]:
         return _violations(self._scene, self.witness.entries, finished=finished)
@@ -109,19 +109,19 @@ def test_a_keep_alive_session_survives_a_pause(scene: SceneFactory, others: bool
 
 def test_a_loop_that_is_blocked(scene: SceneFactory) -> None:
     """Somebody else blocks the loop for longer than max.poll.interval.ms: nothing is stored of
-    what was in hand, nothing is begun that was handed over before, all is attempted anew."""
+    what was in hand, nothing is begun that was handed over before, all is attempted again."""
     group = scene()
     group.produce(3)
     member = Awaited(group, config=_SHORT)
 
     async def handle(message: Message) -> None:
-        if message.offset() == 1 and not member.said(events.HandlerTooSlow):
+        if message.offset() == 1 and not member.emitted(events.HandlerTooSlow):
             asyncio.get_running_loop().call_soon(time.sleep, 3)
             await asyncio.sleep(0.01)
         if message.offset() == 2:
             member.consumer.stop()
 
     asyncio.run(member.run(handle))
-    assert 1 == len(member.said(events.HandlerTooSlow))
+    assert 1 == len(member.emitted(events.HandlerTooSlow))
     assert {(group.topic, 0): 3} == group.committed()
     assert [] == member.violations(finished=True)

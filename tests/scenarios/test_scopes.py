@@ -73,7 +73,7 @@ def test_others_go_on(
     group.wait_until_done()
     first.stop()
     assert scopes == {Scope.of(scope, key) for key in failed}
-    assert scopes == {event.scope for event in group.said(events.CircuitOpened)}
+    assert scopes == {event.scope for event in group.emitted(events.CircuitOpened)}
     assert [] == group.violations()
 
 

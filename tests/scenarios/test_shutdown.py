@@ -18,7 +18,7 @@ _OUT_WITHIN_S = 5.0
 
 
 @TOLD
-def test_told_to_end_while_open(scene: SceneFactory, number: int) -> None:
+def test_asked_to_stop_while_open(scene: SceneFactory, number: int) -> None:
     """Out at once, nothing committed for the held message, and the next life begins with it."""
     group = scene(strategy=[60])
     group.produce(5)
@@ -26,7 +26,7 @@ def test_told_to_end_while_open(scene: SceneFactory, number: int) -> None:
     group.wait_for(events.CircuitOpened)
     first.signal(number)
     assert 0 == first.exit_code(_OUT_WITHIN_S)
-    assert [True] == [event.left_group for event in group.said(events.Stopped)]
+    assert [True] == [event.left_group for event in group.emitted(events.Stopped)]
     assert {(group.topic, 0): 2} == group.committed()
     second = group.spawn("second")
     group.wait_until_done()
@@ -36,7 +36,7 @@ def test_told_to_end_while_open(scene: SceneFactory, number: int) -> None:
     assert [] == group.violations()
 
 
-def test_told_to_end_while_busy(scene: SceneFactory, tmp_path: Path) -> None:
+def test_asked_to_stop_while_busy(scene: SceneFactory, tmp_path: Path) -> None:
     """The message in hand is finished and committed, and no other is begun."""
     group = scene()
     group.produce(5)
@@ -51,7 +51,7 @@ def test_told_to_end_while_busy(scene: SceneFactory, tmp_path: Path) -> None:
     assert [] == group.violations(finished=False)
 
 
-def test_told_twice_while_the_handler_hangs(scene: SceneFactory, tmp_path: Path) -> None:
+def test_asked_twice_while_the_handler_hangs(scene: SceneFactory, tmp_path: Path) -> None:
     """The second Ctrl-C is KeyboardInterrupt in the handler; its message is not counted."""
     group = scene()
     group.produce(4)
@@ -63,12 +63,12 @@ def test_told_twice_while_the_handler_hangs(scene: SceneFactory, tmp_path: Path)
     first.signal(signal.SIGINT)
     assert -signal.SIGINT == first.exit_code()
     assert "KeyboardInterrupt" in first.stderr()
-    assert [] == group.said(events.CircuitOpened)
+    assert [] == group.emitted(events.CircuitOpened)
     assert {(group.topic, 0): 2} == group.committed()
     assert [] == group.violations(finished=False)
 
 
-def test_told_to_end_while_a_letter_is_awaited(scene: SceneFactory, tmp_path: Path) -> None:
+def test_asked_to_stop_while_a_letter_is_awaited(scene: SceneFactory, tmp_path: Path) -> None:
     """Out at once though nobody acknowledges it; the next life attempts its message again."""
     group = scene()
     group.produce(3)

@@ -43,7 +43,7 @@ class _Slow:
 @kip_848_has_no_session
 @both_protocols
 def test_handled_again(scene: SceneFactory, config: dict[str, object]) -> None:
-    """What took too long is said, is not stored, for another may own it, and is handled again."""
+    """What took too long is reported, not stored, for another may own it, and handled again."""
     group = scene(config=config)
     group.produce(5)
     member = group.join("first", _Slow(1))
@@ -65,7 +65,7 @@ def test_the_third_time_in_a_row(scene: SceneFactory) -> None:
     member = group.join("first", _Slow(3))
     with pytest.raises(HandlerTooSlowError, match=r"@2: the handler took .* third time"):
         member.result()
-    assert [1, 2, 3] == [event.attempts for event in group.said(events.HandlerTooSlow)]
+    assert [1, 2, 3] == [event.attempts for event in group.emitted(events.HandlerTooSlow)]
     assert group.committed()[group.topic, 0] <= 2
     assert [] == group.violations(finished=False)
 
@@ -77,7 +77,7 @@ def test_many_that_add_up(scene: SceneFactory) -> None:
     member = group.join("first", lambda _: threading.Event().wait(0.05))
     group.wait_until_done()
     member.stop()
-    assert [] == group.said(events.HandlerTooSlow)
-    assert [] == group.said(events.Lost)
+    assert [] == group.emitted(events.HandlerTooSlow)
+    assert [] == group.emitted(events.Lost)
     assert 60 == len(group.attempts())
     assert [] == group.violations()

@@ -22,7 +22,7 @@ def test_no_broker(tmp_path: Path) -> None:
     with pytest.raises(BrokerError, match=_NOBODY):
         member.result()
     assert [] == group.attempts()
-    assert "_TRANSPORT" in {event.code for event in group.said(events.ClientError)}
+    assert "_TRANSPORT" in {event.code for event in group.emitted(events.ClientError)}
 
 
 def test_missing_sources(scene: SceneFactory) -> None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.broker
 
 @each_protocol
 def test_restarted_while_open(protocol: dict[str, str], scene: SceneFactory) -> None:
-    """A static member that is restarted while open finds its partitions, and counts anew.
+    """A static member that is restarted while open finds its partitions, and counts again.
 
     Nobody else is given them meanwhile.
     """
@@ -30,7 +30,7 @@ def test_restarted_while_open(protocol: dict[str, str], scene: SceneFactory) -> 
     group.wait_for(events.CircuitOpened, member="other")
     group.wait_for(events.ProbeFailed, 2, member="life-1")
     life.stop()
-    assigned_before = len(group.said(events.Assigned, "other"))
+    assigned_before = len(group.emitted(events.Assigned, "other"))
     again = group.join("life-2", dependency, config=_named("one"), **always)
     opened = group.wait_for(events.CircuitOpened, member="life-2")
     dependency.down = False
@@ -38,8 +38,8 @@ def test_restarted_while_open(protocol: dict[str, str], scene: SceneFactory) -> 
     again.stop()
     other.stop()
     assert 1 == opened.failures
-    assert [False] == [event.left_group for event in group.said(events.Stopped, "life-1")]
-    assert assigned_before == len(group.said(events.Assigned, "other"))
+    assert [False] == [event.left_group for event in group.emitted(events.Stopped, "life-1")]
+    assert assigned_before == len(group.emitted(events.Assigned, "other"))
     assert [] == group.violations()
 
 
@@ -78,7 +78,7 @@ def test_killed_and_started_again(scene: SceneFactory) -> None:
     group.wait_until_done()
     again.stop()
     assert "one" == taken.group_instance_id
-    assert [] == group.said(events.ClientReplaced)
+    assert [] == group.emitted(events.ClientReplaced)
     assert [] == group.violations()
 
 
@@ -87,4 +87,4 @@ def _named(name: str) -> dict[str, str]:
 
 
 def _shared(group: Scene) -> bool:
-    return any(len(event.partitions) == 1 for event in group.said(events.Assigned, "other"))
+    return any(len(event.partitions) == 1 for event in group.emitted(events.Assigned, "other"))

@@ -32,7 +32,7 @@ def test_partitions_added_while_open(protocol: dict[str, str], scene: SceneFacto
     for number in (1, 2, 3):
         group.produce(3, number)
     wait_until(lambda: _assigned(group, (group.topic, 3)), "it is found", detail=group.story)
-    group.wait_for(events.ProbeFailed, len(group.said(events.ProbeFailed)) + 2)
+    group.wait_for(events.ProbeFailed, len(group.emitted(events.ProbeFailed)) + 2)
     before = set(group.attempts())
     dependency.down = False
     group.wait_until_done()
@@ -129,9 +129,9 @@ def test_pattern_that_only_the_broker_understands(scene: SceneFactory, kafka: Re
 
 
 def _taken_away(group: Scene, partition: Partition) -> bool:
-    gone = group.said(events.Revoked) + group.said(events.Lost)
+    gone = group.emitted(events.Revoked) + group.emitted(events.Lost)
     return any(partition in event.partitions for event in gone)
 
 
 def _assigned(group: Scene, partition: Partition) -> bool:
-    return any(partition in event.partitions for event in group.said(events.Assigned))
+    return any(partition in event.partitions for event in group.emitted(events.Assigned))

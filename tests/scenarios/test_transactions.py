@@ -51,13 +51,13 @@ def _woken(kafka: RealKafka, moment: str, transaction_ms: int) -> None:
         _wait_until_lost(group)
         second.stop()
         first.signal(signal.SIGTERM)
-        assert 0 == first.exit_code(30), group.tell()
-        assert [] == group.letters_amiss(lambda *_: False), group.tell()
-        assert [] == group.violations(), group.tell()
+        assert 0 == first.exit_code(30), group.report()
+        assert [] == group.letters_amiss(lambda *_: False), group.report()
+        assert [] == group.violations(), group.report()
 
 
 def _wait_until_lost(group: StruckScene) -> None:
-    wait_until(lambda: group.said(events.Lost, "first"), "it hears of it", detail=group.tell)
+    wait_until(lambda: group.emitted(events.Lost, "first"), "it hears of it", detail=group.report)
 
 
 class Refusals:
@@ -112,8 +112,8 @@ def test_another_member_joins(protocol: dict[str, str], scene: SceneFactory) -> 
     second.stop()
     found = sorted((one.original_partition, one.original_offset) for one in group.dead_letters())
     assert sorted(refused.refuses) == found
-    assert [] == group.said(events.Lost)
-    assert [] == [said.error for said in group.said(events.DeadLetterFailed)]
+    assert [] == group.emitted(events.Lost)
+    assert [] == [emitted.error for emitted in group.emitted(events.DeadLetterFailed)]
     assert [] == group.violations()
     # An eager member gives everything up before the group moves on: nothing of it is outdated.
     outdated = set() if protocol == PROTOCOLS["eager"] else {"ILLEGAL_GENERATION"}

@@ -56,14 +56,14 @@ def main(
         with _shown(console, course) as show:
             soak.run(show)
         judgement = judged(soak)
-    for part in told(judgement):
+    for part in summary(judgement):
         console.print(part, highlight=False, markup=False)
     if report is not None:
         report.write_text(json.dumps(judgement.to_json(), indent=1) + "\n")
     sys.exit(not judgement.is_good)
 
 
-def told(judgement: Judgement) -> Iterator[Table | str]:
+def summary(judgement: Judgement) -> Iterator[Table | str]:
     """What happened, each line, and what is wrong."""
     happened = [f"{number:,} {what}" for what, number in sorted(judgement.counts.items())]
     yield f"{judgement.seconds / 60:.1f} minutes, {MEMBERS} members, seed {judgement.seed}: " + (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Happening: TypeAlias = Literal["outage", "mended", "kill"]
+Happening: TypeAlias = Literal["outage", "repaired", "kill"]
 
 _SHORT_S = 120.0
 
@@ -30,24 +30,24 @@ class Course:
         return max(self.seconds / 1000, 0.25)
 
     def happenings(self) -> list[tuple[float, Happening]]:
-        """In the order of time. Everything is mended at the end."""
-        dice = random.Random(self.seed)
-        planned = [*self._outages(dice), *self._kills(dice), (self.seconds, "mended")]
+        """In the order of time. Everything is repaired at the end."""
+        rng = random.Random(self.seed)
+        planned = [*self._outages(rng), *self._kills(rng), (self.seconds, "repaired")]
         return sorted((at_s, what) for at_s, what in planned if at_s <= self.seconds)
 
-    def _outages(self, dice: random.Random) -> Iterator[tuple[float, Happening]]:
-        at_s = dice.uniform(1, 4)
+    def _outages(self, rng: random.Random) -> Iterator[tuple[float, Happening]]:
+        at_s = rng.uniform(1, 4)
         while at_s < self.seconds:
             yield at_s, "outage"
-            at_s += dice.uniform(0.3, 2.5)
-            yield min(at_s, self.seconds), "mended"
-            at_s += dice.uniform(2, 15)
+            at_s += rng.uniform(0.3, 2.5)
+            yield min(at_s, self.seconds), "repaired"
+            at_s += rng.uniform(2, 15)
 
-    def _kills(self, dice: random.Random) -> Iterator[tuple[float, Happening]]:
+    def _kills(self, rng: random.Random) -> Iterator[tuple[float, Happening]]:
         if self.seconds < _SHORT_S:
             yield self.seconds * 0.4, "kill"
             return
-        at_s = dice.uniform(0.3, 0.6) * min(self.seconds, 400)
+        at_s = rng.uniform(0.3, 0.6) * min(self.seconds, 400)
         while at_s < self.seconds - 30:
             yield at_s, "kill"
-            at_s += dice.uniform(120, 360)
+            at_s += rng.uniform(120, 360)

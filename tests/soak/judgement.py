@@ -97,15 +97,15 @@ def _wrong_letters(soak: Soak, log: list[Entry]) -> list[str]:
     there: set[Place] = {
         Place(one.destination, one.original_partition, one.original_offset) for one in letters
     }
-    said = {
+    emitted = {
         (one.event.topic, one.event.partition, one.event.offset)
         for one in log
         if isinstance(one, EventEmitted) and isinstance(one.event, events.DeadLettered)
     }
     # One that was killed after the acknowledgement could not say so: its successor sends another.
     return [
-        *(f"{place} is dead-lettered, and no letter is there" for place in sorted(said - there)),
-        *(f"{place} has a letter that nobody sent" for place in sorted(there - said)),
+        *(f"{place} is dead-lettered, and no letter is there" for place in sorted(emitted - there)),
+        *(f"{place} has a letter that nobody sent" for place in sorted(there - emitted)),
         *(f"{place} is poison, and has no letter" for place in sorted(soak.poisoned() - there)),
     ]
 

@@ -80,7 +80,7 @@ class Soak:
         self.committed: dict[tuple[str, int], int] = {}
         self.status = Status()
         self._protocol, self._scope, self._directory = protocol, scope, directory
-        self._dice = random.Random(course.seed)
+        self._rng = random.Random(course.seed)
         self._processes: list[Process] = []
         self._dead: list[Process] = []
         self._numbers = count(1)
@@ -145,14 +145,14 @@ class Soak:
         match what:
             case "outage":
                 self._outage.touch()
-            case "mended":
+            case "repaired":
                 self._outage.unlink(missing_ok=True)
             case "kill":
                 self._kill()
 
     def _kill(self) -> None:
         # The first one lives from beginning to end: its lines are the longest.
-        victim = self._dice.choice(self._processes[1:])
+        victim = self._rng.choice(self._processes[1:])
         victim.popen.kill()
         victim.popen.wait()
         self._witness.crashed(victim.role.member)
@@ -219,7 +219,7 @@ class Soak:
                 at, self.status.produced = self.status.produced, self.status.produced + 1
                 value = b"%d" % at if (at + 1) % self.course.poison_every else POISON
                 # Not in turn: the partitions' poison would always be in the same one.
-                number = self._dice.randrange(PARTITIONS)
+                number = self._rng.randrange(PARTITIONS)
                 producer.produce(self.topic, value, b"", number, on_delivery=reported)
             producer.poll(_TICK_S)
 

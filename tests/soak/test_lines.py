@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 
-from tests.soak.__main__ import told
+from tests.soak.__main__ import summary
 from tests.soak.gauges import Gauge, gauge
 from tests.soak.judgement import Judgement
 from tests.soak.lines import Life, Look, verdicts
@@ -61,4 +61,4 @@ def test_a_line_that_is_not_flat_spoils_the_end() -> None:
     assert not judgement.is_good
     (shown,) = [one for one in judgement.to_json()["lines"] if not one["flat"]]
     assert ("member-1", "open files", 1.0) == (shown["member"], shown["line"], shown["may_grow"])
-    assert "every guarantee holds" in list(told(judgement))
+    assert "every guarantee holds" in list(summary(judgement))

@@ -29,18 +29,18 @@ def test_a_short_soak(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> 
     assert counts["kill"] == 1
     assert counts["openings"] > 0
     assert counts["DeadLettered"] >= counts["produced"] // 100
-    told = json.loads(json.dumps(judgement.to_json()))
-    assert told["good"]
-    of_first = [line for line in told["lines"] if line["member"] == "member-1"]
+    reported = json.loads(json.dumps(judgement.to_json()))
+    assert reported["good"]
+    of_first = [line for line in reported["lines"] if line["member"] == "member-1"]
     assert [line.name for line in LINES] == [line["line"] for line in of_first]
     assert all(line["growth"] is not None and line["points"] for line in of_first)
 
 
 def test_the_same_seed_fails_at_the_same_times() -> None:
-    """What happens when is drawn before it begins; everything is mended at the end."""
+    """What happens when is drawn before it begins; everything is repaired at the end."""
     happenings = Course(600.0, seed=7).happenings()
     assert happenings == Course(600.0, seed=7).happenings()
     assert happenings != Course(600.0, seed=8).happenings()
-    assert {"outage", "mended", "kill"} == {what for _, what in happenings}
-    assert (600.0, "mended") == happenings[-1]
+    assert {"outage", "repaired", "kill"} == {what for _, what in happenings}
+    assert (600.0, "repaired") == happenings[-1]
     assert all(at_s <= 600 for at_s, _ in happenings)

@@ -17,8 +17,8 @@ def test_the_growth_of_a_straight_line() -> None:
 
 def test_noise_and_outliers_make_no_slope() -> None:
     """A line that sways, with every tenth point far off towards its end, is flat."""
-    dice = random.Random(1)
-    points = [(float(second), 40 + dice.gauss(0, 0.5)) for second in range(1000)]
+    rng = random.Random(1)
+    points = [(float(second), 40 + rng.gauss(0, 0.5)) for second in range(1000)]
     far_off = [(at_s, 90.0 if at_s > 500 and at_s % 10 == 0 else value) for at_s, value in points]
     found = trend(far_off)
     assert found is not None
@@ -27,8 +27,8 @@ def test_noise_and_outliers_make_no_slope() -> None:
 
 def test_a_leak_under_noise_is_seen() -> None:
     """What grows steadily, a tenth of the noise each minute, has grown at the end."""
-    dice = random.Random(2)
-    found = trend([(float(s), 40 + s / 600 + dice.gauss(0, 1)) for s in range(1800)])
+    rng = random.Random(2)
+    found = trend([(float(s), 40 + s / 600 + rng.gauss(0, 1)) for s in range(1800)])
     assert found is not None
     assert math.isclose(3.0, found.growth, abs_tol=0.5)
 

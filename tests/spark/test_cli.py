@@ -31,7 +31,7 @@ def _ran(*arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.broker
-def test_what_came_is_told(
+def test_what_came_is_printed(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
     """A line for each topic, or one JSON object."""
@@ -82,7 +82,7 @@ def test_a_signal_ends_it(
 
 @pytest.mark.broker
 def test_a_missing_topic(kafka: RealKafka, tmp_path: Path) -> None:
-    """Said at once, before Spark is begun and before anything is written."""
+    """Reported at once, before Spark is begun and before anything is written."""
     lake = tmp_path / "lake"
     code, out, message = _ran(
         *("--bootstrap", kafka.bootstrap, "--journal", "missing", "--lake", str(lake))
@@ -179,10 +179,10 @@ def test_without_java(tmp_path: Path, java: str | None, why: str) -> None:
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "java").write_text(java)
         (tmp_path / "bin" / "java").chmod(0o755)
-    said = _begun(JAVA_HOME=str(tmp_path))
+    output = _begun(JAVA_HOME=str(tmp_path))
     needed = "Spark does not start; it needs Java 17 or later, on the path or in JAVA_HOME: "
-    assert said.startswith(needed)
-    assert why in said
+    assert output.startswith(needed)
+    assert why in output
 
 
 _NOWHERE = """<ivysettings>
@@ -195,6 +195,6 @@ def test_without_the_connector(tmp_path: Path) -> None:
     """Where Maven Central cannot be reached, the connector's name is told, and not Ivy's log."""
     settings = tmp_path / "ivysettings.xml"
     settings.write_text(_NOWHERE.format(here=tmp_path))
-    said = _begun("spark.jars.ivySettings", settings, "spark.jars.ivy", tmp_path / "ivy")
+    output = _begun("spark.jars.ivySettings", settings, "spark.jars.ivy", tmp_path / "ivy")
     message = f"Spark's Kafka connector {CONNECTOR} cannot be fetched; check that Maven Central"
-    assert said.startswith(message)
+    assert output.startswith(message)

@@ -85,7 +85,7 @@ def test_stopping_the_query_ends_an_hour_of_waiting(
         attempts.append((batch_id, rows.count()))
         raise _DownError
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         happened.append(event)
         if isinstance(event, events.CircuitOpened):
             waiting.set()
@@ -97,7 +97,7 @@ def test_stopping_the_query_ends_an_hour_of_waiting(
         transient=_DownError,
         on_exhausted="stop",
         on_permanent="stop",
-        listeners=[hear],
+        listeners=[on_event],
     )
     for _ in range(2):
         waiting.clear()
@@ -175,7 +175,7 @@ def test_an_http_service_that_goes_down(
                 if answer.status_code == 503:
                     raise RetryAfter(0.3)
 
-        def hear(event: Event) -> None:
+        def on_event(event: Event) -> None:
             if isinstance(event, events.CircuitOpened | events.ProbeFailed):
                 timeline.append(("may be attempted", _now_s() + event.delay_s))
             if isinstance(event, events.ProbeFailed):
@@ -187,7 +187,7 @@ def test_an_http_service_that_goes_down(
             transient=httpx.TransportError,
             on_exhausted="repeat",
             on_permanent="stop",
-            listeners=[hear],
+            listeners=[on_event],
         )
         stream = _stream(spark, kafka, name, maxOffsetsPerTrigger="6")
         with _running(stream, batches, tmp_path / "c") as query:
@@ -211,7 +211,7 @@ def test_a_database_that_goes_down(
     """PostgreSQL is stopped, and started again: each row is in its table once, in order."""
     name, waits = topic(), threading.Semaphore(0)
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if isinstance(event, events.CircuitOpened | events.ProbeFailed):
             waits.release()
 
@@ -230,7 +230,7 @@ def test_a_database_that_goes_down(
             transient=psycopg.OperationalError,
             on_exhausted="repeat",
             on_permanent="stop",
-            listeners=[hear],
+            listeners=[on_event],
         )
         stream = _stream(spark, kafka, name, maxOffsetsPerTrigger="4")
         kafka.produce(name, [(0, None, b"", ())] * 4)

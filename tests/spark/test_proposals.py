@@ -63,7 +63,7 @@ def test_where_there_are_enough_delays_are_proposed(proposed: dict[str, Tuned]) 
     assert proposal.covered.mean >= 0.85
 
 
-def test_where_there_are_too_few_it_is_said(proposed: dict[str, Tuned]) -> None:
+def test_too_few_outages_are_reported(proposed: dict[str, Tuned]) -> None:
     """How many have ended, how many would have to, and what they are enough for."""
     found = proposed["few"]
     assert (TooFew(20, 59, 0.86), None) == (found.proposal, found.comparison)
@@ -75,7 +75,7 @@ def test_outages_at_the_same_time_are_seen_together(proposed: dict[str, Tuned]) 
     assert (240, 160) == (found.outages, found.seen)
 
 
-def test_of_outages_that_nothing_is_known_of_nothing_is_said(proposed: dict[str, Tuned]) -> None:
+def test_outages_without_bounds_have_no_result(proposed: dict[str, Tuned]) -> None:
     """A group without bounds has no result."""
     assert {"enough", "few", "members"} == proposed.keys()
 

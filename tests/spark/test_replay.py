@@ -130,7 +130,7 @@ _NO_CONDITIONS = {
 }
 
 
-def test_what_is_no_condition_is_told_in_a_line(two: tuple[Lake, Scene]) -> None:
+def test_what_is_no_condition_is_one_line(two: tuple[Lake, Scene]) -> None:
     """Whatever is wrong with it, what is sent is nothing; letters of two topics are no choice."""
     lake, given = two
     for where, text in _NO_CONDITIONS.items():
@@ -147,7 +147,7 @@ def test_what_is_no_condition_is_told_in_a_line(two: tuple[Lake, Scene]) -> None
 
 
 def test_a_lake_of_another_topic_sends_nothing(two: tuple[Lake, Scene]) -> None:
-    """A topic made anew has other letters at the same offsets; and the lake may be empty."""
+    """A topic made again has other letters at the same offsets; and the lake may be empty."""
     lake, given = two
     where = f"topic = '{given.letters}'"
     given.kafka.delete_topic(given.letters)

@@ -46,7 +46,7 @@ def _ran(*arguments: object) -> Result:
     return Result(result.exit_code, result.stdout, result.stderr)
 
 
-def _told(result: Result) -> list[dict[str, Any]]:
+def _reported(result: Result) -> list[dict[str, Any]]:
     assert (0, "") == (result.code, result.err)
     return result.objects
 
@@ -69,7 +69,7 @@ def test_what_is_proposed_is_a_strategy(lake: str, tmp_path: Path) -> None:
 
 def test_each_group_is_by_itself(lake: str, tmp_path: Path) -> None:
     """With its own current strategy; one file is for one of them."""
-    billing, few = _told(_ran("spark", "tune", "--lake", lake, *ASKED, "--json"))
+    billing, few = _reported(_ran("spark", "tune", "--lake", lake, *ASKED, "--json"))
     assert ("billing", "proposed", 120, 80) == tuple(
         billing[name] for name in ("group", "verdict", "outages", "seen")
     )
@@ -101,7 +101,7 @@ def test_a_strategy_is_taken_through_what_was_recorded(lake: str, tmp_path: Path
     file = tmp_path / "other.json"
     file.write_text('{"delays": [60, {"every": "5m", "times": 9}], "jitter": 0.5}')
     asked = ("strategy", "simulate", file, "--lake", lake, "--group", "billing")
-    [output] = _told(_ran(*asked, "--probe-cost", "20", "--seed", "7", "--json"))
+    [output] = _reported(_ran(*asked, "--probe-cost", "20", "--seed", "7", "--json"))
     waits_ms = [75_000, *[375_000] * 9]  # with half the jitter
     known = recorded(BILLING_MS, CURRENT_MS)
     rng = np.random.default_rng(7)

@@ -192,7 +192,7 @@ def test_a_file_and_code_say_the_same(delays: list[Any]) -> None:
         (b'{"delays": [1], "description": "\\ud800"}', 'x.json description: "\\ud800" in it'),
     ],
 )
-def test_an_error_says_where_what_and_how_to_mend_it(text: bytes | str, problem: str) -> None:
+def test_an_error_says_where_what_and_how_to_fix_it(text: bytes | str, problem: str) -> None:
     """A problem is one sentence: file, path inside it, value, rule; a semicolon; the remedy."""
     (found,) = problems_of(text)
 
@@ -247,7 +247,7 @@ def test_a_file_without_a_stem_is_called_inline() -> None:
     assert "inline" == strategy_of("[1]", "").name
 
 
-def test_every_problem_is_said_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     """Problems of keys, of elements, of settings: none hides another."""
     text = b"""{
       "delays": [-1, {"every": "1x", "times": 0, "times": 0}, true, 7, [], "8d"],

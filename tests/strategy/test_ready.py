@@ -56,17 +56,17 @@ def test_a_wheel_has_them(source: str, tmp_path: Path) -> None:
 
 def test_a_checkout_has_them() -> None:
     """Each file of strategies/ is one, by the name that its page has."""
-    told = [
+    reported = [
         name.removesuffix(".json")
         for row in table(page("strategies/README.md"), "file")
         for name in code(row[0])
     ]
-    assert sorted(told) == list(_FILES) == list(names())
+    assert sorted(reported) == list(_FILES) == list(names())
     for name, path in _FILES.items():
         assert Strategy.load(path) == Strategy.named(name)
 
 
-def test_an_unknown_name_is_told_the_known_ones() -> None:
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     """And how a file is read."""
     with pytest.raises(StrategyError) as caught:
         Strategy.named("short-outages")

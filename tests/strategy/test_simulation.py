@@ -83,14 +83,14 @@ def test_no_outage() -> None:
 
 
 def back_after_ms(
-    waits_ms: list[int], jitter: float, attempt_ms: int, outage_ms: int, dice: Iterator[float]
+    waits_ms: list[int], jitter: float, attempt_ms: int, outage_ms: int, rng: Iterator[float]
 ) -> float | None:
     """Attempt by attempt, in floats: the idle time; None: given up."""
     at_ms = 0.0
     for wait_ms in waits_ms:
         if at_ms >= outage_ms:
             break
-        at_ms += attempt_ms + wait_ms * (1 + jitter * next(dice))
+        at_ms += attempt_ms + wait_ms * (1 + jitter * next(rng))
     return at_ms - outage_ms if at_ms >= outage_ms else None
 
 
@@ -101,13 +101,13 @@ def back_after_ms(
     outages_ms,
     st.randoms(use_true_random=False),
 )
-def test_the_dice_stay_within_the_bounds(
-    waits_ms: list[int], jitter: float, attempt_ms: int, outage_ms: int, dice: random.Random
+def test_jitter_stays_within_the_bounds(
+    waits_ms: list[int], jitter: float, attempt_ms: int, outage_ms: int, rng: random.Random
 ) -> None:
-    """However they fall, it is back within the bounds, or gives up where that was said."""
+    """However they fall, it is back within the bounds, or gives up where that was reported."""
     policy = Policy(Strategy([f"{wait_ms}ms" for wait_ms in waits_ms], jitter=jitter))
     spread = Simulator(policy, attempt_ms).through(outage_ms).spread
-    throws = (dice.choice([0.0, dice.random(), 0.999]) for _ in waits_ms)
+    throws = (rng.choice([0.0, rng.random(), 0.999]) for _ in waits_ms)
     idle_ms = back_after_ms(waits_ms, jitter, attempt_ms, outage_ms, throws)
     if idle_ms is None:
         assert spread is None or spread.may_give_up
@@ -126,7 +126,7 @@ def test_the_dice_stay_within_the_bounds(
 def test_the_bounds_are_reached(
     waits_s: list[int], jitter: float, attempt_ms: int, outage_ms: int
 ) -> None:
-    """Nearly: by the dice that bring one attempt to just before, or to, the end of the outage."""
+    """Nearly: by numbers that bring one attempt to just before, or to, the end of the outage."""
     spread = (
         Simulator(Policy(Strategy(waits_s, jitter=jitter)), attempt_ms).through(outage_ms).spread
     )

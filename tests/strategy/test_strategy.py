@@ -144,7 +144,7 @@ def test_a_bad_setting_is_refused(setting: str, value: Any) -> None:
         Strategy([1], **settings)
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     """One error holds one sentence for each problem, and it is a ValueError too."""
     with pytest.raises(StrategyError) as caught:
         Strategy([-1, 1, {"every": "x", "times": 0, "of": 1}], jitter=7, name="")
@@ -235,24 +235,24 @@ def test_jitter_lengthens_by_at_most_its_share(wait_ms: int, jitter: float, die:
     assert wait_ms / 1000 <= delay_s <= wait_ms / 1000 * (1 + jitter)
 
 
-def test_jitter_is_what_the_dice_say() -> None:
-    """The share of the jitter that is added is the number that the dice draw."""
+def test_jitter_is_what_the_rng_draws() -> None:
+    """The share of the jitter that is added is the number that the random numbers draw."""
     strategy = Strategy([100], jitter=0.5)
     assert 100.0 == strategy.delay_s(1)
     assert 100.0 == strategy.delay_s(1, lambda: 0.0)
     assert 125.0 == strategy.delay_s(1, lambda: 0.5)
 
 
-def test_dice_are_not_asked_where_there_is_no_jitter() -> None:
+def test_the_rng_is_not_asked_where_there_is_no_jitter() -> None:
     """A strategy without jitter draws no random number."""
     asked: list[int] = []
 
-    def dice() -> float:
+    def rng() -> float:
         asked.append(1)
         return 0.5
 
-    assert 1.0 == Strategy([1]).delay_s(1, dice)
-    assert Strategy([1], jitter=1).delay_s(2, dice) is None
+    assert 1.0 == Strategy([1]).delay_s(1, rng)
+    assert Strategy([1], jitter=1).delay_s(2, rng) is None
     assert [] == asked
 
 

@@ -38,20 +38,20 @@ def appended(at_s: float = 0.0) -> list[Entry]:
     ]
 
 
-def said(at_s: float, event: events.Event, member: str = "one") -> EventEmitted:
+def emitted(at_s: float, event: events.Event, member: str = "one") -> EventEmitted:
     return EventEmitted(at_s, member, event)
 
 
 def assigned(at_s: float, *partitions: Partition, member: str = "one") -> EventEmitted:
-    return said(at_s, events.Assigned(partitions or (P0, P1)), member)
+    return emitted(at_s, events.Assigned(partitions or (P0, P1)), member)
 
 
 def revoked(at_s: float, *partitions: Partition, member: str = "one") -> EventEmitted:
-    return said(at_s, events.Revoked(partitions or (P0, P1)), member)
+    return emitted(at_s, events.Revoked(partitions or (P0, P1)), member)
 
 
 def stopped(at_s: float, member: str = "one") -> EventEmitted:
-    return said(at_s, events.Stopped(left_group=True), member)
+    return emitted(at_s, events.Stopped(left_group=True), member)
 
 
 def begun(
@@ -74,7 +74,7 @@ def attempt(
 
 def opened(at_s: float, offset: int, delay_s: float = 1.0, failures: int = 1) -> EventEmitted:
     """By the first failure of a message of the first partition."""
-    return said(
+    return emitted(
         at_s,
         events.CircuitOpened(Scope(), *P0, offset, "down", failures, delay_s, _NOW),
     )
@@ -82,18 +82,18 @@ def opened(at_s: float, offset: int, delay_s: float = 1.0, failures: int = 1) ->
 
 def stays_open(at_s: float, offset: int, failures: int, delay_s: float = 1.0) -> EventEmitted:
     """By another failure."""
-    return said(at_s, events.ProbeFailed(Scope(), *P0, offset, "down", failures, delay_s, _NOW))
+    return emitted(at_s, events.ProbeFailed(Scope(), *P0, offset, "down", failures, delay_s, _NOW))
 
 
 def unsent(at_s: float, offset: int, delay_s: float = 1.0) -> EventEmitted:
     """Its letter could not be sent."""
-    return said(
+    return emitted(
         at_s, events.DeadLetterFailed(Scope(), *P0, offset, "dlq", "down", 1, delay_s, _NOW)
     )
 
 
 def closed(at_s: float) -> EventEmitted:
-    return said(at_s, events.CircuitClosed(Scope(), "recovered", 1.0))
+    return emitted(at_s, events.CircuitClosed(Scope(), "recovered", 1.0))
 
 
 def letter(
@@ -101,7 +101,7 @@ def letter(
 ) -> EventEmitted:
     """Acknowledged."""
     retry_id = f"group/{offset}"
-    return said(
+    return emitted(
         at_s,
         events.DeadLettered(*partition, offset, "dlq", retry_id, 1, reason, "down", failures, ()),
     )

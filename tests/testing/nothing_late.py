@@ -24,7 +24,7 @@ stop what is outside its scope."""
 class _OpenCircuit:
     """A circuit, and what its member did since `retry_at`. `held` None: any message probes it."""
 
-    said: EventEmitted | AttemptStarted
+    emitted: EventEmitted | AttemptStarted
     held: Place | None
     retry_at_s: float
     idle_s: float = 0.0
@@ -83,16 +83,16 @@ class NothingLate(Guarantee):
 
     def _late(self, item: _OpenCircuit, entry: AttemptStarted, what: str) -> None:
         text = f"the probe of {entry.place} by {entry.member} {what}"
-        self._violate(text, item.said, entry, member=entry.member)
+        self._violate(text, item.emitted, entry, member=entry.member)
 
-    def _on_event(self, said: EventEmitted) -> None:
-        open_now, event = self._open[said.member], said.event
+    def _on_event(self, emitted: EventEmitted) -> None:
+        open_now, event = self._open[emitted.member], emitted.event
         match event:
             case events.CircuitOpened() | events.ProbeFailed() | events.LimitReached():
-                retry_at_s = said.at_s + event.delay_s
-                open_now[event.scope] = _OpenCircuit(said, event.place, retry_at_s)
+                retry_at_s = emitted.at_s + event.delay_s
+                open_now[event.scope] = _OpenCircuit(emitted, event.place, retry_at_s)
             case events.DeadLetterFailed():  # its probe is the sending, whose begin nobody sees
-                open_now[event.scope] = _OpenCircuit(said, event.place, float("inf"))
+                open_now[event.scope] = _OpenCircuit(emitted, event.place, float("inf"))
             case events.CircuitClosed():
                 open_now.pop(event.scope, None)
             case events.Revoked() | events.Lost():

@@ -95,12 +95,12 @@ def test_what_the_consumer_says(log: EventLog) -> None:
 
 def test_what_is_committed(log: EventLog) -> None:
     """The answer to a commit; what was refused, in whole or in part, is not."""
-    told = log.on_commit("one")
+    reported = log.on_commit("one")
     stored = SimpleNamespace(topic="orders", partition=0, offset=3, error=None)
     refused = SimpleNamespace(topic="orders", partition=1, offset=3, error="unknown")
-    told(None, [stored, refused])
-    told("refused", [stored])
-    told(None, [])
+    reported(None, [stored, refused])
+    reported("refused", [stored])
+    reported(None, [])
     log.committed({P1: 4})
     assert [Committed(1, "one", {P0: 3}), Committed(2, "", {P1: 4})] == log.entries
 
@@ -121,16 +121,16 @@ def test_who_watches_can_say_more(log: EventLog) -> None:
     ] == log.entries
 
 
-def test_a_watcher_hears_each_entry(log: EventLog) -> None:
+def test_a_watcher_receives_each_entry(log: EventLog) -> None:
     """From when it was given, in order."""
-    heard: list[Entry] = []
+    received: list[Entry] = []
     log.state_size("one", 1, 1)
-    log.watch(heard.append)
+    log.watch(received.append)
     log.state_size("one", 2, 2)
-    assert log.entries[1:] == heard
+    assert log.entries[1:] == received
 
 
-def test_done_is_what_is_handled_or_buried(log: EventLog) -> None:
+def test_done_is_what_is_handled_or_dead_lettered(log: EventLog) -> None:
     """`when_done` calls once, when the last of all partitions is done."""
     calls: list[int] = []
     when_done(log, {P0: [7], P1: [1]}, lambda: calls.append(len(log.entries)))

@@ -25,12 +25,12 @@ from tests.testing.logs import (
     begun,
     closed,
     committed,
+    emitted,
     guarantees,
     letter,
     life,
     opened,
     revoked,
-    said,
     stays_open,
     stopped,
     unsent,
@@ -118,7 +118,7 @@ HOLD = {
     "an operator wants it at once": life(
         attempt(1, 0, outcome="failed"),
         opened(1, 0, 10),
-        said(2, events.RetriedNow(opened(1, 0).event.scope, *P0, 0, 1, 9.0)),  # type: ignore[union-attr]  # a CircuitOpened
+        emitted(2, events.RetriedNow(opened(1, 0).event.scope, *P0, 0, 1, 9.0)),  # type: ignore[union-attr]  # a CircuitOpened
         attempt(2, 0),
         closed(2),
         attempt(2, 1),
@@ -145,7 +145,7 @@ HOLD = {
         committed(3, 3, 2),
         stopped(3, "two"),
     ],
-    "retention was faster, and it was said": life(said(1, events.DataLost(*P0, 0, 3)), *BOTH),
+    "retention was faster, and it was said": life(emitted(1, events.DataLost(*P0, 0, 3)), *BOTH),
     "a circuit is open for long, and then again": life(
         *BOTH,
         attempt(1, 0, outcome="failed"),
@@ -514,7 +514,7 @@ def test_a_success_or_an_operator_ends_the_row() -> None:
 
 
 def test_letters_that_are_found_after_a_death_are_in_no_row() -> None:
-    """It had heard of none of them, or it would have sent no more; who lives on counts anew."""
+    """It had learned of none of them, or it would have sent no more; who lives on counts again."""
     begun = attempt(3, 3, outcome="failed")
     row: list[Entry] = [letter(1, 0, 1), Crashed(2, "one"), letter(2, 1, 1), letter(2, 2, 1)]
     assert [] == broken([*row, *begun, letter(4, 3, 1)], [LettersWithinLimit(1)])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from linear_retry import events
 from linear_retry.testing import Entry, Guarantee, all_guarantees
-from tests.testing.logs import P0, assigned, attempt, committed, opened, said
+from tests.testing.logs import P0, assigned, attempt, committed, emitted, opened
 
 
 def _days(amount: int) -> Iterator[Entry]:
@@ -16,7 +16,8 @@ def _days(amount: int) -> Iterator[Entry]:
             yield from attempt(offset, offset, outcome="failed")
             yield opened(offset, offset)
             yield from attempt(offset + 1.5, offset)
-            yield said(offset + 1.5, events.CircuitClosed(opened(0, 0).event.scope, "recovered", 1))  # type: ignore[union-attr]  # a CircuitOpened
+            scope = opened(0, 0).event.scope  # type: ignore[union-attr]  # a CircuitOpened
+            yield emitted(offset + 1.5, events.CircuitClosed(scope, "recovered", 1))
         else:
             yield from attempt(offset + 1.5, offset)
         if offset % 50 == 0:
@@ -44,7 +45,7 @@ def test_days_take_no_more_room_than_hours() -> None:
 def test_what_retention_took_takes_no_room() -> None:
     """A hundred million offsets that are gone are two numbers."""
     chosen: list[Guarantee] = list(all_guarantees({}, strategy_length=2))
-    lost = said(1, events.DataLost(*P0, 0, 100_000_000))
+    lost = emitted(1, events.DataLost(*P0, 0, 100_000_000))
     for entry in (assigned(0), lost, *attempt(2, 100_000_000)):
         for guarantee in chosen:
             guarantee.feed(entry)

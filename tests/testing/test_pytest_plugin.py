@@ -70,7 +70,7 @@ def test_a_test_gets_several_with_several_brokers(pytester: pytest.Pytester) -> 
     ended.assert_outcomes(passed=1)
 
 
-def test_the_fixtures_tell_what_they_are(pytester: pytest.Pytester) -> None:
+def test_the_fixtures_have_descriptions(pytester: pytest.Pytester) -> None:
     """`pytest --fixtures` shows both, with a sentence."""
     shown = pytester.runpytest_subprocess("--fixtures", "-p", "no:cacheprovider")
     shown.stdout.fnmatch_lines(["embedded_kafka *", "*with one broker*"])

@@ -17,9 +17,9 @@ _OTHER = Scope("refunds")
 
 
 def _opened(scope: Scope) -> EventEmitted:
-    said = opened(1, 0)
-    assert isinstance(said.event, events.CircuitOpened)
-    return replace(said, event=replace(said.event, scope=scope))
+    emitted = opened(1, 0)
+    assert isinstance(emitted.event, events.CircuitOpened)
+    return replace(emitted, event=replace(emitted.event, scope=scope))
 
 
 def _closed(scope: Scope) -> EventEmitted:

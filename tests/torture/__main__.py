@@ -118,22 +118,22 @@ def _play(console: Console, run: _Run, parts: Iterator[Tally]) -> None:
         task = progress.add_task(run.layer.name, total=None)
         for part in parts:
             for failure in part.failures[: max(_SHOWN_FAILURES - len(run.tally.failures), 0)]:
-                _tell(console, _replay(run.layer, failure) + "\n")
+                _print(console, _replay(run.layer, failure) + "\n")
             run.tally.add(part)
             run.took_s = time.monotonic() - begun_s
             done = run.tally.done
             wanted = None if isinstance(run.layer, ByDepth) else max(run.wanted, done)
             progress.update(task, completed=done, total=wanted)
     if run.tally.failures:
-        _tell(console, _how_many(run.layer, run.tally))
+        _print(console, _how_many(run.layer, run.tally))
 
 
-def _tell(console: Console, text: str) -> None:
+def _print(console: Console, text: str) -> None:
     # Lines stay as they are: a command in two pieces is none.
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def told(layer: Layer, first: int, tally: Tally) -> str:
+def summary(layer: Layer, first: int, tally: Tally) -> str:
     """One line: what was played, and what happened in it."""
     counts = ", ".join(f"{count:,} {what}" for what, count in sorted(tally.counts.items()))
     which = _which(layer, first, layer.short, tally)
@@ -148,8 +148,8 @@ def _which(layer: Layer, first: int, wanted: int, tally: Tally) -> str:
 
 def how_to_replay(layer: Layer, tally: Tally) -> str:
     """How many failed, and the first of them, each with its command."""
-    told = sorted(tally.failures, key=lambda failure: (not failure.story, failure.seed))
-    shown = [_replay(layer, failure) for failure in told[:_SHOWN_FAILURES]]
+    failed = sorted(tally.failures, key=lambda failure: (not failure.story, failure.seed))
+    shown = [_replay(layer, failure) for failure in failed[:_SHOWN_FAILURES]]
     return "\n\n".join([_how_many(layer, tally), *shown])
 
 

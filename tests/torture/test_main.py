@@ -50,7 +50,7 @@ class _Deep(_Here, ByDepth):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ("deep --seed 5", "--seed: 5 is no way"),
         ("deep --first 5", "--first: deep has a depth"),
@@ -65,12 +65,12 @@ class _Deep(_Here, ByDepth):
         ("here --short --amount 2", "it is one of them"),
     ],
 )
-def test_nonsense(monkeypatch: pytest.MonkeyPatch, arguments: str, said: str) -> None:
+def test_nonsense(monkeypatch: pytest.MonkeyPatch, arguments: str, message: str) -> None:
     """Nothing is played, and one sentence says why: a run of no seeds would look like a proof."""
     monkeypatch.setattr(torture, "LAYERS", (_Here(), _Deep()))
     ended = CliRunner().invoke(_APP, arguments.split(), env={"COLUMNS": "200"})
     assert 2 == ended.exit_code
-    assert said in ended.output
+    assert message in ended.output
     assert "attempts" not in ended.output
 
 
@@ -88,9 +88,9 @@ def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_single_seed() -> None:
     """What only many seeds show is replayed by playing those, and blames none of them."""
     tally = Tally(20, failures=[Failure(10, "never struck", "--first 10 --amount 20")])
-    told = torture.how_to_replay(_Here(), tally)
-    assert "replay: python -m tests.torture here --first 10 --amount 20" in told
-    assert "here: 1 of 20 failed, in --first 10 --amount 20\n" in told
+    summary = torture.how_to_replay(_Here(), tally)
+    assert "replay: python -m tests.torture here --first 10 --amount 20" in summary
+    assert "here: 1 of 20 failed, in --first 10 --amount 20\n" in summary
 
 
 def test_a_depth_is_no_number_of_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_a_depth_is_no_number_of_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = {"COLUMNS": "200"}
     assert "depth 1 " in CliRunner().invoke(_APP, ["--amount", "1"], env=wide).output
     assert "seed 8 " in CliRunner().invoke(_APP, ["--seed", "8"], env=wide).output
-    assert "(depth 4)" in torture.told(_Deep(), 0, Tally(100))
+    assert "(depth 4)" in torture.summary(_Deep(), 0, Tally(100))
 
 
 def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:

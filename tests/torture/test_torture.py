@@ -3,7 +3,7 @@
 import pytest
 
 from tests.real_kafka import RealKafka
-from tests.torture.__main__ import how_to_replay, told
+from tests.torture.__main__ import how_to_replay, summary
 from tests.torture.layer import Layer, Tally
 from tests.torture.layers import LAYERS
 
@@ -19,7 +19,7 @@ def test_nothing_breaks(layer: Layer, request: pytest.FixtureRequest) -> None:
     tally = Tally()
     for part in layer.run(0, layer.short, broker):
         tally.add(part)
-    request.node.user_properties.append(("torture", told(layer, 0, tally)))
+    request.node.user_properties.append(("torture", summary(layer, 0, tally)))
     if tally.failures:
         pytest.fail(how_to_replay(layer, tally), pytrace=False)
     assert tally.done >= layer.short

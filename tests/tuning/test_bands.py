@@ -12,7 +12,7 @@ DELAYS_MS = (*[5000] * 60, *[60_000] * 60)
 KNOWN = Estimate(np.array([0.0, 1000.0, 2000.0, 4000.0]), np.array([0.5, 0.0, 0.25, 0.25]))
 
 
-def _dice() -> np.random.Generator:
+def _rng() -> np.random.Generator:
     return np.random.default_rng(1)
 
 
@@ -37,9 +37,7 @@ def test_the_bounds_hold_the_truth() -> None:
     for seed in range(8):
         known = recorded(durations_ms(seed, 60), DELAYS_MS)
         each = np.arange(len(known))
-        shares, times_ms = bands(
-            known, each, np.array([60_000.0]), [0.5], rng=_dice(), resamples=30
-        )
+        shares, times_ms = bands(known, each, np.array([60_000.0]), [0.5], rng=_rng(), resamples=30)
         (value, low, high), (middle_ms, low_ms, high_ms) = shares[0], times_ms[0]
         assert low <= value <= high
         assert low_ms <= middle_ms <= high_ms
@@ -51,9 +49,9 @@ def test_outages_of_several_members_are_no_more_evidence() -> None:
     """The same outages, each seen by four members: the bounds are as wide as before."""
     known = recorded(durations_ms(1, 80), DELAYS_MS)
     each = np.arange(80)
-    once, _ = bands(known, each, np.array([60_000.0]), [], rng=_dice(), resamples=30)
+    once, _ = bands(known, each, np.array([60_000.0]), [], rng=_rng(), resamples=30)
     four = np.tile(each, 4)
-    seen, _ = bands(known.chosen(four), four, np.array([60_000.0]), [], rng=_dice(), resamples=30)
+    seen, _ = bands(known.chosen(four), four, np.array([60_000.0]), [], rng=_rng(), resamples=30)
     assert once == pytest.approx(seen, abs=1e-3)
 
 
@@ -61,10 +59,10 @@ def test_of_many_outages_a_sample_is_taken() -> None:
     """An outage outside the sample counts for nothing: a million take no longer than thousands."""
     count = 2 * MAX_OUTAGES
     lower_ms, upper_ms = np.zeros(count), np.full(count, 1000.0)
-    outside = np.setdiff1d(np.arange(count), _dice().choice(count, MAX_OUTAGES, replace=False))[0]
+    outside = np.setdiff1d(np.arange(count), _rng().choice(count, MAX_OUTAGES, replace=False))[0]
     lower_ms[outside], upper_ms[outside] = 1000.0, np.inf
     known = Outages.of(lower_ms, upper_ms)
     [[share, *_]], _ = bands(
-        known, np.arange(count), np.array([1000.0]), [], rng=_dice(), resamples=1
+        known, np.arange(count), np.array([1000.0]), [], rng=_rng(), resamples=1
     )
     assert share == pytest.approx(0, abs=1e-9)

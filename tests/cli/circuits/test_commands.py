@@ -42,16 +42,16 @@ def _run(command: str, *arguments: str, says: str = "") -> tuple[int, str]:
 @pytest.mark.parametrize("command", ["retry", "give-up"])
 def test_wrong_usage(command: str, arguments: list[str], reason: str) -> None:
     """What is wrong, and how it is written; exit code 2."""
-    code, said = _run(command, *arguments, says="y\n")
-    assert (2, True) == (code, reason in said), said
+    code, output = _run(command, *arguments, says="y\n")
+    assert (2, True) == (code, reason in output), output
 
 
 @pytest.mark.parametrize("says", ["n\n", ""])
 def test_whoever_says_no_gives_nothing_up(says: str) -> None:
     """Nor does whoever is not there to say yes: no broker is asked for anything."""
-    code, said = _run("give-up", _PLACE, "--bootstrap", "127.0.0.1:9", says=says)
+    code, output = _run("give-up", _PLACE, "--bootstrap", "127.0.0.1:9", says=says)
     assert 1 == code
-    assert f'Send {_PLACE}, held by group "billing", to the dead letters? [y/N]:' in said
+    assert f'Send {_PLACE}, held by group "billing", to the dead letters? [y/N]:' in output
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_whoever_says_no_gives_nothing_up(says: str) -> None:
 )
 def test_a_retry_is_of_messages_or_of_circuits(arguments: list[str]) -> None:
     """One of the three ways to say which: exit code 2 for none, or two."""
-    code, said = _run("retry", *arguments, "--bootstrap", "127.0.0.1:9")
-    assert (2, True) == (code, "name the messages, or write --all, or --member MEMBER" in said)
+    code, output = _run("retry", *arguments, "--bootstrap", "127.0.0.1:9")
+    assert (2, True) == (code, "name the messages, or write --all, or --member MEMBER" in output)
 
 
 def test_a_limit_is_lifted_with_a_reason() -> None:
     """It goes on record."""
-    code, said = _run("lift-limit", "--bootstrap", "127.0.0.1:9")
-    assert (2, True) == (code, "'--reason'" in said)
+    code, output = _run("lift-limit", "--bootstrap", "127.0.0.1:9")
+    assert (2, True) == (code, "'--reason'" in output)
 
 
 @pytest.fixture
@@ -93,50 +93,52 @@ _HELD = "orders[0]@0"
 def test_the_last_attempt_is_asked_about(waiting: _Waiting) -> None:
     """A retry by hand could send the message to the dead letters, without a word of warning."""
     kafka, consumer, fails = waiting
-    code, said = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, says="n\n")
-    assert (1, True) == (code, f"The next attempt of {_HELD} is the last" in said)
-    assert "not attempted: one failure more would be its last" in said
+    code, output = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, says="n\n")
+    assert (1, True) == (code, f"The next attempt of {_HELD} is the last" in output)
+    assert "not attempted: one failure more would be its last" in output
     assert 1 == consumer.circuits[Scope()].failures
     fails[0] = False
-    code, said = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, says="y\n")
-    assert (0, True) == (code, said.endswith(": recovered")), said
+    code, output = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, says="y\n")
+    assert (0, True) == (code, output.endswith(": recovered")), output
 
 
 def test_with_yes_nobody_is_asked(waiting: _Waiting) -> None:
     """And the exit code says that it came to a dead letter."""
     kafka, _, _ = waiting
-    code, said = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, "--yes")
-    assert (1, True) == (code, said.endswith("failed again, and is in the dead letters")), said
+    code, output = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, "--yes")
+    assert (1, True) == (code, output.endswith("failed again, and is in the dead letters")), output
 
 
 def test_a_retry_of_all_asks_about_the_last_attempts(waiting: _Waiting) -> None:
     """Then they are attempted by name."""
     kafka, _, fails = waiting
     fails[0] = False
-    code, said = _run("retry", "--all", "--bootstrap", kafka.bootstrap, says="y\n")
-    assert (0, True) == (code, said.endswith(": recovered")), said
+    code, output = _run("retry", "--all", "--bootstrap", kafka.bootstrap, says="y\n")
+    assert (0, True) == (code, output.endswith(": recovered")), output
 
 
 def test_without_waiting_the_beginning_is_enough(waiting: _Waiting) -> None:
     """As whoever has scripts wants it: the outcome is in the log."""
     kafka, _, fails = waiting
     fails[0] = False
-    code, said = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, "--yes", "--no-wait")
+    code, output = _run("retry", _HELD, "--bootstrap", kafka.bootstrap, "--yes", "--no-wait")
     assert 0 == code
-    assert said.endswith((": the attempt has begun", ": recovered")), said
+    assert output.endswith((": the attempt has begun", ": recovered")), output
 
 
 def test_of_a_member_that_is_not_there_nobody_answers(waiting: _Waiting) -> None:
     """Exit code 3, with the name."""
     kafka, _, _ = waiting
     asked = "--member", "nobody", "--timeout", "1"
-    code, said = _run("retry", *asked, "--bootstrap", kafka.bootstrap)
-    assert (3, True) == (code, "it has no member 'nobody' that follows this topic" in said), said
+    code, output = _run("retry", *asked, "--bootstrap", kafka.bootstrap)
+    assert (3, True) == (code, "it has no member 'nobody' that follows this topic" in output), (
+        output
+    )
 
 
-def test_a_missing_control_topic_is_said() -> None:
+def test_a_missing_control_topic_is_reported() -> None:
     """Exit code 3; it is not created."""
     with EmbeddedKafka() as kafka:
         kafka.create_topic("orders")
-        code, said = _run("retry", _PLACE, "--bootstrap", kafka.bootstrap)
-    assert (3, True) == (code, "there is no topic 'linear-retry.control'" in said)
+        code, output = _run("retry", _PLACE, "--bootstrap", kafka.bootstrap)
+    assert (3, True) == (code, "there is no topic 'linear-retry.control'" in output)

@@ -23,15 +23,15 @@ _NOW_MS = 1_795_298_170_643
 
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from(get_args(Event)).flatmap(entries), max_size=4))
-def test_whatever_it_says_it_can_be_told(said: list[Entry]) -> None:
+def test_whatever_it_says_can_be_printed(output: list[Entry]) -> None:
     """No exception, no line too many, and nothing that moves a cursor."""
     fold = GroupStates()
-    read = [entry for entry in (read_entry(encode(one)) for one in said) if fold.take(entry)]
+    read = [entry for entry in (read_entry(encode(one)) for one in output) if fold.take(entry)]
     lines = [event_line(entry) for entry in read if isinstance(entry, Entry)]
     for group in fold.groups:
         view = fold.view(group)
-        told = formats.view_json(view, _NOW_MS)
-        assert told == json.loads(json_line(told))
+        reported = formats.view_json(view, _NOW_MS)
+        assert reported == json.loads(json_line(reported))
         for circuit in view.circuits:
             lines += formats.cells(group, circuit, _NOW_MS)
         shown = _picture(fold, group)

@@ -51,16 +51,16 @@ def kafka(now_ms: int) -> Iterator[EmbeddedKafka]:
 
 def test_a_pipe_gets_one_line_for_each_circuit(kafka: EmbeddedKafka, now_ms: int) -> None:
     """A head, then columns with tabs; nothing of the killed member, nor what moves a cursor."""
-    said = _run(kafka, "--group", GROUP)
-    assert (0, "") == (said.code, said.err)
-    head, first, second = said.rows
+    output = _run(kafka, "--group", GROUP)
+    assert (0, "") == (output.code, output.err)
+    head, first, second = output.rows
     assert ["group", "member", "process", "scope", "message", "state", "failures"] == head[:7]
     assert ["since", "retry_at", "last_word", "error"] == head[7:]
     assert [GROUP, "pod-1", "-", "consumer", "orders[0]@1042", "open", "2"] == first[:7]
     assert "again" == first[10]
     long_name = "orders.with.a.long.name.eu-west-1[6]"
     assert [long_name, f"{long_name}@123456789", "half-open, letter", "-"] == second[3:7]
-    assert "\x1b" not in said.out
+    assert "\x1b" not in output.out
 
 
 def test_json_has_all_of_it(kafka: EmbeddedKafka, now_ms: int) -> None:
@@ -93,7 +93,7 @@ def test_without_a_group_all_are_listed(kafka: EmbeddedKafka) -> None:
     assert _run(kafka, "--group", GROUP).out == _run(kafka).out
 
 
-def test_nothing_open_is_said_in_a_line(kafka: EmbeddedKafka) -> None:
+def test_nothing_open_is_one_line(kafka: EmbeddedKafka) -> None:
     """On stderr: a program that reads the rows finds none."""
     sentence = f"no circuit is open in parcels, as far as {DEFAULT_TOPIC} tells\n"
     assert Result(0, "", sentence) == _run(kafka, "--group", "parcels")
@@ -104,10 +104,10 @@ def test_nothing_open_is_said_in_a_line(kafka: EmbeddedKafka) -> None:
 
 def test_a_group_that_is_not_there(kafka: EmbeddedKafka) -> None:
     """The ones that are there are told; the answer is no."""
-    said = _run(kafka, "--group", "bi\x1blling")
-    assert (1, "") == (said.code, said.out)
-    assert "'bi lling' has said nothing" in said.err
-    assert said.err.endswith(f"there are: {GROUP}, parcels\n")
+    output = _run(kafka, "--group", "bi\x1blling")
+    assert (1, "") == (output.code, output.out)
+    assert "'bi lling' has said nothing" in output.err
+    assert output.err.endswith(f"there are: {GROUP}, parcels\n")
     assert "nor has any other" in _run(kafka, "--group", "x", "--journal", "empty").err
 
 
@@ -120,9 +120,9 @@ def test_only_what_is_young_enough_counts(kafka: EmbeddedKafka) -> None:
 
 def test_what_is_no_entry_is_counted(kafka: EmbeddedKafka) -> None:
     """And does not hide what is one."""
-    said = _run(kafka, "--journal", "garbled")
-    assert (0, ["g-1"]) == (said.code, [row[1] for row in said.rows[1:]])
-    missing, unreadable = said.err.splitlines()
+    output = _run(kafka, "--journal", "garbled")
+    assert (0, ["g-1"]) == (output.code, [row[1] for row in output.rows[1:]])
+    missing, unreadable = output.err.splitlines()
     assert "2 events are not in the journal: dropped" == missing
     assert unreadable.startswith("5 records are no entries of a journal")
 
@@ -135,13 +135,13 @@ def test_what_is_no_entry_is_counted(kafka: EmbeddedKafka) -> None:
         (("--since", "soon"), 2, '"soon" is no time'),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_what_is_wrong_is_reported(
     kafka: EmbeddedKafka, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
     """In a sentence, with an exit code that tells usage from what is not there."""
-    said = _run(kafka, *arguments)
-    assert (code, "") == (said.code, said.out)
-    assert words in " ".join(said.err.replace("│", " ").split())
+    output = _run(kafka, *arguments)
+    assert (code, "") == (output.code, output.out)
+    assert words in " ".join(output.err.replace("│", " ").split())
 
 
 def test_no_broker_answers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ def test_the_backlog_of_several_topics(scene: NewScene) -> None:  # noqa: F811
 
 @pytest.mark.parametrize("arguments", [("a.dlq", "b.dlq"), ("a.dlq", "--prometheus", "--json")])
 def test_what_does_not_go_together(arguments: tuple[str, ...]) -> None:
-    """Said before any broker is asked."""
+    """Reported before any broker is asked."""
     where = ("--bootstrap", "127.0.0.1:9")
     result = CliRunner().invoke(app, ["dlq", "stats", *arguments, *where])
     assert 2 == result.exit_code

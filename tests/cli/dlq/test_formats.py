@@ -25,10 +25,14 @@ def test_a_row_is_one_line_of_cells(letter: Letter, state: State) -> None:
 @given(_LETTERS, st.sampled_from(State), st.booleans())
 def test_an_object_says_the_same_of_each(letter: Letter, state: State, payload: bool) -> None:
     """Whatever the bytes are, it is JSON; the same fields for every letter, whoever wrote it."""
-    said = orjson.loads(orjson.dumps(formats.as_json(letter, state, payload=payload)))
-    assert (letter.id, letter.generation, state) == (said["id"], said["generation"], said["state"])
+    output = orjson.loads(orjson.dumps(formats.as_json(letter, state, payload=payload)))
+    assert (letter.id, letter.generation, state) == (
+        output["id"],
+        output["generation"],
+        output["state"],
+    )
     fields = formats.as_json(our_letter(), State.OPEN, payload=False)
-    assert set() == fields.keys() - said.keys()
+    assert set() == fields.keys() - output.keys()
 
 
 @given(st.text(st.characters(codec="utf-8")))
@@ -46,7 +50,7 @@ def test_an_id_is_never_cut() -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_any_time_can_be_told(timestamp_ms: int) -> None:
+def test_any_time_can_be_printed(timestamp_ms: int) -> None:
     """Kafka takes any number of 64 bits, and calendars do not."""
     assert printable.moment(timestamp_ms).isprintable()
     assert printable.exact_moment(timestamp_ms).isprintable()
@@ -76,7 +80,7 @@ def test_times(timestamp_ms: int, expected: str) -> None:
     ],
 )
 def test_exact_times(timestamp_ms: int, expected: str) -> None:
-    """To the millisecond: letters of one second could not be told apart, nor be put in order."""
+    """To the millisecond: letters of one second could not be distinguished, nor be put in order."""
     assert expected == printable.exact_moment(timestamp_ms)
 
 

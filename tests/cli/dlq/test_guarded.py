@@ -62,7 +62,7 @@ def test_no_permission(guarded: GuardedKafka, tmp_path: Path, topic: str) -> Non
 
 
 def test_a_wrong_password(guarded: GuardedKafka, tmp_path: Path) -> None:
-    """It is said at once that the login is refused, and the password is not repeated."""
+    """It is reported at once that the login is refused, and the password is not repeated."""
     wrong = guarded.keys("reader") | {"sasl.password": "guessed"}
     code, out, err = _list("allowed.dlq", wrong, tmp_path)
     assert (3, "") == (code, out)

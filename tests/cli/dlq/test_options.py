@@ -24,7 +24,7 @@ runner = CliRunner()
 _NOW_MS = 1_795_253_536_810
 
 
-def _said(*arguments: str) -> tuple[int, str]:
+def _emitted(*arguments: str) -> tuple[int, str]:
     """Exit code and what was written, in one line however it was drawn."""
     result = runner.invoke(app, ["dlq", *arguments])
     return result.exit_code, " ".join(re.sub(r"[│╭╮╰╯─]", " ", result.output).split())
@@ -33,7 +33,7 @@ def _said(*arguments: str) -> tuple[int, str]:
 @pytest.mark.parametrize("command", ["list", "stats", "export"])
 def test_filters_are_the_same_everywhere(command: str) -> None:
     """What one command takes to choose letters, every one does."""
-    _, text = _said(command, "--help")
+    _, text = _emitted(command, "--help")
     for option in (
         *("--reason", "--exception", "--origin", "--key", "--since", "--until"),
         *("--id", "--header", "--state", "--limit", "--not-exception", "--not-topic"),
@@ -116,10 +116,10 @@ def test_every_time_that_python_writes_is_read(moment: datetime) -> None:
 def test_any_text_is_a_time_or_refused(text: str) -> None:
     """Whatever is typed, the answer is a number or one sentence that says how to write it."""
     try:
-        said: int | str = past_ms(text, _NOW_MS)
+        output: int | str = past_ms(text, _NOW_MS)
     except typer.BadParameter as error:
-        said = error.message
-    assert isinstance(said, int) or "is no time; write 2026-11-21" in said
+        output = error.message
+    assert isinstance(output, int) or "is no time; write 2026-11-21" in output
 
 
 @pytest.mark.parametrize(
@@ -145,21 +145,21 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
 )
 def test_what_is_refused(arguments: list[str], problem: str) -> None:
     """Wrong usage ends with 2 and one sentence: option, value, rule; no broker is asked."""
-    code, text = _said("list", "orders.dlq", "--bootstrap", "localhost:1", *arguments)
+    code, text = _emitted("list", "orders.dlq", "--bootstrap", "localhost:1", *arguments)
     assert 2 == code
     assert problem in text
 
 
 def test_without_a_broker() -> None:
-    """Where to find one is said."""
-    code, text = _said("list", "orders.dlq")
+    """Where to find one is reported."""
+    code, text = _emitted("list", "orders.dlq")
     assert 2 == code
     assert "no broker is named; write --bootstrap HOST:PORT" in text
 
 
 def test_a_topic_without_a_name() -> None:
     """An empty name, from a variable that is not set, is wrong usage."""
-    code, text = _said("list", "", "--bootstrap", "localhost:1")
+    code, text = _emitted("list", "", "--bootstrap", "localhost:1")
     assert (2, True) == (code, "the topic's name is empty" in text)
 
 

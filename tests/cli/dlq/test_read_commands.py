@@ -91,16 +91,16 @@ def _run(topic: _Topic, command: str, *arguments: str) -> Result:
 
 
 def _ids(topic: _Topic, *arguments: str) -> list[str]:
-    said = _run(topic, "list", *arguments, "--json")
-    assert 0 == said.code
-    return sorted(f"{each['id']}#{each['generation']}" for each in said.objects)
+    output = _run(topic, "list", *arguments, "--json")
+    assert 0 == output.code
+    return sorted(f"{each['id']}#{each['generation']}" for each in output.objects)
 
 
 def test_a_pipe_gets_one_line_for_each_letter(topic: _Topic) -> None:
     """A head, and then columns with tabs between them; no cell moves a cursor; no payload."""
-    said = _run(topic, "list")
-    assert (0, "") == (said.code, said.err)
-    head, *rows = said.rows
+    output = _run(topic, "list")
+    assert (0, "") == (output.code, output.err)
+    head, *rows = output.rows
     assert ["when", "id", "origin", "reason", "failures", "exception", "state"] == head
     by_id = {row[1]: row[2:] for row in rows}
     assert 9 == len(rows) == len(by_id)
@@ -112,9 +112,9 @@ def test_a_pipe_gets_one_line_for_each_letter(topic: _Topic) -> None:
     spring = by_id[f"foreign/{topic.name}/0/3"]
     assert ["parcels[7]@9", "-", "-", "java.lang.IllegalStateException", "open"] == spring
     assert ["-", "no dead letter", "-"] == by_id[f"foreign/{topic.name}/1/4"][:3]
-    assert "\x1b" not in said.out
-    assert "order" not in said.out.replace("orders", "")
-    assert "key-" not in said.out
+    assert "\x1b" not in output.out
+    assert "order" not in output.out.replace("orders", "")
+    assert "key-" not in output.out
 
 
 def test_payloads_on_demand(topic: _Topic) -> None:
@@ -197,16 +197,20 @@ def test_the_newest_are_the_last_in_their_order(topic: _Topic) -> None:
 def test_nothing_found_says_so(topic: _Topic) -> None:
     """An empty result is no failure: one line on stderr, and nothing in the pipe."""
     for options in ([], ["--json"], ["--group-by", "reason"]):
-        said = _run(topic, "list", "--key", "nobody", *options)
-        told = f"no letters in {topic.name} that match\n"
-        assert (0, "", told) == (said.code, said.out, said.err)
-    said = _run(topic, "stats", "--key", "nobody")
-    assert (0, "", f"no letters in {topic.name} that match\n") == (said.code, said.out, said.err)
+        output = _run(topic, "list", "--key", "nobody", *options)
+        reported = f"no letters in {topic.name} that match\n"
+        assert (0, "", reported) == (output.code, output.out, output.err)
+    output = _run(topic, "stats", "--key", "nobody")
+    assert (0, "", f"no letters in {topic.name} that match\n") == (
+        output.code,
+        output.out,
+        output.err,
+    )
 
 
 def test_letters_that_are_alike_are_counted(topic: _Topic) -> None:
     """The largest group first; what a letter does not say is a dash, and null in JSON."""
-    said = _run(topic, "list", "--group-by", "reason,state")
+    output = _run(topic, "list", "--group-by", "reason,state")
     assert [
         ["reason", "state", "letters"],
         ["permanent", "open", "3"],
@@ -214,7 +218,7 @@ def test_letters_that_are_alike_are_counted(topic: _Topic) -> None:
         ["exhausted", "open", "2"],
         ["exhausted", "resolved", "1"],
         ["permanent", "replayed", "1"],
-    ] == said.rows
+    ] == output.rows
     objects = _run(topic, "list", "--group-by", "origin", "--json").objects
     assert [
         {"origin": "orders", "letters": 7},
@@ -223,10 +227,10 @@ def test_letters_that_are_alike_are_counted(topic: _Topic) -> None:
     ] == objects
 
 
-def test_show_tells_everything(topic: _Topic) -> None:
+def test_show_prints_everything(topic: _Topic) -> None:
     """Headers, exception with stack, and who has dealt with it; the payload on demand."""
-    said = _run(topic, "show", _IDS[0])
-    assert 0 == said.code
+    output = _run(topic, "show", _IDS[0])
+    assert 0 == output.code
     for line in (
         f"id          {_IDS[0]}",
         "state       resolved by ann at 2026-11-21 09:33:20Z: paid by hand",
@@ -240,16 +244,16 @@ def test_show_tells_everything(topic: _Topic) -> None:
         "key         5 bytes, not printed without --payload",
         "value       12 bytes, not printed without --payload",
     ):
-        assert line in said.out.splitlines()
-    assert '"order"' not in said.out
+        assert line in output.out.splitlines()
+    assert '"order"' not in output.out
 
 
 def test_show_has_all_generations(topic: _Topic) -> None:
     """A message that died again after its replay is there with both of its letters, in order."""
-    said = _run(topic, "show", _IDS[1])
-    assert ["1", "2"] == re.findall(r"^generation  (\d)$", said.out, re.MULTILINE)
+    output = _run(topic, "show", _IDS[1])
+    assert ["1", "2"] == re.findall(r"^generation  (\d)$", output.out, re.MULTILINE)
     assert ["replayed by bob at 2026-11-21 09:33:20Z (r-1)", "open"] == re.findall(
-        r"^state       (.*)$", said.out, re.MULTILINE
+        r"^state       (.*)$", output.out, re.MULTILINE
     )
     one = _run(topic, "show", f"{_IDS[1]}#2")
     assert ["2"] == re.findall(r"^generation  (\d)$", one.out, re.MULTILINE)
@@ -290,9 +294,9 @@ def test_the_numbers_of_spring_are_numbers(topic: _Topic) -> None:
 
 def test_no_such_letter(topic: _Topic) -> None:
     """The answer is no: exit code 1, and where ids are to be had."""
-    said = _run(topic, "show", "billing/orders/9/9/9")
-    told = f"no letter billing/orders/9/9/9 in {topic.name}; list has their ids\n"
-    assert (1, "", told) == (said.code, said.out, said.err)
+    output = _run(topic, "show", "billing/orders/9/9/9")
+    reported = f"no letter billing/orders/9/9/9 in {topic.name}; list has their ids\n"
+    assert (1, "", reported) == (output.code, output.out, output.err)
 
 
 def test_stats_from_afar(topic: _Topic) -> None:
@@ -325,8 +329,8 @@ def test_stats_in_json(topic: _Topic) -> None:
 def test_an_export_has_all_of_it(topic: _Topic, tmp_path: Path) -> None:
     """What is read back is what lies in the topic, with what became of it, and in its order."""
     target = tmp_path / "looking.jsonl"
-    said = _run(topic, "export", "--to", str(target))
-    assert (0, f"{target}: 9 letters\n") == (said.code, said.out)
+    output = _run(topic, "export", "--to", str(target))
+    assert (0, f"{target}: 9 letters\n") == (output.code, output.out)
     with DeadLetterTopic(topic.name, {"bootstrap.servers": topic.bootstrap}) as letters:
         expected = [Exported(each, letters.resolution(each)) for each, _ in letters.letters()]
 
@@ -339,46 +343,46 @@ def test_an_export_has_all_of_it(topic: _Topic, tmp_path: Path) -> None:
 def test_an_export_takes_filters(topic: _Topic, tmp_path: Path) -> None:
     """What is not meant is not in it; nothing meant is an empty file, and said."""
     target = tmp_path / "some.jsonl"
-    said = _run(topic, "export", "--to", str(target), "--state", "resolved", "--json")
-    (told,) = said.objects
-    assert {"file": str(target), "letters": 1, "bytes": target.stat().st_size} == told
+    output = _run(topic, "export", "--to", str(target), "--state", "resolved", "--json")
+    (reported,) = output.objects
+    assert {"file": str(target), "letters": 1, "bytes": target.stat().st_size} == reported
     assert [_IDS[0]] == [each.letter.id for each in read_export(target)]
-    said = _run(topic, "export", "--to", str(target), "--key", "nobody", "--overwrite")
-    assert (0, b"") == (said.code, target.read_bytes())
-    assert "no letters" in said.err
+    output = _run(topic, "export", "--to", str(target), "--key", "nobody", "--overwrite")
+    assert (0, b"") == (output.code, target.read_bytes())
+    assert "no letters" in output.err
 
 
 def test_an_export_overwrites_nothing_by_itself(topic: _Topic, tmp_path: Path) -> None:
     """An older export may hold what has been purged since."""
     target = tmp_path / "older.jsonl"
     target.write_text("older")
-    said = _run(topic, "export", "--to", str(target))
-    assert (2, "older") == (said.code, target.read_text())
-    assert "--overwrite" in said.err
+    output = _run(topic, "export", "--to", str(target))
+    assert (2, "older") == (output.code, target.read_text())
+    assert "--overwrite" in output.err
 
 
 def test_an_export_to_nowhere(topic: _Topic, tmp_path: Path) -> None:
     """A directory that is not there is one sentence, with exit code 3."""
     target = tmp_path / "gone" / "x.jsonl"
-    said = _run(topic, "export", "--to", str(target))
-    told = f"{target}: cannot be written (No such file or directory)\n"
-    assert (3, told) == (said.code, said.err)
+    output = _run(topic, "export", "--to", str(target))
+    reported = f"{target}: cannot be written (No such file or directory)\n"
+    assert (3, reported) == (output.code, output.err)
 
 
 def test_no_such_topic(topic: _Topic) -> None:
     """Every command says so in one sentence that names this topic, with exit code 3."""
     gone = _Topic(topic.bootstrap, "gone.dlq")
     for command in ("list", "stats"):
-        said = _run(gone, command)
-        told = f"{topic.bootstrap}: there is no topic 'gone.dlq'; check its name\n"
-        assert (3, "", told) == (said.code, said.out, said.err)
+        output = _run(gone, command)
+        reported = f"{topic.bootstrap}: there is no topic 'gone.dlq'; check its name\n"
+        assert (3, "", reported) == (output.code, output.out, output.err)
 
 
 def test_no_such_name(topic: _Topic) -> None:
     """Of a name that no topic can have that name is told, and not the other that goes with it."""
-    said = _run(_Topic(topic.bootstrap, "orders dlq"), "list")
-    assert (3, "") == (said.code, said.out)
-    assert "topic 'orders dlq' is refused: Broker: Invalid topic" in said.err
+    output = _run(_Topic(topic.bootstrap, "orders dlq"), "list")
+    assert (3, "") == (output.code, output.out)
+    assert "topic 'orders dlq' is refused: Broker: Invalid topic" in output.err
 
 
 def test_no_topic_of_resolutions(kafka: RealKafka) -> None:
@@ -386,8 +390,8 @@ def test_no_topic_of_resolutions(kafka: RealKafka) -> None:
     kafka.create_topic("fresh.dlq")
     letter = our_record()
     kafka.produce("fresh.dlq", [(0, letter.key, letter.value, letter.headers)])
-    said = _run(_Topic(kafka.bootstrap, "fresh.dlq"), "list", "--json")
-    assert ["open"] == [each["state"] for each in said.objects]
+    output = _run(_Topic(kafka.bootstrap, "fresh.dlq"), "list", "--json")
+    assert ["open"] == [each["state"] for each in output.objects]
 
 
 def _command(topic: _Topic, *arguments: str) -> list[str]:
@@ -446,8 +450,8 @@ def test_a_reader_that_goes_away(topic: _Topic) -> None:
     )
     assert process.stdout is not None
     process.stdout.close()
-    _, said = process.communicate(timeout=30)
-    assert (1, "") == (process.returncode, said)
+    _, output = process.communicate(timeout=30)
+    assert (1, "") == (process.returncode, output)
 
 
 def test_ctrl_c(tmp_path: Path) -> None:
@@ -459,7 +463,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
         silent.settimeout(30)
         connection, _ = silent.accept()  # it is at work
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, output = process.communicate(timeout=30)
         connection.close()
-    assert (130, "interrupted\n") == (process.returncode, said)
+    assert (130, "interrupted\n") == (process.returncode, output)
     assert [] == list(tmp_path.iterdir())

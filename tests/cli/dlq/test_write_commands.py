@@ -56,9 +56,9 @@ def test_a_replay_is_a_plan_unless_it_is_meant(scene: NewScene) -> None:  # noqa
     code, out, err = _run(given, "replay", "--yes", "--why", "fixed")
     assert (0, "3 letters sent", "") == (code, out.splitlines()[-1], err)
     assert {0: [(2, 1)], 1: [(3, 1), (5, 1)]} == given.arrived()
-    said = json.loads(given.recorded()[0][1] or b"")
-    assert "fixed" == said["why"]
-    assert said["by"].startswith(f"{getpass.getuser()}@")
+    output = json.loads(given.recorded()[0][1] or b"")
+    assert "fixed" == output["why"]
+    assert output["by"].startswith(f"{getpass.getuser()}@")
     nothing = f"nothing to do: no open letters in {given.letters}\n"
     assert [(0, "", nothing)] * 2 == [_run(given, "replay"), _run(given, "replay", "--yes")]
 
@@ -80,7 +80,7 @@ def test_a_replay_in_json(scene: NewScene) -> None:  # noqa: F811
     assert (0, [expected | {"replay_id": None}], "") == (code, _objects(out), err)
 
 
-def test_what_cannot_be_sent_is_told(scene: NewScene) -> None:  # noqa: F811
+def test_what_cannot_be_sent_is_reported(scene: NewScene) -> None:  # noqa: F811
     """A record that is no dead letter is left by rule; a letter that should be sent is a no."""
     given = scene()
     given.write(("a", b"1"))
@@ -96,7 +96,7 @@ def test_what_cannot_be_sent_is_told(scene: NewScene) -> None:  # noqa: F811
     assert ["open", "replayed", "open"] == given.states()
 
 
-def test_what_stands_in_the_way_is_told_at_once(scene: NewScene) -> None:  # noqa: F811
+def test_what_stands_in_the_way_is_reported_at_once(scene: NewScene) -> None:  # noqa: F811
     """Exit code 3, one sentence for each, and nothing is sent."""
     given = scene()
     elsewhere = [replace(given, source=f"{name}-{given.source}") for name in ("a", "b")]
@@ -112,7 +112,7 @@ def test_what_stands_in_the_way_is_told_at_once(scene: NewScene) -> None:  # noq
     assert (3, True) == (code, "'no name' is refused: Broker: Invalid topic" in err)
 
 
-def test_a_group_that_nobody_is_in_is_told(scene: NewScene) -> None:  # noqa: F811
+def test_a_group_without_members_is_reported(scene: NewScene) -> None:  # noqa: F811
     """A replay for a group that was renamed said "6 letters sent", and no group handled them."""
     given = scene()
     given.add_letters([given.letter(0, n) for n in range(2)])
@@ -129,10 +129,13 @@ def test_a_group_that_nobody_is_in_is_told(scene: NewScene) -> None:  # noqa: F8
     given.commits("billing")
     _, _, err = _run(given, "replay")
     assert ["shipping"] == [line.split('"')[1] for line in err.splitlines()]
-    for options, told in ((("--for-group", "billing"), "billing"), (("--for-group", ""), "every")):
+    for options, reported in (
+        (("--for-group", "billing"), "billing"),
+        (("--for-group", ""), "every"),
+    ):
         code, out, err = _run(given, "replay", *options)
         assert (0, "") == (code, err)
-        assert [told, told] == [row[2].split()[0] for row in _rows(out)]
+        assert [reported, reported] == [row[2].split()[0] for row in _rows(out)]
     code, out, err = _run(given, "replay", "--for-group", "billing", "--yes")
     assert (0, "3 letters sent", "") == (code, out.splitlines()[-1], err)
     sent = [dict(read(each).headers)["retry-group-id"] for each in given.kafka.read(given.source)]
@@ -206,9 +209,9 @@ def test_an_unknown_id_is_a_no(scene: NewScene, command: str, more: tuple[str, .
     given = scene()
     given.add_letters([given.letter(0, 1)])
     known = f"billing/{given.source}/0/1/{FIRST_MS + 1}"
-    said = f"no letter orders/x, {known}#2 in {given.letters}; list has their ids\n"
+    output = f"no letter orders/x, {known}#2 in {given.letters}; list has their ids\n"
     unknown = ("--id", "orders/x", "--id", known, "--id", f"{known}#2")
-    assert (1, "", said) == _run(given, command, *unknown, *more)
+    assert (1, "", output) == _run(given, command, *unknown, *more)
     assert ["open"] == given.states()
 
 
@@ -222,12 +225,12 @@ def test_nothing_to_reopen_says_why(scene: NewScene) -> None:  # noqa: F811
         (("--key", "key"), f"replayed or resolved letters in {name} that match"),
         (("--state", "replayed", "--limit", "1"), f"replayed letters in {name}"),
     ):
-        said = f"nothing to do: no {which}\n"
-        assert (0, "", said) == _run(given, "reopen", *options, "--yes")
+        output = f"nothing to do: no {which}\n"
+        assert (0, "", output) == _run(given, "reopen", *options, "--yes")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (("replay", "--rate", "0"), '"0" is no rate'),
         (("replay", "--rate", "nan"), '"nan" is no rate'),
@@ -241,14 +244,14 @@ def test_nothing_to_reopen_says_why(scene: NewScene) -> None:  # noqa: F811
         (("purge", "--state", "open"), "No such option"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_usage(arguments: tuple[str, ...], output: str) -> None:
     """Before any broker is asked: exit code 2, and what is right."""
     command, *options = arguments
     result = CliRunner().invoke(
         app, ["dlq", command, "orders.dlq", "--bootstrap", "127.0.0.1:1", *options]
     )
     assert 2 == result.exit_code
-    assert said in " ".join(result.stderr.split())
+    assert output in " ".join(result.stderr.split())
 
 
 @contextmanager
@@ -271,7 +274,7 @@ def _slow_replay(given: Scene) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"),
+    ("number", "code", "output"),
     [
         (signal.SIGINT, 130, "interrupted: {} of 200 letters sent; run it again to go on\n"),
         (signal.SIGTERM, 143, "terminated: {} of 200 letters sent; run it again to go on\n"),
@@ -282,7 +285,7 @@ def test_a_signal_ends_it(
     scene: NewScene,  # noqa: F811
     number: signal.Signals,
     code: int,
-    said: str,
+    output: str,
 ) -> None:
     """Its exit code, how many are sent, nothing half-done; the next one goes on."""
     given = scene()
@@ -292,7 +295,7 @@ def test_a_signal_ends_it(
         out, err = process.communicate(timeout=_LIMIT_S)
     assert code == process.returncode, (out, err)
     sent = len(given.arrived()[0])
-    assert said.format(sent) == err
+    assert output.format(sent) == err
     assert 0 < sent < 200
     ended, out, _ = _run(given, "replay", "--yes")
     assert (0, f"{200 - sent} letters sent") == (ended, out.splitlines()[-1])

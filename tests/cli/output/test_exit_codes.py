@@ -17,7 +17,7 @@ from linear_retry.cli.output.exit_codes import MEANINGS
 from tests.docs.markdown import page, table
 
 _CLI = Path(linear_retry.cli.__file__).parent
-_CODES = {str(code): said for code, said in MEANINGS.items()}
+_CODES = {str(code): meaning for code, meaning in MEANINGS.items()}
 
 
 def _commands(group: TyperGroup, name: str = "") -> Iterator[tuple[str, str]]:
@@ -35,8 +35,8 @@ _ALL = dict(_commands(_APP))
 
 
 def _listed(text: str) -> list[str]:
-    _, _, said = text.partition("Exit codes:")
-    return re.findall(r"(?:^|[;.]) (?:With --lake also )?(\d+),", said)
+    _, _, meaning = text.partition("Exit codes:")
+    return re.findall(r"(?:^|[;.]) (?:With --lake also )?(\d+),", meaning)
 
 
 @pytest.mark.parametrize("name", _ALL)
@@ -51,16 +51,16 @@ def test_the_help_of_a_command_has_an_example_and_codes_of_the_one_set(name: str
 def test_a_code_has_one_meaning() -> None:
     """The exit code 4 meant fenced in one command, and pending in another."""
     assert len(_CODES) == len(set(_CODES.values()))
-    for said in _ALL.values():
-        assert (" 4, " in said) == (" 4, ended by a newer " in said)
-        assert (" 6, " in said) == (" 6, accepted, but not " in said)
+    for meaning in _ALL.values():
+        assert (" 4, " in meaning) == (" 4, ended by a newer " in meaning)
+        assert (" 6, " in meaning) == (" 6, accepted, but not " in meaning)
 
 
-def test_the_help_of_all_tells_each_code() -> None:
+def test_the_help_of_all_lists_each_code() -> None:
     """`linear-retry --help` says what the codes of its commands mean."""
     result = CliRunner().invoke(app, ["--help"])
-    _, _, told = " ".join(result.stdout.split()).partition("Exit codes: ")
-    assert "; ".join(f"{code}, {said}" for code, said in _CODES.items()) + "." == told
+    _, _, reported = " ".join(result.stdout.split()).partition("Exit codes: ")
+    assert "; ".join(f"{code}, {meaning}" for code, meaning in _CODES.items()) + "." == reported
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_the_help_of_all_tells_each_code() -> None:
 def test_the_pages_list_codes_of_the_one_set(name: str, head: str) -> None:
     """One page has all of them, with their meanings; another those of its commands."""
     rows = table(page(name), head)
-    told = {code.strip("`"): row[1] for row in rows for code in row[0].split(", ")}
-    assert set(told) <= set(_CODES)
+    reported = {code.strip("`"): row[1] for row in rows for code in row[0].split(", ")}
+    assert set(reported) <= set(_CODES)
     if head == "exit code":
-        assert list(_CODES) == list(told)
-        for code, said in _CODES.items():
-            assert said.partition(",")[0] in told[code]
+        assert list(_CODES) == list(reported)
+        for code, meaning in _CODES.items():
+            assert meaning.partition(",")[0] in reported[code]
 
 
 def test_the_answers_of_a_consumer_end_with_codes_of_the_one_set() -> None:

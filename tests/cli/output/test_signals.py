@@ -68,7 +68,7 @@ def _at_work(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"),
+    ("number", "code", "output"),
     [
         (signal.SIGINT, 130, "interrupted\n"),
         (signal.SIGTERM, 143, "terminated\n"),
@@ -76,13 +76,13 @@ def _at_work(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     ],
 )
 def test_no_part_of_an_export_stays(
-    tmp_path: Path, number: signal.Signals, code: int, said: str
+    tmp_path: Path, number: signal.Signals, code: int, output: str
 ) -> None:
     """SIGTERM left a partial file of payloads behind."""
     with _at_work(_EXPORT, str(tmp_path / "orders.jsonl")) as process:
         process.send_signal(number)
         _, err = process.communicate(timeout=30)
-    assert (code, said, []) == (process.returncode, err, list(tmp_path.iterdir()))
+    assert (code, output, []) == (process.returncode, err, list(tmp_path.iterdir()))
 
 
 def test_a_second_sigterm_does_not_end_the_cleaning() -> None:
@@ -97,7 +97,7 @@ def test_a_second_sigterm_does_not_end_the_cleaning() -> None:
     assert (143, "clean\n", "terminated\n") == (process.returncode, out, err)
 
 
-def test_nohup_is_heard() -> None:
+def test_nohup_is_respected() -> None:
     """A signal that was ignored when the command began does not end it."""
     ignoring = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     with _at_work(ignoring + _CLEANING) as process:

@@ -53,7 +53,7 @@ def test_a_difference_is_no_surer_than_it_is(saved: Mean, text: str) -> None:
     assert [text] == list(comparison.remarks(_compared(saved), "proposed"))
 
 
-def test_who_gives_up_more_is_told() -> None:
+def test_who_gives_up_more_is_shown() -> None:
     """What is given up costs its attempts only: a strategy that ends at once would be cheapest."""
     _, text = comparison.remarks(_compared(_mean(-9000), current_covers=0.9), "proposed")
     assert "the current strategy gives up on more of them, which costs it nothing here" == text
@@ -69,7 +69,7 @@ def test_without_a_current_strategy_nothing_is_compared() -> None:
     assert "the journal has no delays of the current strategy; give it with --current FILE" == text
 
 
-def test_programs_are_told_in_seconds() -> None:
+def test_json_is_in_seconds() -> None:
     """The same names whatever the verdict is; what there is not is null."""
     head = ("billing", 900, 600, (1000,))
     output = comparison.tuned_json(Tuned(*head, (45_000, 500), _compared(_mean(48_000, 2000))))

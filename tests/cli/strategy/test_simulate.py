@@ -38,16 +38,16 @@ def spread(tmp_path: Path) -> Path:
     return path
 
 
-def said(*arguments: object) -> list[str]:
+def output(*arguments: object) -> list[str]:
     """The lines in a pipe; the exit code is 0."""
     result = CliRunner().invoke(app, ["strategy", "simulate", *map(str, arguments)])
     assert 0 == result.exit_code, result.output
     return result.stdout.splitlines()
 
 
-def told(*arguments: object) -> list[dict[str, Any]]:
+def objects(*arguments: object) -> list[dict[str, Any]]:
     """The objects that programs get."""
-    return [json.loads(line) for line in said(*arguments, "--json")]
+    return [json.loads(line) for line in output(*arguments, "--json")]
 
 
 def test_an_outage_that_is_waited_out(file: Path) -> None:
@@ -63,7 +63,7 @@ def test_an_outage_that_is_waited_out(file: Path) -> None:
         "      5     10m31s  succeeds",
         "back 3m31s after the outage: attempt 5 succeeds at 10m31s",
         "outages of up to 11m31s are waited out",
-    ] == said(file, "--outage", "7m")
+    ] == output(file, "--outage", "7m")
 
 
 def test_an_outage_that_is_too_long(file: Path) -> None:
@@ -73,12 +73,12 @@ def test_an_outage_that_is_too_long(file: Path) -> None:
         "     11            11m31s   fails",
         "dead-lettered at 11m31s: attempt 11, the last one, came 28m29s too early",
         "outages of up to 11m31s are waited out",
-    ] == said(file, "--outage", "40m")[-4:]
+    ] == output(file, "--outage", "40m")[-4:]
 
 
 def test_an_outage_with_on_exhausted_stop(file: Path) -> None:
     """It stops where it would have been dead-lettered."""
-    line = said(file, "--outage", "2400", "--on-exhausted", "stop")[-2]
+    line = output(file, "--outage", "2400", "--on-exhausted", "stop")[-2]
     assert "stopped at 11m31s: attempt 11, the last one, came 28m29s too early" == line
 
 
@@ -89,24 +89,24 @@ def test_an_outage_of_months_with_repeat(file: Path) -> None:
         "     777542                2160h1s  succeeds",
         "back 1s after the outage: attempt 777542 succeeds at 2160h1s",
         "outages of any length are waited out",
-    ] == said(file, "--outage", "2160h", "--on-exhausted", "repeat")[-4:]
+    ] == output(file, "--outage", "2160h", "--on-exhausted", "repeat")[-4:]
 
 
 def test_attempts_that_take_time(file: Path) -> None:
     """Each failing attempt puts off the next by what it takes."""
-    lines = said(file, "--outage", "10s", "--attempt", "1500ms")
+    lines = output(file, "--outage", "10s", "--attempt", "1500ms")
     assert "an attempt takes 1s500ms to fail" == lines[1]
     assert ["0s", "2s500ms", "34s"] == [line.split()[1] for line in lines[4:7]]
 
 
 def test_jitter(spread: Path) -> None:
     """Told without jitter, and the bounds with it: back late, or given up too, or always."""
-    assert "to see [red]it[/red]" == said(spread, "--outage", "12s")[1]
+    assert "to see [red]it[/red]" == output(spread, "--outage", "12s")[1]
     assert [
         "with jitter: back 0s to 30s after the outage",
         "with jitter: back 0s to 5s after the outage, or given up too",
         "with jitter: the same, whatever the random draws",
-    ] == [said(spread, "--outage", outage)[-2] for outage in ("12s", "40s", "46s")]
+    ] == [output(spread, "--outage", outage)[-2] for outage in ("12s", "40s", "46s")]
 
 
 def test_an_empty_strategy(tmp_path: Path) -> None:
@@ -117,13 +117,13 @@ def test_an_empty_strategy(tmp_path: Path) -> None:
         "      1         0s   fails",
         "dead-lettered at 0s: attempt 1, the last one, came 5s too early",
         "no outage is waited out",
-    ] == said(path, "--outage", "5s")[-3:]
-    assert "back 0s after the outage: attempt 1 succeeds at 0s" == said(path, "--outage", "0")[-2]
+    ] == output(path, "--outage", "5s")[-3:]
+    assert "back 0s after the outage: attempt 1 succeeds at 0s" == output(path, "--outage", "0")[-2]
 
 
 def test_one_outage_for_programs(spread: Path) -> None:
     """One object: the strategy, the ending, the bounds with jitter, and the attempts."""
-    (found,) = told(spread, "--outage", "12s", "--attempt", "1s")
+    (found,) = objects(spread, "--outage", "12s", "--attempt", "1s")
     failing = {"times": 1, "every_s": None, "succeeds": False}
     assert {"name": "spread", "jitter": 0.5, "ok": True} == {
         key: found[key] for key in ("name", "jitter", "ok")
@@ -164,9 +164,9 @@ def test_rows_and_objects_have_every_attempt(
     expected = list(range(1, simulation.ending.attempt + 1))
     bounds = [[int(number) for number in row[0].split(" to ")] for row in attempts(simulation)[1:]]
     assert expected == [number for b in bounds for number in range(b[0], b[-1] + 1)]
-    told = as_json(simulation, 0)["timeline"]
-    assert expected == [row["attempt"] + index for row in told for index in range(row["times"])]
-    last = told[-1]["succeeds"]
+    objects = as_json(simulation, 0)["timeline"]
+    assert expected == [row["attempt"] + index for row in objects for index in range(row["times"])]
+    last = objects[-1]["succeeds"]
     assert isinstance(simulation.ending, Recovered) == last
 
 
@@ -183,12 +183,12 @@ def test_several_outages(file: Path, tmp_path: Path) -> None:
         "4 outages: 1 dead-lettered; idle afterwards 3m31s (median), 4m1s (worst); "
         "23 attempts in all",
         "outages of up to 11m31s are waited out",
-    ] == said(file, "--outage", "10s", "--outages", outages)[1:]
+    ] == output(file, "--outage", "10s", "--outages", outages)[1:]
 
 
 def test_several_outages_with_jitter(spread: Path) -> None:
     """One more column has the idle time with jitter, and whether it may be back at all."""
-    found = said(spread, *(part for length in (5, 40, 46) for part in ("--outage", length)))
+    found = output(spread, *(part for length in (5, 40, 46) for part in ("--outage", length)))
     assert [
         "outage  attempts           ends   at  idle        with jitter  too early",
         "    5s         2      recovered  10s    5s          5s to 10s",
@@ -201,11 +201,11 @@ def test_several_outages_that_are_all_waited_out_or_none(file: Path) -> None:
     """The summary leaves out what there is none of."""
     assert (
         "2 outages: all waited out; idle afterwards 4s500ms (median), 9s (worst); 5 attempts"
-        in (said(file, "--outage", "1", "--outage", "22")[-2])
+        in (output(file, "--outage", "1", "--outage", "22")[-2])
     )
     assert (
         "2 outages: 2 stopped; 22 attempts in all"
-        == (said(file, *["--outage", "1h"] * 2, "--on-exhausted", "stop")[-2])
+        == (output(file, *["--outage", "1h"] * 2, "--on-exhausted", "stop")[-2])
     )
 
 
@@ -214,7 +214,7 @@ def test_several_outages_for_programs(file: Path, tmp_path: Path) -> None:
     outages = tmp_path / "outages.txt"
     outages.write_text("40m\n7m\n")
     assert [(2400.0, "dead-lettered"), (420.0, "recovered")] == [
-        (found["outage_s"], found["outcome"]) for found in told(file, "--outages", outages)
+        (found["outage_s"], found["outcome"]) for found in objects(file, "--outages", outages)
     ]
 
 
@@ -335,17 +335,17 @@ def test_a_pipe_gets_no_colours(file: Path) -> None:
 def test_our_strategies_wait_out_what_they_add_up_to(path: Path) -> None:
     """Each shipped strategy waits out an outage as long as its waits, and no longer one."""
     total_ms = round(Strategy.load(path).total_s * 1000)
-    exact, longer = told(path, "--outage", f"{total_ms}ms", "--outage", f"{total_ms + 1}ms")
+    exact, longer = objects(path, "--outage", f"{total_ms}ms", "--outage", f"{total_ms + 1}ms")
     assert ("recovered", "dead-lettered") == (exact["outcome"], longer["outcome"])
 
 
 @pytest.mark.parametrize("shown", blocks(page("strategies/README.md"), "text"))
-def test_the_page_shows_what_is_said(shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_the_output(shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What strategies/README.md shows of a command is what the command says."""
     monkeypatch.chdir(ROOT)
     command, *expected = shown.splitlines()
     words = command.removeprefix("$ linear-retry strategy simulate ").split()
-    assert expected == said(*words)
+    assert expected == output(*words)
 
 
 def test_the_readme_shows_a_command_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,4 +355,4 @@ def test_the_readme_shows_a_command_that_runs(monkeypatch: pytest.MonkeyPatch) -
     lines = "".join(blocks(page("README.md"), "sh")).splitlines()
     (line,) = [line for line in lines if line.startswith(begin)]
     words = line.partition("#")[0].removeprefix("linear-retry strategy simulate ").split()
-    assert "back 3m36s after the outage: attempt 6 succeeds at 10m36s" in said(*words)
+    assert "back 3m36s after the outage: attempt 6 succeeds at 10m36s" in output(*words)

@@ -84,6 +84,6 @@ def test_it_fits(
 
 @pytest.mark.parametrize("style", ["red", "yellow", "bold green", "bold white on red"])
 def test_the_bar_has_colours(style: str) -> None:
-    """Outage, idle time, attempts and the end are told apart by colour too."""
+    """Outage, idle time, attempts and the end are distinguished by colour too."""
     text = timeline(Simulator(Policy(Strategy([1, 5, 30]))).through(10_000), 76)
     assert style in {span.style for span in text.spans}

@@ -48,7 +48,7 @@ def test_the_picture_fits(width: int, height: int) -> None:
         assert (True, True) == (len(lines) <= height, max(map(len, lines)) <= width), lines
 
 
-def test_the_picture_tells_how_it_stands() -> None:
+def test_the_picture_shows_the_state() -> None:
     """The worst first; what a killed member had is told with who has it; then the last events."""
     lines = _picture(_fold(outage(_NOW_MS)), 120, 40)
     text = "\n".join(lines)
@@ -62,7 +62,7 @@ def test_the_picture_tells_how_it_stands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("event", "words"),
     [
         (opened(_P0, 7, _NOW_MS + 1), "open       in 1s "),
         (opened(_P0, 7, _NOW_MS), "half-open  for 0s "),
@@ -76,31 +76,31 @@ def test_the_picture_tells_how_it_stands() -> None:
         (e.RetriedNow(Scope(), *_P0, 7, 3, 50.0), "half-open  for 9s "),
     ],
 )
-def test_a_circuit_is_told(said: e.Event, words: str) -> None:
+def test_a_circuit_is_shown(event: e.Event, words: str) -> None:
     """Its state, how long it is until the attempt, or since that began, and what it stops."""
-    told = [Life("pod-1").says(_NOW_MS - 9000, e.Assigned((_P0,)))]
-    told.append(Entry("pod-1", 2, _NOW_MS - 9000, GROUP, "pod-1", said))
-    assert words in "\n".join(_picture(_fold(told), 120))
+    written = [Life("pod-1").says(_NOW_MS - 9000, e.Assigned((_P0,)))]
+    written.append(Entry("pod-1", 2, _NOW_MS - 9000, GROUP, "pod-1", event))
+    assert words in "\n".join(_picture(_fold(written), 120))
 
 
 def test_a_member_is_traced_to_its_process() -> None:
     """A member without `group.instance.id` is a UUID, which no orchestrator knows."""
     process = Process("node-3", 4711, "billing-7")
-    told = [Entry("u", 1, _NOW_MS, GROUP, "u", e.Assigned((_P0,)), process)]
-    told.append(Entry("u", 2, _NOW_MS, GROUP, "u", opened(_P0, 7, _NOW_MS + 9000), process))
-    lines = _picture(_fold(told), 120)
+    written = [Entry("u", 1, _NOW_MS, GROUP, "u", e.Assigned((_P0,)), process)]
+    written.append(Entry("u", 2, _NOW_MS, GROUP, "u", opened(_P0, 7, _NOW_MS + 9000), process))
+    lines = _picture(_fold(written), 120)
     assert 2 == sum("node-3, pid 4711, client.id billing-7" in line for line in lines)
 
 
 def test_a_circuit_that_holds_nothing() -> None:
     """Its message went with the partition; it stops the others still."""
     life = Life("pod-1")
-    told = [life.says(1, e.Assigned((_P0, _P1))), life.says(2, opened(_P0, 7, _NOW_MS + 9))]
-    told.append(life.says(3, e.Revoked((_P0,))))
-    assert "no message, pod-1" in "\n".join(_picture(_fold(told), 120))
+    written = [life.says(1, e.Assigned((_P0, _P1))), life.says(2, opened(_P0, 7, _NOW_MS + 9))]
+    written.append(life.says(3, e.Revoked((_P0,))))
+    assert "no message, pod-1" in "\n".join(_picture(_fold(written), 120))
 
 
-def test_what_is_amiss_is_told() -> None:
+def test_problems_are_shown() -> None:
     """What is missing or unreadable, and why nothing comes now."""
     life = Life("pod-1")
     fold = _fold([life.says(_NOW_MS, e.Assigned(())) for _ in range(5)][::2])
@@ -114,7 +114,7 @@ def test_what_is_amiss_is_told() -> None:
         assert words in text
 
 
-def test_a_group_that_has_said_nothing() -> None:
+def test_a_group_without_entries() -> None:
     """It may yet: what others there are is told meanwhile."""
     fold = _fold([Life("p-1", group="parcels").says(_NOW_MS, e.Assigned((_P0,)))])
     text = "\n".join(_picture(fold, 120))

@@ -42,8 +42,8 @@ def _watching(kafka: EmbeddedKafka, directory: Path, *more: str) -> Iterator[Pip
 
 def _group(watch: Piped) -> dict[str, Any]:
     """How it stands, as was said last."""
-    said = [one for one in watch.objects if one["kind"] == "group"]
-    return said[-1] if said else {"members": [], "unreadable": 0}
+    output = [one for one in watch.objects if one["kind"] == "group"]
+    return output[-1] if output else {"members": [], "unreadable": 0}
 
 
 def _says(kafka: EmbeddedKafka, event: e.Event, member: str = "pod-9") -> None:
@@ -57,17 +57,17 @@ def test_a_pipe_gets_a_line_for_each_event(kafka: EmbeddedKafka, tmp_path: Path)
         assert watch.lines == sorted(watch.lines)
         assert watch.lines[-1].endswith("Z  pod-1  assigned: orders[3], orders[4]")
         with kafka.down():
-            wait_until(lambda: len(watch.said) == 1, "that they are away")
-        wait_until(lambda: len(watch.said) == 2, "that they are back")
+            wait_until(lambda: len(watch.output) == 1, "that they are away")
+        wait_until(lambda: len(watch.output) == 2, "that they are back")
         _says(kafka, opened(_P9, 7, _now_ms()))
         wait_until(lambda: "pod-9" in watch.lines[-1], "the event")
         assert "circuit open (consumer): orders[9]@7, failures" in watch.lines[-1]
-        away, back = watch.said
+        away, back = watch.output
         assert away.startswith(kafka.bootstrap)
         assert away.endswith("; it goes on once they are back")
         assert "the brokers are back" == back
         assert 130 == watch.interrupted()
-        assert "interrupted" == watch.said[-1]
+        assert "interrupted" == watch.output[-1]
     assert "\x1b" not in "".join(watch.lines)
 
 
@@ -100,8 +100,8 @@ def _states(group: dict[str, Any]) -> dict[str, int]:
 def test_a_group_may_speak_later(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Watched before its first member is there: said, and waited for."""
     with Piped(tmp_path, "watch", "--group", "new", "--bootstrap", kafka.bootstrap) as watch:
-        wait_until(lambda: watch.said, "that it is not there")
-        assert f"there are: {GROUP}; waiting" in watch.said[0]
+        wait_until(lambda: watch.output, "that it is not there")
+        assert f"there are: {GROUP}; waiting" in watch.output[0]
         first = Life("n-1", group="new").says(_now_ms(), e.Assigned((("orders", 0),)))
         write(kafka, DEFAULT_TOPIC, [*_others(), first])
         wait_until(lambda: watch.lines, "its first word")
@@ -116,7 +116,7 @@ def test_what_cannot_be_watched(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """No such journal: a sentence, and an exit code."""
     with _watching(kafka, tmp_path, "--journal", "nowhere") as watch:
         assert 3 == watch.ends()
-        (sentence,) = watch.said
+        (sentence,) = watch.output
         assert "there is no topic 'nowhere'; check its name" in sentence
 
 

@@ -10,10 +10,10 @@ from linear_retry.consumer.operations.requests import GiveUp
 from tests.consumer.group import LETTERS, FakeGroup, Member
 from tests.consumer.misbehaviours.misbehaving import (
     P0,
+    emitted,
     ends_well,
     open_circuit,
     reading,
-    said,
     until,
 )
 
@@ -41,8 +41,8 @@ def test_when_the_sending_is_tried_again() -> None:
     soon asked."""
     group, member = _refusing(0)
     group.fake.faults.fail_delivery(KafkaError._TRANSPORT, 6)
-    until(group, lambda: said(member, events.DeadLettered))
-    delays_s = [event.delay_s for event in said(member, events.DeadLetterFailed)]
+    until(group, lambda: emitted(member, events.DeadLettered))
+    delays_s = [event.delay_s for event in emitted(member, events.DeadLetterFailed)]
     assert [1.0, 2.0, 5.0, 10.0, 10.0, 10.0] == delays_s
     ends_well(group)
 
@@ -54,7 +54,7 @@ def test_a_letter_that_an_operator_asked_for() -> None:
     group.fake.faults.fail_delivery(KafkaError._TRANSPORT, 4)
     answer = member.wiring.requests.submit(GiveUp((P0, 1)))
     until(group, answer.done)
-    failed = [(event.attempts, event.delay_s) for event in said(member, events.DeadLetterFailed)]
+    failed = [(event.attempts, event.delay_s) for event in emitted(member, events.DeadLetterFailed)]
     assert [(1, 1.0), (2, 2.0), (3, 5.0), (4, 10.0)] == failed
     attempted_s = [at_s for at_s, _, name, _ in group.fake.log if name == "produce"]
     waited_s = [later - earlier for earlier, later in pairwise(attempted_s)]
@@ -66,7 +66,7 @@ def test_the_consumer_is_polled_while_a_letter_is_awaited() -> None:
     """About once a second, as ever: forms that are too large, and transactions, add up."""
     group, member = _refusing(0)
     group.fake.faults.delivery_s = 8.0
-    until(group, lambda: said(member, events.DeadLettered))
+    until(group, lambda: emitted(member, events.DeadLettered))
     group.turn()
     calls = ("poll", "consume")
     polled_s = [at_s for at_s, client, name, _ in group.fake.log if _is_of(client, name, calls)]
@@ -82,7 +82,7 @@ def test_another_producer_after_a_failure() -> None:
     """What the last one has in flight, and believes of the topic, goes with it."""
     group, member = _refusing(0)
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 2)
-    until(group, lambda: said(member, events.DeadLettered))
+    until(group, lambda: emitted(member, events.DeadLettered))
     producers = {client for _, client, name, _ in group.fake.log if name == "produce"}
     assert 3 == len(producers)
     ends_well(group)
@@ -93,9 +93,9 @@ def test_a_topic_that_is_missing() -> None:
     broker create it; as soon as it is there the letter is sent."""
     group, member = _refusing(0)
     group.fake.delete_topic(LETTERS)
-    until(group, lambda: len(said(member, events.DeadLetterFailed)) == 4)
+    until(group, lambda: len(emitted(member, events.DeadLetterFailed)) == 4)
     assert 1 == len(_produced(group))
-    assert "does not exist" in said(member, events.DeadLetterFailed)[-1].error
+    assert "does not exist" in emitted(member, events.DeadLetterFailed)[-1].error
     group.fake.create_topic(LETTERS, 2)
     ends_well(group)
     assert [1, 0] == _letters(group)
@@ -115,7 +115,7 @@ def test_a_topic_with_fewer_partitions() -> None:
     letter's is not among them, the key decides."""
     group, member = _refusing(1)
     group.fake.delete_topic(LETTERS)
-    until(group, lambda: said(member, events.DeadLetterFailed))
+    until(group, lambda: emitted(member, events.DeadLetterFailed))
     group.fake.create_topic(LETTERS, 1)
     ends_well(group)
     assert [1, -1] == _produced(group)
@@ -125,7 +125,7 @@ def test_a_topic_with_fewer_partitions() -> None:
 def test_a_producer_that_is_idle() -> None:
     """It is heard once a second: its errors would pile up, and its late answers."""
     group, member = _refusing(0)
-    until(group, lambda: said(member, events.DeadLettered))
+    until(group, lambda: emitted(member, events.DeadLettered))
     until(group, group.all_done)
     before = len(group.fake.log)
     began_s = group.fake.clock.now_s()

@@ -225,7 +225,7 @@ def test_too_many_are_left_behind(unanswered: _Unanswered) -> None:
 
 
 def test_no_transaction_can_ever_begin() -> None:
-    """Said at the start: with the topic, what the broker says, and the remedy."""
+    """Reported at the start: with the topic, what the broker says, and the remedy."""
     scene = _Scene()
     error = _refused(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     scene.librdkafka.answers["init_transactions"] = error

@@ -71,7 +71,9 @@ class Group(FakeGroup):
 
 
 def errors(member: Member) -> list[str]:
-    return [said.error for said in member.events if isinstance(said, events.DeadLetterFailed)]
+    return [
+        emitted.error for emitted in member.events if isinstance(emitted, events.DeadLetterFailed)
+    ]
 
 
 def test_letter_and_offset_come_together() -> None:
@@ -79,7 +81,7 @@ def test_letter_and_offset_come_together() -> None:
     group = Group()
     member = group.begin()
     before = group.letters, group.committed
-    while not any(isinstance(said, events.DeadLettered) for said in member.events):
+    while not any(isinstance(emitted, events.DeadLettered) for emitted in member.events):
         before = group.letters, group.committed or 0
         member.turn()
     assert ([], 0) == (before[0], before[1] if (before[1] or 0) > 1 else 0)
@@ -275,11 +277,11 @@ def test_who_is_out_sends_nothing() -> None:
 
 @pytest.mark.parametrize("code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH])
 def test_not_a_member_any_more(code: int) -> None:
-    """Everything is given up, nothing was sent; what is still assigned is begun anew."""
+    """Everything is given up, nothing was sent; what is still assigned is begun again."""
     group = Group()
     member = group.begin()
     group.fake.faults.fail_transaction("send_offsets", abortable(code))
-    while not any(isinstance(said, events.Lost) for said in member.events):
+    while not any(isinstance(emitted, events.Lost) for emitted in member.events):
         member.turn()
     assert ([], 0) == (group.letters, group.committed or 0)
     group.finish_well()
@@ -410,7 +412,7 @@ def test_a_stop_while_the_commit_hangs() -> None:
 
 @pytest.mark.parametrize("acts", [True, False])
 def test_an_exception_in_the_midst_of_it(acts: bool) -> None:
-    """Whatever leaves a poll while a commit's fate is unknown: the partition is begun anew."""
+    """Whatever leaves a poll while a commit's fate is unknown: the partition is begun again."""
     group = Group()
     member = group.begin()
     group.fake.faults.fail_transaction("commit", FENCED, acts=acts)
@@ -420,14 +422,14 @@ def test_an_exception_in_the_midst_of_it(acts: bool) -> None:
         _turn_until(member, lambda: False)
     assert [(TOPIC, 0)] == [
         partition
-        for said in member.events
-        if isinstance(said, events.Lost)
-        for partition in said.partitions
+        for emitted in member.events
+        if isinstance(emitted, events.Lost)
+        for partition in emitted.partitions
     ]
     group.fake.faults.clear()
     group.finish()
     assert ([b"1"], 3) == (group.letters, group.committed)
-    # Where it was committed, the message is done, and nobody has heard of it.
+    # Where it was committed, the message is done, and nobody has learned of it.
     assert (1 if acts else 2) == group.attempts(1)
 
 
@@ -445,7 +447,7 @@ def test_closing_never_leaves_a_transaction_open() -> None:
 
 
 def test_no_transactions_no_start() -> None:
-    """Whoever may not begin a transaction hears so before the first message."""
+    """Whoever may not begin a transaction learns so before the first message."""
     fake = _topics()
     refused = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "denied", True)
     fake.faults.fail_transaction("init", refused)
@@ -471,7 +473,7 @@ def test_a_coordinator_that_does_not_answer() -> None:
     assert 5 <= fake.clock.now_s() - begun_s < 6
 
 
-def test_a_stop_at_the_start_is_heard() -> None:
+def test_a_stop_at_the_start_takes_effect() -> None:
     """Between two slices of the initialisation."""
     fake = _topics()
     fake.faults.fail_transaction("init", TIMED_OUT, 1000, takes_s=0.25)
@@ -496,18 +498,18 @@ def test_the_limit_is_kept_while_nobody_knows(acts: bool) -> None:
     _turn_until(member, lambda: errors(member))
     group.produce(1, 1)
     _turn_until(
-        member, lambda: any(isinstance(said, events.LimitReached) for said in member.events)
+        member, lambda: any(isinstance(emitted, events.LimitReached) for emitted in member.events)
     )
     group.fake.faults.clear()
     _turn_until(
-        member, lambda: any(isinstance(said, events.DeadLettered) for said in member.events)
+        member, lambda: any(isinstance(emitted, events.DeadLettered) for emitted in member.events)
     )
     group.dependency.refuses = set()
     group.finish()
     held_back = {
-        (said.partition, said.offset)
-        for said in member.events
-        if isinstance(said, events.LimitReached)
+        (emitted.partition, emitted.offset)
+        for emitted in member.events
+        if isinstance(emitted, events.LimitReached)
     }
     assert {(1, 0)} == held_back
     letters, others = group.fake.topics[LETTERS].partitions

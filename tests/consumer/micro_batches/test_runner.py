@@ -126,7 +126,7 @@ def test_a_letter_that_is_not_acknowledged_holds_the_batch() -> None:
 
 
 def test_a_missing_topic_of_letters() -> None:
-    """At the start it ends the query; later it is waited for, since somebody may make it anew."""
+    """At the start it ends the query; later it is waited for, since somebody may make it again."""
     world = World([])
     del world.kafka.topics[LETTERS]
     with pytest.raises(UnknownTopicError, match="there is no topic"):
@@ -250,8 +250,8 @@ def test_letters_of_the_topic_of_letters() -> None:
     assert [] == world.letters()
 
 
-def test_the_end_is_said_once_and_only_where_anything_was_said() -> None:
-    """A journal waits for what is on its way when it hears of the end."""
+def test_the_end_is_reported_once_and_only_where_anything_was() -> None:
+    """A journal waits for what is on its way when it learns of the end."""
     world = World([])
     world.runner.close()
     assert [] == world.kinds()

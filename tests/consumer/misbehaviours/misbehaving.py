@@ -21,7 +21,7 @@ all_protocols = pytest.mark.parametrize("protocol", ["eager", "cooperative", "co
 _TURNS = 1000
 
 
-def said(member: Member, kind: type[_E]) -> list[_E]:
+def emitted(member: Member, kind: type[_E]) -> list[_E]:
     return [event for event in member.events if isinstance(event, kind)]
 
 
@@ -60,7 +60,7 @@ def open_circuit(protocol: Protocol, **options: Any) -> FakeGroup:
     """The same, and its circuit has just opened for the next message of the first partition."""
     group = reading(protocol, **options)
     group.dependency.down_for = {P0}
-    until(group, lambda: said(group.members[0], events.CircuitOpened))
+    until(group, lambda: emitted(group.members[0], events.CircuitOpened))
     return group
 
 
@@ -79,7 +79,7 @@ def ends_well(group: FakeGroup) -> None:
 
 def nothing_was_dead(member: Member) -> None:
     """Nor taken for dead: the watchdog is the last resort, and takes its time."""
-    assert [] == said(member, events.PartitionRevived)
+    assert [] == emitted(member, events.PartitionRevived)
 
 
 LONGER_THAN_PATIENCE_S = FIRST_TIMEOUT_S + 2

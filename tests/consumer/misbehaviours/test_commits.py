@@ -9,9 +9,9 @@ from tests.consumer.misbehaviours.misbehaving import (
     P0,
     P1,
     all_protocols,
+    emitted,
     ends_well,
     reading,
-    said,
     until,
 )
 
@@ -33,11 +33,11 @@ RETRIABLE = [
 @pytest.mark.parametrize("code", RETRIABLE)
 @pytest.mark.parametrize("lands", [False, True])
 def test_commits_are_refused_for_now(protocol: Protocol, code: int, lands: bool) -> None:
-    """Told once, and committed with the next; also where the broker has it all the same."""
+    """Reported once, and committed with the next; also where the broker has it all the same."""
     group = reading(protocol)
     group.fake.faults.fail_commit(code, 3, lands=lands)
     until(group, lambda: not group.fake.faults.left())
-    assert 1 == len(said(group.members[0], events.CommitFailed))
+    assert 1 == len(emitted(group.members[0], events.CommitFailed))
     ends_well(group)
 
 
@@ -46,8 +46,8 @@ def test_one_partition_of_a_commit_is_refused(protocol: Protocol) -> None:
     """Only that one is told and committed again."""
     group = reading(protocol)
     group.fake.faults.fail_commit_of(P1, KafkaError.UNKNOWN_TOPIC_OR_PART)
-    until(group, lambda: said(group.members[0], events.CommitFailed))
-    assert [(P1,)] == [one.partitions for one in said(group.members[0], events.CommitFailed)]
+    until(group, lambda: emitted(group.members[0], events.CommitFailed))
+    assert [(P1,)] == [one.partitions for one in emitted(group.members[0], events.CommitFailed)]
     ends_well(group)
 
 
@@ -66,7 +66,7 @@ def test_the_first_commit_of_one_partition_is_refused(protocol: Protocol) -> Non
     group.share([0, 0])
     ends_well(group)
     assert [1, 1, 1, 2, 2, 2] == known
-    assert 1 == len(said(member, events.CommitFailed))
+    assert 1 == len(emitted(member, events.CommitFailed))
 
 
 @all_protocols
@@ -104,8 +104,8 @@ def test_a_commit_is_retried(protocol: Protocol) -> None:
         left[:] = []
 
     group.dependency.advance = takes_one_more
-    until(group, lambda: said(group.members[0], events.CircuitOpened))
-    (opened,) = said(group.members[0], events.CircuitOpened)
+    until(group, lambda: emitted(group.members[0], events.CircuitOpened))
+    (opened,) = emitted(group.members[0], events.CircuitOpened)
     from_s = group.fake.clock.now_s()
     until(group, lambda: group.fake.clock.now_s() > from_s + 5)
     assert opened.offset == group.fake.group(GROUP)[P0]
@@ -146,5 +146,5 @@ def test_a_commit_on_revoke_blocks(protocol: Protocol, back_after_s: float) -> N
     group.share([1, 1])
     first.turn()
     assert min(back_after_s, 45) == group.fake.clock.now_s() - down_s
-    assert (back_after_s > 45) == bool(said(first, events.CommitFailed))
+    assert (back_after_s > 45) == bool(emitted(first, events.CommitFailed))
     ends_well(group)

@@ -152,7 +152,7 @@ def test_every_code_out_of_every_call(fails: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("whose", ["message", "error_cb", "commit", "delivery"])
-def test_every_code_that_is_said_and_not_raised(whose: str) -> None:
+def test_every_code_that_is_reported_and_not_raised(whose: str) -> None:
     """In a message's stead, to `error_cb`, in the answer to a commit, in a delivery report."""
     odd = []
     for number, code in enumerate(_CODES):

@@ -7,12 +7,12 @@ from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, FencedError, events
 from tests.consumer.group import FakeGroup, Protocol
-from tests.consumer.misbehaviours.misbehaving import begun, reading, said, until
+from tests.consumer.misbehaviours.misbehaving import begun, emitted, reading, until
 
 
 @pytest.mark.parametrize("protocol", get_args(Protocol))
 def test_fenced_in_the_poll_that_is_interrupted(protocol: Protocol) -> None:
-    """A Ctrl-C drops what the poll had taken, and the next turn begins every partition anew, of
+    """A Ctrl-C drops what the poll had taken, and the next turn begins every partition again, of
     which librdkafka has none any more: it said "can't subtract from empty assignment" to a program
     that should have heard that it was fenced."""
     group = FakeGroup(protocol=protocol, partitions=2)
@@ -31,12 +31,12 @@ def test_fenced_in_the_poll_that_is_interrupted(protocol: Protocol) -> None:
 
 
 @pytest.mark.parametrize("protocol", get_args(Protocol))
-def test_a_commit_is_the_first_to_hear_of_it(protocol: Protocol) -> None:
+def test_a_commit_fails_first(protocol: Protocol) -> None:
     """The answer to a commit says that the client is done for, and a poll says why, later: it used
-    to end the consumer as one that only has to be started anew."""
+    to end the consumer as one that only has to be started again."""
     group = reading(protocol)
     group.fake.faults.fail_commit(KafkaError._FATAL)
-    until(group, lambda: said(group.members[0], events.CommitFailed))
+    until(group, lambda: emitted(group.members[0], events.CommitFailed))
     group.fake.fence(group.members[0].consumer)
     with pytest.raises(FencedError):
         group.members[0].turn()
@@ -58,10 +58,10 @@ def test_nothing_is_handled_until_somebody_says_why(protocol: Protocol) -> None:
     with what it had read."""
     group = reading(protocol)
     group.fake.faults.fail_commit(KafkaError._FATAL)
-    until(group, lambda: said(group.members[0], events.CommitFailed))
+    until(group, lambda: emitted(group.members[0], events.CommitFailed))
     before = begun(group)
     group.produce(0, 5)
     with pytest.raises(BrokerError, match="start it anew"):
         group.turn(1_000)
     assert before == begun(group)
-    assert said(group.members[0], events.Lost)
+    assert emitted(group.members[0], events.Lost)

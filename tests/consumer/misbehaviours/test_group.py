@@ -11,11 +11,11 @@ from tests.consumer.group import GROUP, TOPIC, FakeGroup, OutageError, Protocol,
 from tests.consumer.misbehaviours.misbehaving import (
     P0,
     all_protocols,
+    emitted,
     ends_well,
     nothing_was_dead,
     open_circuit,
     reading,
-    said,
     until,
 )
 from tests.fake.cluster import FakeKafka
@@ -30,16 +30,16 @@ def attempts(group: FakeGroup) -> list[tuple[str, tuple[str, int, int]]]:
 
 
 @all_protocols
-@pytest.mark.parametrize("told", ["lost", "revoke"])
-def test_a_zombie_is_told_late(protocol: Protocol, told: str) -> None:
+@pytest.mark.parametrize("reported", ["lost", "revoke"])
+def test_a_zombie_learns_of_it_late(protocol: Protocol, reported: str) -> None:
     """Its assignment looks healthy; what it was doing is another's by then, and is not committed
-    over that. It may be told of a revoke (librdkafka #5604)."""
+    over that. It may be notified of a revoke (librdkafka #5604)."""
     group = reading(protocol)
     zombie, heir = group.members[0], group.join()
     group.turn()
     group.dependency.takes_s = 0.3
     zombie.turn()
-    group.fake.faults.lost_as_revoked = told == "revoke"
+    group.fake.faults.lost_as_revoked = reported == "revoke"
     group.fake.lose(zombie.consumer, after=2)
     group.share([1, 1])
     for _ in range(40):
@@ -50,7 +50,7 @@ def test_a_zombie_is_told_late(protocol: Protocol, told: str) -> None:
     assert done == group.fake.group(GROUP)
     group.dependency.takes_s = 0.0
     group.finish()
-    assert 1 == len(said(zombie, events.Revoked if told == "revoke" else events.Lost))
+    assert 1 == len(emitted(zombie, events.Revoked if reported == "revoke" else events.Lost))
 
 
 def test_a_zombies_commits_are_taken() -> None:
@@ -61,10 +61,10 @@ def test_a_zombies_commits_are_taken() -> None:
     group.fake.faults.zombies_commit = True
     group.fake.faults.lost_as_revoked = True
     group.fake.lose(zombie.consumer, after=1)
-    until(group, lambda: said(zombie, events.Revoked))
-    assert [] == said(zombie, events.CommitFailed)
+    until(group, lambda: emitted(zombie, events.Revoked))
+    assert [] == emitted(zombie, events.CommitFailed)
     group.share([1, 1])
-    until(group, lambda: said(heir, events.Assigned))
+    until(group, lambda: emitted(heir, events.Assigned))
     ends_well(group)
 
 
@@ -95,7 +95,7 @@ def test_a_rebalance_of_nothing(protocol: Protocol, kind: str) -> None:
     for member in (group.members[0], bystander):
         group.fake.call_back_empty(member.consumer, kind)  # type: ignore[arg-type]  # of two
     group.turn(3)
-    failures = [event.failures for event in said(group.members[0], events.ProbeFailed)]
+    failures = [event.failures for event in emitted(group.members[0], events.ProbeFailed)]
     assert [2, 3][: len(failures)] == failures
     ends_well(group)
     nothing_was_dead(group.members[0])
@@ -113,7 +113,9 @@ def test_a_topic_that_goes_and_comes_back(protocol: Protocol) -> None:
     group.fake.delete_topic("refunds")
     group.produce((TOPIC, 0), 5)
     group.turn(10)
-    assert ["UNKNOWN_TOPIC_OR_PART"] == [event.code for event in said(member, events.ClientError)]
+    assert ["UNKNOWN_TOPIC_OR_PART"] == [
+        event.code for event in emitted(member, events.ClientError)
+    ]
     group.fake.assign(member.consumer, [(TOPIC, 0)])
     group.turn(5)
     group.fake.create_topic("refunds", 1)
@@ -138,17 +140,17 @@ def test_a_fenced_member_would_rejoin(protocol: Protocol) -> None:
     with pytest.raises(FencedError):
         member.turn()
     assert before == len(attempts(group))
-    assert 1 == len(said(member, events.Assigned))
+    assert 1 == len(emitted(member, events.Assigned))
 
 
 def test_a_close_that_never_returns(fake: FakeKafka) -> None:
     """A fenced member's took more than 295 s: ours returns when its time is over, and says so."""
     hangs = fake.faults.close_hangs = threading.Event()
-    heard: list[events.Event] = []
-    with consumer_on(fake, close_timeout_s=0.2, listeners=[heard.append]) as consumer:
+    received: list[events.Event] = []
+    with consumer_on(fake, close_timeout_s=0.2, listeners=[received.append]) as consumer:
         consumer.run(lambda _: consumer.stop())
     hangs.set()
-    assert ["_TIMED_OUT"] == [e.code for e in heard if isinstance(e, events.ClientError)]
+    assert ["_TIMED_OUT"] == [e.code for e in received if isinstance(e, events.ClientError)]
 
 
 def test_a_close_that_takes_long(fake: FakeKafka) -> None:
@@ -170,15 +172,15 @@ def test_a_close_that_takes_long(fake: FakeKafka) -> None:
 @all_protocols
 @pytest.mark.parametrize("errors_per_poll", [0, 50])
 def test_brokers_are_down_while_open(protocol: Protocol, errors_per_poll: int) -> None:
-    """Said once, and once for every tenfold; where librdkafka is silent while everything is paused,
+    """Reported once, and at every tenfold; where librdkafka is silent while everything is paused,
     by us. The held message is attempted when its time has come, broker or not."""
     group = open_circuit(protocol, strategy=[30, 30])
     (member,) = group.members
     group.fake.faults.brokers_down = True
     group.fake.faults.errors_per_poll = errors_per_poll
     group.fake.clock.at(45, group.fake.faults.clear)
-    until(group, lambda: said(member, events.ProbeFailed))
-    assert 1 <= len(said(member, events.ClientError)) <= (8 if errors_per_poll else 1)
+    until(group, lambda: emitted(member, events.ProbeFailed))
+    assert 1 <= len(emitted(member, events.ClientError)) <= (8 if errors_per_poll else 1)
     ends_well(group)
 
 
@@ -191,7 +193,7 @@ def test_the_time_of_day_is_set(protocol: Protocol, step_s: float) -> None:
     opened_s = group.fake.clock.now_s()
     group.fake.clock.at(5, lambda: group.fake.clock.step_wall(step_s))
     group.dependency.down_for = set()
-    until(group, lambda: said(member, events.CircuitClosed))
+    until(group, lambda: emitted(member, events.CircuitClosed))
     assert opened_s + 10 == group.fake.clock.now_s()
     ends_well(group)
 
@@ -219,19 +221,19 @@ def test_the_machine_slept(protocol: Protocol, seen: bool) -> None:
 def test_an_attempt_knows_what_time_it_is(fake: FakeKafka) -> None:
     """Set back between two failures: the second is not before the first in what is told."""
     fake.faults.commit_answer_s = 0.5
-    heard: list[events.CircuitOpened] = []
+    received: list[events.CircuitOpened] = []
 
-    def hear(event: events.Event) -> None:
+    def on_event(event: events.Event) -> None:
         if isinstance(event, events.CircuitOpened):
-            heard.append(event)
+            received.append(event)
             fake.clock.step_wall(-7200)
 
     def handler(_: Message) -> None:
-        if not heard:
+        if not received:
             raise OutageError
 
     fake.clock.at(30, lambda: consumer.stop())
-    with consumer_on(fake, strategy=Strategy([1]), listeners=[hear]) as consumer:
+    with consumer_on(fake, strategy=Strategy([1]), listeners=[on_event]) as consumer:
         consumer.run(handler)
     assert 6 == sum(fake.group(GROUP).values())
-    assert P0[0] == heard[0].topic
+    assert P0[0] == received[0].topic

@@ -4,7 +4,7 @@ import pytest
 
 from linear_retry import events
 from tests.consumer.group import FakeGroup, Protocol
-from tests.consumer.misbehaviours.misbehaving import all_protocols, said, until
+from tests.consumer.misbehaviours.misbehaving import all_protocols, emitted, until
 from tests.soak.retained import entries
 
 _TOPICS = 12
@@ -18,8 +18,8 @@ def _passes_through(group: FakeGroup, topic: str) -> None:
         group.produce(partition, 4)
     group.fake.assign(member.consumer, partitions)
     group.dependency.down_for = set(partitions)
-    opened = len(said(member, events.CircuitOpened))
-    until(group, lambda: len(said(member, events.CircuitOpened)) >= opened + 2)
+    opened = len(emitted(member, events.CircuitOpened))
+    until(group, lambda: len(emitted(member, events.CircuitOpened)) >= opened + 2)
     group.dependency.down_for = set()
     until(group, lambda: all(group.fake.group("billing").get(p, 0) == 4 for p in partitions))
     group.fake.assign(member.consumer, [])

@@ -11,9 +11,9 @@ from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member, Proto
 from tests.consumer.misbehaviours.misbehaving import (
     P0,
     all_protocols,
+    emitted,
     ends_well,
     reading,
-    said,
     until,
 )
 
@@ -48,7 +48,7 @@ def test_a_failed_publish_is_not_a_success(
     """The offset is stored after a report without an error, and not before."""
     group, member = refusing(protocol, transactional)
     group.fake.faults.fail_delivery(code, 3)
-    until(group, lambda: 3 == len(said(member, events.DeadLetterFailed)))
+    until(group, lambda: 3 == len(emitted(member, events.DeadLetterFailed)))
     assert {} == letters(group)
     ends_well(group)
     assert [1] == list(letters(group).values())
@@ -68,11 +68,13 @@ def test_a_timeout_is_ambiguous(protocol: Protocol, transactional: bool) -> None
 @both_ways
 @pytest.mark.parametrize("lands", [False, True])
 def test_no_report_ever_comes(protocol: Protocol, transactional: bool, lands: bool) -> None:
-    """It is not awaited for ever, though librdkafka always reports: held, said, and sent again."""
+    """Not awaited for ever, though librdkafka always reports: held, reported, and sent again."""
     group, member = refusing(protocol, transactional)
     group.fake.faults.lose_report(lands=lands)
     ends_well(group)
-    assert ["no delivery report came"] == [e.error for e in said(member, events.DeadLetterFailed)]
+    assert ["no delivery report came"] == [
+        e.error for e in emitted(member, events.DeadLetterFailed)
+    ]
     assert [2 if lands and not transactional else 1] == list(letters(group).values())
 
 
@@ -82,23 +84,23 @@ def test_a_report_comes_late(protocol: Protocol, transactional: bool) -> None:
     """The member stays in its group meanwhile, nothing is paused, and nothing handed over."""
     group, member = refusing(protocol, transactional)
     group.fake.faults.delivery_s = 8.0
-    until(group, lambda: said(member, events.DeadLettered))
-    assert [] == said(member, events.CircuitOpened)
+    until(group, lambda: emitted(member, events.DeadLettered))
+    assert [] == emitted(member, events.CircuitOpened)
     ends_well(group)
 
 
 @all_protocols
 def test_a_report_comes_right_after_the_revoke(protocol: Protocol) -> None:
-    """The letter is there, and so it is said, though its message is another's by then, who will
+    """The letter is there, and so it is reported, though its message is another's by then, who will
     send one too. The bug: nobody was told."""
     group, member = refusing(protocol, transactional=False)
     group.fake.faults.delivery_s = 1.5
     heir = group.join()
     group.fake.clock.at(0.5, lambda: group.share([1, 1]))
-    until(group, lambda: said(member, events.Revoked))
-    assert 1 == len(said(member, events.DeadLettered))
+    until(group, lambda: emitted(member, events.Revoked))
+    assert 1 == len(emitted(member, events.DeadLettered))
     ends_well(group)
-    assert 1 == len(said(heir, events.DeadLettered))
+    assert 1 == len(emitted(heir, events.DeadLettered))
     assert [2] == list(letters(group).values())
 
 
@@ -108,11 +110,11 @@ def test_a_report_comes_when_the_partition_is_back(
     protocol: Protocol, listens_for_s: float
 ) -> None:
     """It went and came back while its letter was on the way: the message comes again, and is told
-    of once, when its next letter is there. The bug: it was told of twice in one ownership; also
+    of once, when its next letter is there. The bug: it was notified of twice in one ownership; also
     where the report came as a listener heard that the partition is back."""
     group, member = refusing(protocol, transactional=False)
     group.fake.faults.delivery_s = 1.5
-    given = len(said(member, events.Assigned))
+    given = len(emitted(member, events.Assigned))
 
     def listen(entry: Entry) -> None:
         if isinstance(entry, EventEmitted) and isinstance(entry.event, events.Assigned):
@@ -125,8 +127,8 @@ def test_a_report_comes_when_the_partition_is_back(
     group.witness.watch(listen)
     group.fake.clock.at(0.5, goes_and_comes_back)
     ends_well(group)
-    assert given < len(said(member, events.Assigned))
-    assert 1 == len(said(member, events.DeadLettered))
+    assert given < len(emitted(member, events.Assigned))
+    assert 1 == len(emitted(member, events.DeadLettered))
     assert [2] == list(letters(group).values())
 
 
@@ -156,7 +158,7 @@ def test_a_report_comes_right_after_an_exception(protocol: Protocol) -> None:
         group.turn(20)
     group.fake.clock.advance(3)
     group.leave(member)
-    assert 1 == len(said(member, events.DeadLettered))
+    assert 1 == len(emitted(member, events.DeadLettered))
 
 
 @all_protocols
@@ -166,7 +168,7 @@ def test_the_queue_is_full(protocol: Protocol, transactional: bool) -> None:
     group, member = refusing(protocol, transactional)
     group.fake.faults.raise_in_produce(BufferError("Local: Queue full"), 2)
     ends_well(group)
-    assert 2 == len(said(member, events.DeadLetterFailed))
+    assert 2 == len(emitted(member, events.DeadLetterFailed))
     assert [1] == list(letters(group).values())
 
 
@@ -198,7 +200,7 @@ def test_the_topic_is_gone(protocol: Protocol, transactional: bool) -> None:
     """Deleted: held and said, each time at once, until it is made again."""
     group, member = refusing(protocol, transactional)
     group.fake.delete_topic(LETTERS)
-    until(group, lambda: len(said(member, events.DeadLetterFailed)) >= 3)
+    until(group, lambda: len(emitted(member, events.DeadLetterFailed)) >= 3)
     assert 1 == len([call for _, _, call, _ in group.fake.log if call == "produce"])
     group.fake.create_topic(LETTERS, 1)
     ends_well(group)
@@ -211,7 +213,7 @@ def test_the_topic_takes_less(protocol: Protocol, transactional: bool) -> None:
     """Too large for the topic, and not for the producer: a smaller form, or it is held."""
     group, member = refusing(protocol, transactional)
     group.fake.topics[LETTERS].max_message_bytes = 300
-    until(group, lambda: said(member, events.DeadLetterFailed))
+    until(group, lambda: emitted(member, events.DeadLetterFailed))
     group.fake.topics[LETTERS].max_message_bytes = 1_000
     ends_well(group)
     assert [1] == list(letters(group).values())
@@ -242,12 +244,12 @@ def test_an_offset_lands_in_another_transaction(protocol: Protocol) -> None:
     (member,) = group.members
     group.dependency.refuses = {(0, 1), (1, 1)}
     group.fake.faults.fail_transaction("send_offsets", TIMED_OUT, 40, lands_s=8.0, takes_s=0.25)
-    until(group, lambda: said(member, events.DeadLetterFailed))
-    (failed,) = said(member, events.DeadLetterFailed)
+    until(group, lambda: emitted(member, events.DeadLetterFailed))
+    (failed,) = emitted(member, events.DeadLetterFailed)
     group.fake.faults.forget_transactions()
     group.fake.faults.delivery_s = 6.0
-    until(group, lambda: said(member, events.DeadLettered))
-    (sent,) = said(member, events.DeadLettered)
+    until(group, lambda: emitted(member, events.DeadLettered))
+    (sent,) = emitted(member, events.DeadLettered)
     assert failed.partition != sent.partition
     assert 1 == group.fake.group(GROUP)[TOPIC, failed.partition]
     ends_well(group)
@@ -266,5 +268,8 @@ def test_lost_in_the_midst_of_it(protocol: Protocol) -> None:
 
     group.fake.clock.at(1.0, lose)
     ends_well(group)
-    assert (0, 1) == (len(said(zombie, events.DeadLettered)), len(said(heir, events.DeadLettered)))
+    assert (0, 1) == (
+        len(emitted(zombie, events.DeadLettered)),
+        len(emitted(heir, events.DeadLettered)),
+    )
     assert [1] == list(letters(group).values())

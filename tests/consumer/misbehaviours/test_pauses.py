@@ -10,11 +10,11 @@ from tests.consumer.misbehaviours.misbehaving import (
     P1,
     all_protocols,
     begun,
+    emitted,
     ends_well,
     nothing_was_dead,
     open_circuit,
     reading,
-    said,
     until,
 )
 
@@ -28,13 +28,13 @@ def test_a_pause_right_after_the_assign_is_lost(protocol: Protocol) -> None:
     first = group.members[0]
     group.join()
     group.share([0, 1])
-    until(group, lambda: said(group.members[1], events.Assigned))
+    until(group, lambda: emitted(group.members[1], events.Assigned))
     group.produce(1, 50)
     group.fake.faults.race(P1)
     group.share([0, 0])
-    until(group, lambda: said(first, events.LeakDropped))
+    until(group, lambda: emitted(first, events.LeakDropped))
     group.turn(3)
-    assert [1] == [event.partition for event in said(first, events.LeakDropped)]
+    assert [1] == [event.partition for event in emitted(first, events.LeakDropped)]
     ends_well(group)
 
 
@@ -44,7 +44,7 @@ def test_a_paused_partition_leaks_again_and_again(protocol: Protocol) -> None:
     group = open_circuit(protocol)
     group.fake.faults.leak(P0, 3)
     group.fake.faults.leak(P1, 3)
-    until(group, lambda: len(said(group.members[0], events.LeakDropped)) >= 6)
+    until(group, lambda: len(emitted(group.members[0], events.LeakDropped)) >= 6)
     ends_well(group)
 
 
@@ -54,7 +54,7 @@ def test_the_pause_flag_survives_a_revoke(protocol: Protocol) -> None:
     group = open_circuit(protocol)
     first, _ = group.members[0], group.join()
     group.share([1, 1])
-    until(group, lambda: said(first, events.Revoked))
+    until(group, lambda: emitted(first, events.Revoked))
     group.dependency.down_for = set()
     group.fake.clock.advance(10)
     group.turn(2)
@@ -85,7 +85,7 @@ def test_new_partitions_while_open(protocol: Protocol) -> None:
     group.share([0, 0, 0])
     group.turn(5)
     assert [] == [place for _, place in begun(group) if place[1] == 2]
-    assert [] == said(group.members[0], events.LeakDropped)
+    assert [] == emitted(group.members[0], events.LeakDropped)
     ends_well(group)
 
 
@@ -95,7 +95,7 @@ def test_a_late_resume(protocol: Protocol) -> None:
     group = open_circuit(protocol)
     group.fake.faults.late_resume_s = 0.8
     group.dependency.down_for = set()
-    until(group, lambda: said(group.members[0], events.CircuitClosed))
+    until(group, lambda: emitted(group.members[0], events.CircuitClosed))
     closed_s = group.fake.clock.now_s()
     group.turn(2)
     assert closed_s == begun(group)[-1][0]
@@ -113,7 +113,7 @@ def test_a_pause_undoes_a_seek(protocol: Protocol) -> None:
         group.dependency.down = False
         group.turn(6)
     ends_well(group)
-    assert [] == said(group.members[0], events.DataLost)
+    assert [] == emitted(group.members[0], events.DataLost)
 
 
 @all_protocols
@@ -122,7 +122,7 @@ def test_a_pause_undoes_a_seek(protocol: Protocol) -> None:
 )
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_seek_fails_as_the_circuit_opens(protocol: Protocol, code: int, times: int) -> None:
-    """It is not passed over: the partition begins anew, still paused, or is given up."""
+    """It is not passed over: the partition begins again, still paused, or is given up."""
     group = reading(protocol)
     group.dependency.down = True
     group.turn()
@@ -133,10 +133,10 @@ def test_a_seek_fails_as_the_circuit_opens(protocol: Protocol, code: int, times:
 
 @all_protocols
 def test_seeks_fail_right_after_an_assign(protocol: Protocol) -> None:
-    """700 of 9,000 right after a rebalance did (librdkafka #2190, #5345): it begins anew there."""
+    """700 of 9,000 right after a rebalance did (librdkafka #2190, #5345): it begins again there."""
     group = reading(protocol)
     group.fake.faults.refuse_early_seek(P0)
     group.fake.faults.fail_seek(KafkaError._STATE)
     group.dependency.down = True
-    until(group, lambda: said(group.members[0], events.CircuitOpened))
+    until(group, lambda: emitted(group.members[0], events.CircuitOpened))
     ends_well(group)

@@ -11,11 +11,11 @@ from tests.consumer.misbehaviours.misbehaving import (
     P1,
     all_protocols,
     begun,
+    emitted,
     ends_well,
     nothing_was_dead,
     open_circuit,
     reading,
-    said,
     until,
 )
 
@@ -127,13 +127,13 @@ def test_the_end_is_not_known_when_something_is_lost(protocol: Protocol) -> None
     group.fake.delete_records(*P1, 5)
     del group.visible[P1][1:5]
     ends_well(group)
-    (lost,) = said(group.members[0], events.DataLost)
+    (lost,) = emitted(group.members[0], events.DataLost)
     assert (1, 5) == (lost.offset, lost.next_offset)
 
 
 @all_protocols
-def test_what_is_out_of_range_is_told_again(protocol: Protocol) -> None:
-    """When the partition reads on already: nothing is begun anew, and nothing said twice."""
+def test_what_is_out_of_range_is_reported_again(protocol: Protocol) -> None:
+    """When the partition reads on already: nothing is begun again, and nothing said twice."""
     group = open_circuit(protocol)
     group.fake.delete_records(*P1, 5)
     group.dependency.down_for = set()
@@ -141,7 +141,7 @@ def test_what_is_out_of_range_is_told_again(protocol: Protocol) -> None:
     group.fake.faults.echo(P1)
     group.produce(1, 5)
     ends_well(group)
-    assert 1 == len(said(group.members[0], events.DataLost))
+    assert 1 == len(emitted(group.members[0], events.DataLost))
 
 
 @all_protocols

@@ -21,14 +21,14 @@ def test_a_line_that_repeats_is_counted(caplog: pytest.LogCaptureFixture) -> Non
     log = ClientLog(VirtualClock().now_s)
     for number in range(100):
         log.log(logging.ERROR, _FORM, "FAIL", "rdkafka#consumer-1", _REFUSED.format(number))
-    said = (
+    line = (
         "FAIL [rdkafka#consumer-1] h:1/bootstrap: Connect failed: Connection refused (after {}ms)"
     )
     name = "linear_retry.librdkafka"
     assert [
-        (name, logging.ERROR, said.format(0)),
-        (name, logging.ERROR, f"{said.format(9)} (10 times)"),
-        (name, logging.ERROR, f"{said.format(99)} (100 times)"),
+        (name, logging.ERROR, line.format(0)),
+        (name, logging.ERROR, f"{line.format(9)} (10 times)"),
+        (name, logging.ERROR, f"{line.format(99)} (100 times)"),
     ] == _lines(caplog)
 
 
@@ -67,7 +67,7 @@ def test_a_logger_of_the_users_that_raises(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    ("said", "remedy"),
+    ("line", "remedy"),
     [
         ("h:1: Connect to ipv4#1 failed: Connection refused", "nothing listens there"),
         ("h:1: Failed to resolve 'h:1': Name or service not known", "there is no such host"),
@@ -79,12 +79,12 @@ def test_a_logger_of_the_users_that_raises(capsys: pytest.CaptureFixture[str]) -
         ("h:1: Connection timed out", "check the address, the network and the security"),
     ],
 )
-def test_a_cause_has_its_remedy(said: str, remedy: str) -> None:
+def test_a_cause_has_its_remedy(line: str, remedy: str) -> None:
     """What is wrong with an address stands in one line, with what to look at."""
     log = ClientLog(VirtualClock().now_s)
-    log.log(logging.ERROR, _FORM, "FAIL", "c", f"[thrd:main]: {said}")
+    log.log(logging.ERROR, _FORM, "FAIL", "c", f"[thrd:main]: {line}")
     text = cause_of({"logger": log})
-    assert text.startswith(f"{said}; ")
+    assert text.startswith(f"{line}; ")
     assert remedy in text
 
 

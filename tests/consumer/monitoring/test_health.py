@@ -51,7 +51,7 @@ def test_open_is_well() -> None:
         ("letter", ", and its dead letter cannot be sent"),
     ],
 )
-def test_what_else_it_waits_for_is_said(waits_for: WaitReason, part: str) -> None:
+def test_what_else_it_waits_for_is_reported(waits_for: WaitReason, part: str) -> None:
     """Where the limit held a message, the reason spoke of a failure like any, and no more."""
     health = evaluate(replace(_WELL, circuits={Scope(): replace(_OPEN, waits_for=waits_for)}))
     assert health.reason.endswith(f"failures: 2{part}")
@@ -98,14 +98,14 @@ def test_it_is_stuck_in_a_handler() -> None:
 
 
 def test_it_is_stuck_outside_of_handlers() -> None:
-    """A loop of one's own that is not gone on with, or librdkafka: told apart from a handler."""
+    """A loop of one's own that is not gone on with, or librdkafka: distinguished from a handler."""
     health = evaluate(replace(_WELL, polled_s=301.0))
     assert "stuck" == health.state
     assert "no handler has a message" in health.reason
 
 
 @pytest.mark.parametrize(("is_error", "state"), [(True, "dead"), (False, "stopped")])
-def test_an_end_is_the_last_word(is_error: bool, state: str) -> None:
+def test_an_end_is_final(is_error: bool, state: str) -> None:
     """Whatever it held, and however long ago it polled."""
     end = End(round(_SINCE.timestamp() * 1000), "OSError('gone')", is_error=is_error)
     inputs = replace(_WELL, end=end, polled_s=9_999.0, circuits={Scope(): _OPEN})

@@ -22,9 +22,9 @@ def _opened(second: int = 5) -> Event:
     return events.CircuitOpened(Scope(), *_PLACE, "down", 1, 5.0, _at(second))
 
 
-def _heard(*heard: Event) -> Counts:
+def _heard(*received: Event) -> Counts:
     monitor = Monitor((), int)
-    for event in heard:
+    for event in received:
         monitor.emit(event)
     return monitor.counts()
 

@@ -38,22 +38,22 @@ def test_a_missing_control_topic_stops_nobody(caplog: pytest.LogCaptureFixture) 
         handled: list[int | None] = []
         consumer = _consumer(kafka.bootstrap, "no-such-topic")
         with living(consumer, lambda message: handled.append(message.offset())):
-            said = "no commands are heard from no-such-topic"
-            wait_until(lambda: said in caplog.text, "it is said")
+            emitted = "no commands are heard from no-such-topic"
+            wait_until(lambda: emitted in caplog.text, "it is said")
             wait_until(lambda: len(handled) == 5, "all is handled")
     assert "there is no topic 'no-such-topic'" in caplog.text
 
 
-def test_its_event_is_heard_on_the_thread_that_consumes() -> None:
+def test_its_event_comes_on_the_thread_that_consumes() -> None:
     """As all events: a listener need not be ready for another thread."""
-    heard: list[tuple[events.Event, int]] = []
+    received: list[tuple[events.Event, int]] = []
     command = Command(str(uuid4()), "retry", "billing", "orders", 0, 7, "ops@desk", _now_ms())
     with EmbeddedKafka() as kafka:
         for topic in ("orders", "orders.dlq", "control"):
             kafka.create_topic(topic)
 
         def listen(event: events.Event) -> None:
-            heard.append((event, threading.get_ident()))
+            received.append((event, threading.get_ident()))
             if isinstance(event, events.Assigned):
                 record = OutgoingRecord("control", b"id", encode(command))
                 write_all({"bootstrap.servers": kafka.bootstrap}, [record])
@@ -63,11 +63,11 @@ def test_its_event_is_heard_on_the_thread_that_consumes() -> None:
         consumer = _consumer(kafka.bootstrap, "control", listeners=[listen])
         with consumer:
             consumer.run(lambda _: None)
-        said = [value for message in _read(kafka) if (value := message.value()) is not None]
-    (commanded,) = [event for event, _ in heard if isinstance(event, events.CommandAnswered)]
+        emitted = [value for message in _read(kafka) if (value := message.value()) is not None]
+    (commanded,) = [event for event, _ in received if isinstance(event, events.CommandAnswered)]
     assert (command.command_id, "not-held") == (commanded.command_id, commanded.answer)
-    assert {threading.get_ident()} == {thread for _, thread in heard}
-    answers = [one for one in map(read_control, said) if isinstance(one, Answer)]
+    assert {threading.get_ident()} == {thread for _, thread in received}
+    answers = [one for one in map(read_control, emitted) if isinstance(one, Answer)]
     assert [(command.command_id, "not-held")] == [(one.command_id, one.answer) for one in answers]
 
 

@@ -28,8 +28,8 @@ def _command(group: str = "billing", partition: int = 0) -> Command:
     return Command(str(uuid4()), "retry", group, "orders", partition, 812, "ops@desk", 17)
 
 
-def _records(said: Iterable[_Said]) -> list[Record]:
-    values = [one if isinstance(one, bytes) else encode(one) for one in said]
+def _records(emitted: Iterable[_Said]) -> list[Record]:
+    values = [one if isinstance(one, bytes) else encode(one) for one in emitted]
     return [Record(_TOPIC, 0, offset, 17, None, value, ()) for offset, value in enumerate(values)]
 
 
@@ -91,9 +91,9 @@ class Topic:
         return _records(self.batches.pop(0))
 
     def send(self, record: OutgoingRecord) -> None:
-        said = read_control(record.value)
-        assert isinstance(said, Answer)
-        self.written.append(said)
+        emitted = read_control(record.value)
+        assert isinstance(emitted, Answer)
+        self.written.append(emitted)
 
     def flush(self, timeout_s: float) -> None:
         """Nothing is on its way."""
@@ -118,11 +118,11 @@ def test_it_begins_a_minute_ago() -> None:
 def test_what_is_answered_is_not_done_again() -> None:
     """A restarted member reads the last minute: all of it, before anything is carried out."""
     command, open_ = _command(), _command()
-    said = [
+    emitted = [
         Answer(command.command_id, "pod-2", "recovered", 18),
         Answer(open_.command_id, "pod-1", "pending", 18, is_final=False),
     ]
-    topic = Topic(past=[command, open_, *said], batches=[[], []])
+    topic = Topic(past=[command, open_, *emitted], batches=[[], []])
     assert [open_.command_id] == [answer.command_id for answer in topic.follow_all()]
 
 
@@ -141,17 +141,17 @@ def test_another_groups_are_not_ours() -> None:
 
 
 def test_garbled_records_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    """Said once a minute, with their number; what comes after them is heard."""
+    """Reported once a minute, with their number; what comes after them is heard."""
     empty: list[list[_Said]] = [[b""] for _ in range(400)]
     batches: list[list[_Said]] = [[b"\xff", b"{}"], *empty, [_command()], []]
     with caplog.at_level(logging.WARNING, logger="linear_retry"):
         assert 1 == len(Topic(batches=batches).follow_all())
-    said = [text for text in caplog.messages if text.startswith("control: ")]
-    assert f"control: {_TOPIC}[0]@0 is no command (no JSON: " in said[0]
-    assert [True, True] == ["is passed over; so far: " in text for text in said]
+    emitted = [text for text in caplog.messages if text.startswith("control: ")]
+    assert f"control: {_TOPIC}[0]@0 is no command (no JSON: " in emitted[0]
+    assert [True, True] == ["is passed over; so far: " in text for text in emitted]
 
 
-def test_a_missing_topic_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_topic_is_reported_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """It is tried again every few seconds, and heard once it is there."""
     with caplog.at_level(logging.WARNING, logger="linear_retry"):
         assert 1 == len(Topic(missing=14, past=[_command()], batches=[[], []]).follow_all())
@@ -174,27 +174,31 @@ def _to_all(member: str | None = None) -> Command:
     return Command(str(uuid4()), "retry", "billing", *place, "ops@desk", 17, member)
 
 
-def test_what_all_carry_out_is_heard_at_once() -> None:
+def test_what_all_carry_out_is_acknowledged_at_once() -> None:
     """Whoever sent it learns for whom to wait, also where a handler is busy."""
     command = _to_all()
-    heard, expired = Topic(batches=[[command], [], []]).follow_all()
-    assert (command.command_id, "heard", False) == (heard.command_id, heard.answer, heard.is_final)
+    received, expired = Topic(batches=[[command], [], []]).follow_all()
+    assert (command.command_id, "heard", False) == (
+        received.command_id,
+        received.answer,
+        received.is_final,
+    )
     assert ("expired", True) == (expired.answer, expired.is_final)
 
 
 def test_anothers_answer_ends_nothing_that_all_carry_out() -> None:
     """Each member does its part; its own answer is the one that says so."""
     done, open_ = _to_all(), _to_all()
-    said = [
+    emitted = [
         Answer(done.command_id, "pod-1", "none-open", 18),
         Answer(open_.command_id, "pod-2", "none-open", 18),
     ]
-    answers = Topic(past=[done, open_, *said], batches=[[], []]).follow_all()
+    answers = Topic(past=[done, open_, *emitted], batches=[[], []]).follow_all()
     assert {open_.command_id} == {answer.command_id for answer in answers}
 
 
 def test_what_is_for_another_member_is_not_ours() -> None:
-    """Nothing is done, and nothing is said."""
+    """Nothing is done, and nothing is reported."""
     ours, anothers = _to_all("pod-1"), _to_all("pod-2")
     answers = Topic(batches=[[ours, anothers], [], []]).follow_all()
     assert {ours.command_id} == {answer.command_id for answer in answers}

@@ -13,7 +13,7 @@ from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.records.control import COMMAND_TTL_MS, AnswerName, Command, CommandName
 from linear_retry.retry.decision import Policy
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member
-from tests.consumer.operations.test_requests import reasons, said, turn_until, waiting
+from tests.consumer.operations.test_requests import emitted, reasons, turn_until, waiting
 
 
 def _command(
@@ -33,7 +33,7 @@ def _answers(member: Member) -> list[AnswerName]:
 
 
 def _on_record(member: Member) -> list[tuple[str, str, str]]:
-    return [(one.command, one.by, one.answer) for one in said(member, events.CommandAnswered)]
+    return [(one.command, one.by, one.answer) for one in emitted(member, events.CommandAnswered)]
 
 
 def test_a_held_message_is_retried() -> None:
@@ -46,14 +46,14 @@ def test_a_held_message_is_retried() -> None:
     begun, recovered = member.wiring.commands.answers()
     assert (command.command_id, "begun", False) == (begun.command_id, begun.answer, begun.is_final)
     assert ("recovered", True) == (recovered.answer, recovered.is_final)
-    first, second = said(member, events.CommandAnswered)
+    first, second = emitted(member, events.CommandAnswered)
     assert first == events.CommandAnswered(
         TOPIC, 0, 0, "retry", "ops@desk", "begun", command.command_id
     )
     assert "recovered" == second.answer
     kinds = [type(event) for event in member.events]
     assert kinds.index(events.RetriedNow) < kinds.index(events.CommandAnswered)
-    assert 1 == len(said(member, events.RetriedNow))
+    assert 1 == len(emitted(member, events.RetriedNow))
     group.finish()
     assert [] == group.violations()
 
@@ -64,7 +64,7 @@ def test_a_retry_that_failed_is_answered_with_what_comes_next() -> None:
     member.wiring.commands.post(_command(group, "retry"))
     group.turn()
     _, failed = member.wiring.commands.answers()
-    (probe,) = said(member, events.ProbeFailed)
+    (probe,) = emitted(member, events.ProbeFailed)
     assert ("failed", True, 2, "OutageError()") == (
         failed.answer,
         failed.is_final,
@@ -75,7 +75,7 @@ def test_a_retry_that_failed_is_answered_with_what_comes_next() -> None:
     assert group.fake.clock.utc_ms() + 60_000 == pytest.approx(failed.retry_at_ms, abs=20)
 
 
-def test_the_last_attempt_wants_a_yes() -> None:
+def test_the_last_attempt_needs_a_confirmation() -> None:
     """A failure more is a dead letter: it is not attempted for a plain retry, and the sender is
     told; with `last` it is, and he is told what became of it."""
     group, member = waiting(strategy=(3600,))
@@ -88,7 +88,7 @@ def test_the_last_attempt_wants_a_yes() -> None:
         answer.failures,
         answer.offset,
     )
-    assert [] == said(member, events.RetriedNow)
+    assert [] == emitted(member, events.RetriedNow)
     member.wiring.commands.post(replace(_command(group, "retry"), last=True))
     group.turn()
     assert ["begun", "dead-lettered"] == _answers(member)
@@ -111,8 +111,8 @@ def test_no_attempt_is_the_last_where_the_limit_holds_letters_back() -> None:
     member.wiring.commands.post(_to_all(group, "lift-limit", reason="a bad batch"))
     group.turn(2)
     assert ["lifted"] == _answers(member)
-    assert [0, 1] == [letter.offset for letter in said(member, events.DeadLettered)]
-    assert [events.LimitLifted(None, "a bad batch")] == said(member, events.LimitLifted)
+    assert [0, 1] == [letter.offset for letter in emitted(member, events.DeadLettered)]
+    assert [events.LimitLifted(None, "a bad batch")] == emitted(member, events.LimitLifted)
     group.finish()
     assert [] == group.violations()
 
@@ -143,8 +143,8 @@ def test_a_circuit_without_a_message_is_retried_with_all() -> None:
     member.wiring.commands.post(_to_all(group, "retry"))
     group.turn()
     assert ["no-message"] == _answers(member)
-    assert 1 == len(said(member, events.WaitEnded))
-    assert [None] == [one.topic for one in said(member, events.CommandAnswered)]
+    assert 1 == len(emitted(member, events.WaitEnded))
+    assert [None] == [one.topic for one in emitted(member, events.CommandAnswered)]
     group.dependency.down = False
     group.finish()
     assert [] == group.violations()
@@ -161,7 +161,7 @@ def test_where_nothing_is_open_that_is_answered() -> None:
 
 
 def test_an_attempt_whose_partition_goes_is_answered() -> None:
-    """Its outcome is nobody's any more: the next owner begins anew."""
+    """Its outcome is nobody's any more: the next owner begins again."""
     group, member = waiting(strategy=(3600, 5))
     member.wiring.commands.post(_command(group, "retry"))
     group.dependency.advance = lambda _: group.fake.clock.advance(301)
@@ -183,12 +183,12 @@ def test_a_held_message_is_given_up() -> None:
 
 
 def test_a_give_up_is_pending_while_its_letter_cannot_be_sent() -> None:
-    """Said once; another answer follows when it is sent."""
+    """Reported once; another answer follows when it is sent."""
     group, member = waiting()
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 2)
     member.wiring.commands.post(_command(group, "give-up"))
     turn_until(group, member, events.DeadLettered)
-    assert 2 == len(said(member, events.DeadLetterFailed))
+    assert 2 == len(emitted(member, events.DeadLetterFailed))
     assert ["pending", "dead-lettered"] == _answers(member)
     assert ["pending", "dead-lettered"] == [answer for _, _, answer in _on_record(member)]
     group.dependency.down = False
@@ -197,7 +197,7 @@ def test_a_give_up_is_pending_while_its_letter_cannot_be_sent() -> None:
 
 
 def test_what_is_pending_at_the_end_is_not_done() -> None:
-    """The consumer stops: whoever waits for it hears so, and the record says it before its end."""
+    """The consumer stops: whoever waits for it learns so, and the record says it before its end."""
     group, member = waiting()
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 100)
     member.wiring.commands.post(_command(group, "give-up"))
@@ -219,7 +219,7 @@ def test_an_unknown_message_is_refused() -> None:
     assert ["not-held", "not-held"] == _answers(member)
     record = [("retry", "ops@desk", "not-held"), ("give-up", "ops@desk", "not-held")]
     assert record == _on_record(member)
-    assert [] == said(member, events.RetriedNow)
+    assert [] == emitted(member, events.RetriedNow)
 
 
 def test_who_has_not_got_the_partition_is_silent() -> None:
@@ -232,7 +232,7 @@ def test_who_has_not_got_the_partition_is_silent() -> None:
 
 
 def test_only_the_owner_acts() -> None:
-    """Both members hear it; the one that holds the message does it, once."""
+    """Both members learn it; the one that holds the message does it, once."""
     group, owner = waiting()
     other = group.join()
     command = _command(group, "retry")
@@ -241,7 +241,7 @@ def test_only_the_owner_acts() -> None:
     group.turn(2)
     assert (["begun", "failed"], []) == (_answers(owner), _answers(other))
     assert [] == _on_record(other)
-    assert 1 == len(said(owner, events.RetriedNow))
+    assert 1 == len(emitted(owner, events.RetriedNow))
 
 
 def test_an_expired_command_does_nothing() -> None:
@@ -254,7 +254,7 @@ def test_an_expired_command_does_nothing() -> None:
     assert [("retry", "ops@desk", "expired"), ("give-up", "ops@desk", "expired")] == _on_record(
         member
     )
-    assert [] == said(member, events.RetriedNow)
+    assert [] == emitted(member, events.RetriedNow)
     assert [] == reasons(group)
 
 
@@ -270,7 +270,7 @@ def test_a_command_that_waited_for_a_handler_expires_too() -> None:
     turn_until(group, member, events.ProbeFailed)
     group.turn()
     assert ["expired"] == _answers(member)
-    assert [] == said(member, events.RetriedNow)
+    assert [] == emitted(member, events.RetriedNow)
 
 
 def test_a_flood_holds_up_no_turn() -> None:
@@ -309,7 +309,7 @@ def test_what_is_given_up_nowhere_is_refused() -> None:
 
 
 def test_a_partition_that_goes_away_ends_it() -> None:
-    """Its letter was pending; the next owner begins anew."""
+    """Its letter was pending; the next owner begins again."""
     group, member = waiting()
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 100)
     member.wiring.commands.post(_command(group, "give-up"))

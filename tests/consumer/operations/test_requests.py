@@ -33,7 +33,7 @@ _Kind: TypeAlias = Literal["retry", "give-up"]
 _KINDS: tuple[_Kind, ...] = ("retry", "give-up")
 
 
-def said(member: Member, kind: type[_E]) -> list[_E]:
+def emitted(member: Member, kind: type[_E]) -> list[_E]:
     return [event for event in member.events if isinstance(event, kind)]
 
 
@@ -79,7 +79,7 @@ def waiting(
 
 def turn_until(group: FakeGroup, member: Member, kind: type[events.Event], times: int = 1) -> None:
     for _ in range(500):
-        if len(said(member, kind)) >= times:
+        if len(emitted(member, kind)) >= times:
             return
         group.turn()
     pytest.fail(f"no {kind.__name__} number {times}: {member.events}")
@@ -93,7 +93,7 @@ def test_a_held_message_is_attempted_now() -> None:
     assert not answer.done()
     group.turn()
     assert answer.result(0)
-    (retried,) = said(member, events.RetriedNow)
+    (retried,) = emitted(member, events.RetriedNow)
     assert (TOPIC, 0, 0, 1) == (
         retried.topic,
         retried.partition,
@@ -101,7 +101,7 @@ def test_a_held_message_is_attempted_now() -> None:
         retried.failures,
     )
     assert 28 < retried.remaining_s <= 30
-    assert ["recovered"] == [event.outcome for event in said(member, events.CircuitClosed)]
+    assert ["recovered"] == [event.outcome for event in emitted(member, events.CircuitClosed)]
     group.finish()
     assert [] == group.violations()
 
@@ -112,7 +112,7 @@ def test_its_failure_counts_as_any() -> None:
     answer = retry(member)
     group.turn()
     assert answer.result(0)
-    (failed,) = said(member, events.ProbeFailed)
+    (failed,) = emitted(member, events.ProbeFailed)
     assert (2, 60.0) == (failed.failures, failed.delay_s)
     group.dependency.down = False
     group.finish()
@@ -136,7 +136,7 @@ def test_two_at_once_are_one_attempt() -> None:
     group.turn()
     assert [True, True] == [answer.result(0) for answer in answers]
     assert 2 == attempts(group).count(Place(TOPIC, 0, 0))
-    assert 1 == len(said(member, events.RetriedNow))
+    assert 1 == len(emitted(member, events.RetriedNow))
 
 
 def test_one_after_the_other_are_two_attempts() -> None:
@@ -156,7 +156,7 @@ def test_where_only_the_letter_waits_the_sending_is_tried() -> None:
     answer = retry(member)
     group.turn()
     assert answer.result(0)
-    assert 1 == len(said(member, events.DeadLettered))
+    assert 1 == len(emitted(member, events.DeadLettered))
     assert before == attempts(group)
     group.finish()
     assert [] == group.violations()
@@ -206,7 +206,7 @@ def test_a_wait_without_a_message_can_be_ended(protocol: Protocol) -> None:
     answer = everything(member)
     group.turn()
     assert answer.result(0)
-    (ended,) = said(member, events.WaitEnded)
+    (ended,) = emitted(member, events.WaitEnded)
     assert (Scope(), True) == (ended.scope, 99_000 < ended.remaining_s <= 100_000)
     turn_until(group, member, events.ProbeFailed)
     assert [(TOPIC, 0, 0)] == attempts(group)[len(before) :]
@@ -225,8 +225,8 @@ def test_all_circuits_are_retried_at_once() -> None:
     answer = everything(member)
     group.turn()
     assert answer.result(0)
-    assert [0, 1] == sorted(event.partition for event in said(member, events.RetriedNow))
-    assert 2 == len(said(member, events.CircuitClosed))
+    assert [0, 1] == sorted(event.partition for event in emitted(member, events.RetriedNow))
+    assert 2 == len(emitted(member, events.CircuitClosed))
     group.finish()
     assert [] == group.violations()
 
@@ -239,7 +239,7 @@ def test_where_nothing_is_open_nothing_is_ended() -> None:
     answer = everything(member)
     group.turn(2)
     assert not answer.result(0)
-    assert [] == said(member, events.WaitEnded)
+    assert [] == emitted(member, events.WaitEnded)
 
 
 def test_a_wait_that_is_over_is_not_ended_again() -> None:
@@ -253,7 +253,7 @@ def test_a_wait_that_is_over_is_not_ended_again() -> None:
     answer = everything(member)
     group.turn()
     assert answer.result(0)
-    assert [] == said(member, events.WaitEnded)
+    assert [] == emitted(member, events.WaitEnded)
     group.dependency.down = False
     group.finish()
     assert [] == group.violations()
@@ -265,11 +265,11 @@ def test_a_held_message_is_dead_lettered_now() -> None:
     answer = give_up(member)
     group.turn()
     assert answer.result(0)
-    (letter,) = said(member, events.DeadLettered)
+    (letter,) = emitted(member, events.DeadLettered)
     assert ("given-up", 1, "OutageError()") == (letter.reason, letter.failures, letter.error)
     assert ["given-up"] == reasons(group)
     assert 1 == attempts(group).count(Place(TOPIC, 0, 0))
-    assert ["dead-lettered"] == [event.outcome for event in said(member, events.CircuitClosed)]
+    assert ["dead-lettered"] == [event.outcome for event in emitted(member, events.CircuitClosed)]
     group.dependency.down = False
     group.finish()
     assert [] == group.violations()
@@ -312,7 +312,7 @@ def test_two_give_ups_are_one_letter() -> None:
 
 
 def test_a_message_that_is_lost_while_its_letter_is_tried_again() -> None:
-    """False: whoever has it next begins anew."""
+    """False: whoever has it next begins again."""
     group, member = waiting()
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
     answer = give_up(member)
@@ -354,13 +354,13 @@ def test_giving_up_ends_the_row_at_the_limit() -> None:
     member = group.join()
     group.share([0])
     turn_until(group, member, events.LimitReached)
-    assert 1 == said(member, events.LimitReached)[0].offset
+    assert 1 == emitted(member, events.LimitReached)[0].offset
     answer = give_up(member, 1)
     group.turn()
     assert answer.result(0)
     group.finish()
     assert ["permanent", "given-up", "permanent"] == reasons(group)
-    assert 1 == len(said(member, events.LimitReached))
+    assert 1 == len(emitted(member, events.LimitReached))
     assert [] == group.violations()
 
 
@@ -373,7 +373,7 @@ def test_give_up_after_retry_now() -> None:
     assert not letter.done()
     group.turn()
     assert letter.result(0)
-    assert [2] == [event.failures for event in said(member, events.DeadLettered)]
+    assert [2] == [event.failures for event in emitted(member, events.DeadLettered)]
 
 
 def test_give_up_after_a_retry_now_that_succeeds() -> None:
@@ -431,7 +431,7 @@ def test_a_request_for_another_life_of_the_message(kind: _Kind) -> None:
     assert not answer.result(0)
     group.dependency.down = False
     group.finish()
-    assert [] == said(member, events.RetriedNow)
+    assert [] == emitted(member, events.RetriedNow)
     assert [] == group.violations()
 
 
@@ -446,7 +446,9 @@ def test_what_went_while_another_letter_was_awaited() -> None:
     letter, attempt = give_up(member, 0, 1), retry(member, 0, 0)
     member.turn()
     assert letter.result(0)
-    assert [(TOPIC, 0)] == [p for event in said(member, events.Revoked) for p in event.partitions]
+    assert [(TOPIC, 0)] == [
+        p for event in emitted(member, events.Revoked) for p in event.partitions
+    ]
     assert "open" == member.circuits.views[Scope(TOPIC, 0)].state
     member.turn()
     assert not attempt.result(0)
@@ -466,7 +468,7 @@ def test_the_first_after_a_loss_is_given_up_after_its_attempt() -> None:
         group.turn()
     group.turn()
     assert answers[-1].result(0)
-    assert [1] == [event.failures for event in said(member, events.DeadLettered)]
+    assert [1] == [event.failures for event in emitted(member, events.DeadLettered)]
     group.dependency.down = False
     group.finish()
     assert [] == group.violations()
@@ -484,7 +486,7 @@ def test_asked_for_in_the_handler_that_succeeds(kind: _Kind, down: bool) -> None
     assert not answers[0].done()
     group.turn()
     assert not answers[0].result(0)
-    assert 1 == len(said(member, events.CircuitClosed))
+    assert 1 == len(emitted(member, events.CircuitClosed))
 
 
 def test_retry_asked_for_in_the_handler_that_fails() -> None:
@@ -512,7 +514,7 @@ def test_give_up_asked_for_in_the_handler_that_fails() -> None:
     group.fake.clock.advance(31)
     group.turn(2)
     assert answers[0].result(0)
-    assert [2] == [event.failures for event in said(member, events.DeadLettered)]
+    assert [2] == [event.failures for event in emitted(member, events.DeadLettered)]
 
 
 @pytest.mark.parametrize("kind", ["retry", "give-up"])
@@ -714,7 +716,7 @@ class Hammer:
     def __init__(self, consumer: LinearConsumer, seed: int) -> None:
         self.asked: list[tuple[str, Place, Future[bool]]] = []
         self._consumer = consumer
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._ask)
         self._thread.start()
@@ -728,12 +730,12 @@ class Hammer:
             for view in self._consumer.circuits.values():
                 if view.offset is not None:
                     self._one(Place(view.topic or "", view.partition or 0, view.offset))
-            self._one(Place(TOPIC, self._dice.randrange(3), self._dice.randrange(60)))
+            self._one(Place(TOPIC, self._rng.randrange(3), self._rng.randrange(60)))
 
     def _one(self, place: Place) -> None:
-        method = self._dice.choice(_METHODS)
+        method = self._rng.choice(_METHODS)
         answer = getattr(self._consumer, method)(*place)
-        if self._dice.random() < 0.1:
+        if self._rng.random() < 0.1:
             answer.cancel()
         self.asked.append((method, place, answer))
         wait([answer], timeout=0.001)
@@ -751,10 +753,10 @@ class Work:
         self.witness = EventLog(self.fake.clock.now_s)
         self.all_done: Callable[[], object] = lambda: None
         self._left = 180
-        self._dice = random.Random(7)
+        self._rng = random.Random(7)
 
     def handler(self, _: Message) -> None:
-        if self._dice.random() < 0.4:
+        if self._rng.random() < 0.4:
             raise OutageError
         self._one_less()
 
@@ -806,13 +808,13 @@ def test_hammered_from_four_threads(scope: ScopeKind) -> None:
     asked = [each for hammer in hammers for each in hammer.asked]
     assert all(answer.done() for _, _, answer in asked)
     for method, kind in (("retry_now", events.RetriedNow), ("give_up", events.DeadLettered)):
-        told = {
+        reported = {
             place
             for how, place, answer in asked
             if how == method and not answer.cancelled() and answer.result(0)
         }
-        assert told
-        assert told == work.places(kind)
+        assert reported
+        assert reported == work.places(kind)
     visible = {(TOPIC, number): range(60) for number in range(3)}
     committed = work.fake.group(GROUP)
     assert [] == violations(work.witness.entries, visible, committed=committed, strategy_length=3)

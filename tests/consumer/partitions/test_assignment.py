@@ -66,7 +66,7 @@ def test_membership_is_what_was_taken_and_not_dropped() -> None:
     assert _P1 not in assignment
 
 
-def test_silence_lasts_from_assign_to_the_first_word() -> None:
+def test_silence_lasts_from_assign_to_the_first_delivery() -> None:
     """Silent until it delivers or ends; seeking makes it silent again."""
     assignment, _ = _owned(_P0)
     seen = [(assignment.is_silent(_P0), assignment.undisturbed)]
@@ -79,7 +79,7 @@ def test_silence_lasts_from_assign_to_the_first_word() -> None:
     assert [(True, False), (False, True), (True, False), (False, True)] == seen
 
 
-def test_silence_becomes_suspicious_when_patience_ends() -> None:
+def test_silence_becomes_suspicious_after_the_timeout() -> None:
     """Not before `FIRST_TIMEOUT_S`; what has spoken is above suspicion."""
     assignment, clock = _owned(_P0, _P1)
     assignment.note_delivered(_P1)
@@ -89,7 +89,7 @@ def test_silence_becomes_suspicious_when_patience_ends() -> None:
     assert [_P0] == assignment.suspiciously_silent()
 
 
-def test_patience_doubles_up_to_its_bound() -> None:
+def test_the_timeout_doubles_up_to_its_bound() -> None:
     """Looked at after 5, 10, 20 ... 300 s: an empty partition is seldom asked about."""
     (assignment, clock), waits_s = _owned(_P0), []
     for _ in range(9):
@@ -101,7 +101,7 @@ def test_patience_doubles_up_to_its_bound() -> None:
     assert [10.0, 20.0, 40.0, 80.0, 160.0, *[LONGEST_TIMEOUT_S] * 4] == waits_s
 
 
-def test_patience_is_kept_through_a_seek_and_lost_with_a_word() -> None:
+def test_the_timeout_is_kept_through_a_seek_and_reset_by_a_delivery() -> None:
     """Re-assigning a dead partition in a loop does not start at five seconds each time."""
     assignment, clock = _owned(_P0)
     assignment.extend_timeout(_P0)
@@ -116,7 +116,7 @@ def test_patience_is_kept_through_a_seek_and_lost_with_a_word() -> None:
     assert [_P0] == assignment.suspiciously_silent()
 
 
-def test_a_new_assignment_has_patience_anew() -> None:
+def test_a_new_assignment_has_the_first_timeout_again() -> None:
     """Another epoch, another fetcher."""
     assignment, clock = _owned(_P0)
     assignment.extend_timeout(_P0)
@@ -125,7 +125,7 @@ def test_a_new_assignment_has_patience_anew() -> None:
     assert [_P0] == assignment.suspiciously_silent()
 
 
-def test_patience_with_what_has_spoken_is_nothing() -> None:
+def test_what_has_delivered_has_no_timeout() -> None:
     """The answer may come after the first message."""
     assignment, _ = _owned(_P0)
     assignment.note_delivered(_P0)

@@ -62,7 +62,7 @@ def _message(offset: int) -> Message:
     return Message(topic="orders", partition=0, offset=offset)
 
 
-def _told(code: int, offset: int = OFFSET_INVALID) -> Message:
+def _reported(code: int, offset: int = OFFSET_INVALID) -> Message:
     """An error about the partition; without an offset: that none is committed."""
     error = KafkaError(code, "told by a test")
     return Message(topic="orders", partition=0, offset=offset, error=error)
@@ -76,7 +76,7 @@ def test_the_first_offset_is_committed_before_its_message_is_let_in(
     """Synchronously: with `latest` whoever has the partition next would begin at the end, if the
     member died in the handler, and lose the message."""
     scene = _Scene(**{"auto.offset.reset": reset})
-    scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET))
+    scene.arrive(_reported(KafkaError._AUTO_OFFSET_RESET))
     assert [] == scene.calls("commit")
     scene.arrive(_message(begins))
     assert [([("orders", 0, begins)], False)] == scene.calls("commit")
@@ -88,7 +88,7 @@ def test_the_first_offset_is_committed_before_its_message_is_let_in(
 def test_a_first_commit_that_is_refused_for_now() -> None:
     """The message is not let in: it is sought, comes again, and is committed then."""
     scene = _Scene()
-    scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET))
+    scene.arrive(_reported(KafkaError._AUTO_OFFSET_RESET))
     refusal = KafkaException(KafkaError(KafkaError.REBALANCE_IN_PROGRESS, "not now"))
     scene.joined.librdkafka.answers["commit"] = refusal
     scene.arrive(_message(3))
@@ -104,7 +104,7 @@ def test_with_error_a_lost_place_is_raised(offset: int) -> None:
     """None committed, or not there any more: whoever chose `error` decides where it goes on."""
     scene = _Scene(**{"auto.offset.reset": "error"})
     with pytest.raises(DataLossError, match=r"orders\[0\]"):
-        scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET, offset))
+        scene.arrive(_reported(KafkaError._AUTO_OFFSET_RESET, offset))
     assert [] == scene.calls("incremental_assign")
 
 
@@ -116,7 +116,7 @@ def test_it_begins_where_the_broker_says(holds: bool) -> None:
     if holds:
         scene.arrive(_message(1))
         scene.hold(1)
-    scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET, 1))
+    scene.arrive(_reported(KafkaError._AUTO_OFFSET_RESET, 1))
     assert [[("orders", 0, 3)]] == scene.calls("incremental_assign")
     assert [DataLost("orders", 0, offset=1, next_offset=3)] == scene.joined.happened
 
@@ -126,7 +126,7 @@ def test_a_loss_leaves_alone_what_is_in_memory() -> None:
     are done one after another; then it goes on where the broker begins."""
     scene = _Scene()
     scene.arrive(_message(0), _message(1))
-    scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET, 2))
+    scene.arrive(_reported(KafkaError._AUTO_OFFSET_RESET, 2))
     scene.arrive(_message(3))
     assert [0, 1, 3] == scene.let_in
     assert 0 == scene.joined.offsets.next_offset(_P0)
@@ -139,25 +139,25 @@ def test_the_end_of_what_leaks_is_no_beginning() -> None:
     scene = _Scene()
     scene.arrive(_message(1))
     scene.hold(1)
-    scene.arrive(_told(KafkaError._AUTO_OFFSET_RESET, 1))
+    scene.arrive(_reported(KafkaError._AUTO_OFFSET_RESET, 1))
     leaked = [_message(offset) for offset in range(3, 9)]
-    scene.arrive(*leaked, _told(KafkaError._PARTITION_EOF, 9))
+    scene.arrive(*leaked, _reported(KafkaError._PARTITION_EOF, 9))
     dropped = [one.offset for one in scene.joined.happened if isinstance(one, LeakDropped)]
     assert list(range(3, 9)) == dropped
     assert {_P0: 1} == scene.joined.offsets.uncommitted()
     assert {_P0: 3} == scene.joined.offsets.starts()
 
 
-def test_the_end_is_a_word() -> None:
+def test_the_end_counts_as_a_delivery() -> None:
     """Sought again, a partition with nothing but transaction markers behind its last message says
     that it is at its end, and where. The broker's end is above our next offset for ever: by that
-    the partition would be dead, and begun anew again and again."""
+    the partition would be dead, and begun again again and again."""
     scene = _Scene()
     scene.arrive(_message(5))
     scene.joined.assignment.expect(_P0)
     for _ in range(2):  # the first is doubted, as any jump
         assert scene.joined.assignment.is_silent(_P0)
-        scene.arrive(_told(KafkaError._PARTITION_EOF, 8))
+        scene.arrive(_reported(KafkaError._PARTITION_EOF, 8))
     assert not scene.joined.assignment.is_silent(_P0)
     assert [5] == scene.let_in
     assert 5 == scene.joined.offsets.next_offset(_P0)

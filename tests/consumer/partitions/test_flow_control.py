@@ -60,7 +60,7 @@ def test_resume_then_seek() -> None:
     ] == scene.joined.librdkafka.calls
 
 
-def test_each_is_told_what_it_is() -> None:
+def test_each_gets_the_pause_state_of_its_circuit() -> None:
     """What a circuit stops is paused, all else is resumed, whatever it was before: the pause
     outlives a revoke (confluent-kafka-go #193), and what is new is not paused."""
     scene = _Scene()
@@ -75,7 +75,7 @@ def test_each_is_told_what_it_is() -> None:
 
 @pytest.mark.parametrize("code", [KafkaError._STATE, KafkaError._TIMED_OUT])
 def test_a_seek_that_fails_for_what_is_assigned(code: int) -> None:
-    """It begins anew at its next offset (librdkafka #2190): a resume would skip what failed."""
+    """It begins again at its next offset (librdkafka #2190): a resume would skip what failed."""
     scene = _Scene()
     scene.refusing("seek", code)
     scene.flow_control.seek([_P0])
@@ -123,11 +123,11 @@ def test_what_we_gave_up_ourselves(assigned: bool) -> None:
         ("classic", True, [_P0]),
     ],
 )
-def test_what_begins_anew_comes_again(
+def test_what_is_reassigned_comes_again(
     protocol: str, keep_ahead: bool, stays: list[Partition]
 ) -> None:
     """What was read of it is dropped, or it would be handled twice; with an eager assignment all
-    begins anew. Only what retention has removed does not come again: that is kept."""
+    begins again. Only what retention has removed does not come again: that is kept."""
     scene = _Scene(protocol=protocol)
     ahead = [Message(topic=topic, partition=number, offset=5) for topic, number in (_P0, _P1)]
     scene.joined.read_ahead.keep(ahead)
@@ -136,7 +136,7 @@ def test_what_begins_anew_comes_again(
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
-def test_what_begins_anew_is_told_what_it_is(protocol: str) -> None:
+def test_what_is_reassigned_gets_its_pause_state(protocol: str) -> None:
     """An assignment clears no pause and keeps none: what a circuit stops is paused once more."""
     scene = _Scene(protocol=protocol)
     held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)

@@ -139,7 +139,7 @@ def test_what_is_seen_to_be_no_message_does_not_count(committed: int, end: int, 
 
 
 def test_a_topic_that_was_made_again_has_another_tail() -> None:
-    """Its offsets begin anew: what was no message once may be one now."""
+    """Its offsets begin again: what was no message once may be one now."""
     asked = _Asked(_P0)
     asked.offsets.note_tail(_P0, 10, 12)
     asked.offsets.start_at(_P0, 0)

@@ -6,7 +6,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaExcep
 from linear_retry import events
 from tests.consumer.group import GROUP, FakeGroup, Protocol
 from tests.consumer.joined_parts import Joined
-from tests.consumer.misbehaviours.misbehaving import P0, P1, all_protocols, begun, said
+from tests.consumer.misbehaviours.misbehaving import P0, P1, all_protocols, begun, emitted
 
 _LOW = 5
 
@@ -57,7 +57,7 @@ def test_nobody_says_where_it_begins(protocol: Protocol, reset: str, unanswered:
     places = [place for _, place in begun(group)]
     assert sorted(set(places)) == sorted(places)
     assert [] == _logical_starts(group)
-    assert 3 == len(said(group.members[0], events.DataLost))
+    assert 3 == len(emitted(group.members[0], events.DataLost))
 
 
 def test_an_offset_made_of_garbage() -> None:
@@ -104,7 +104,7 @@ def test_one_question_without_an_answer_at_a_time() -> None:
         assert asked == silent.questions
 
 
-def test_it_was_begun_anew_meanwhile() -> None:
+def test_it_was_reassigned_meanwhile() -> None:
     """By the watchdog, or with another one: librdkafka says by itself whether it still lacks its
     place, and what has gone on since is not set back."""
     silent = _Silent()

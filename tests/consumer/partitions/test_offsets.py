@@ -44,7 +44,7 @@ def test_what_to_think_of_a_first_offset(
 
 
 @given(st.integers(0, 2**63 - 1), st.lists(st.integers(0, 2**63 - 1), max_size=5))
-def test_belief_never_skips_and_never_repeats(next_offset: int, arrivals: list[int]) -> None:
+def test_classifying_never_skips_and_never_repeats(next_offset: int, arrivals: list[int]) -> None:
     """Only the next offset is taken at first sight, and nothing before it ever is."""
     offsets, before = _at(next_offset), None
     for offset in arrivals:
@@ -58,7 +58,7 @@ def test_belief_never_skips_and_never_repeats(next_offset: int, arrivals: list[i
 
 
 def test_progress_ends_a_doubt() -> None:
-    """What was doubted before something was done is doubted anew, once."""
+    """What was doubted before something was done is doubted again, once."""
     offsets = _at(10)
     assert "suspect" == offsets.classify_offset(_P0, 20)
     offsets.done({_P0: 11})
@@ -75,7 +75,7 @@ def test_doubt_is_each_partitions_own() -> None:
     assert ["suspect", "suspect"] == [offsets.classify_offset(key, 5) for key in (_P0, _P1)]
 
 
-def test_after_a_reset_the_first_offset_is_believed_once() -> None:
+def test_after_a_reset_the_first_offset_is_accepted_once() -> None:
     """`auto.offset.reset` may go anywhere, back too; the offset after that is judged again."""
     for offset in (0, 10, 99):
         offsets = _at(10)
@@ -97,7 +97,7 @@ def test_a_reset_keeps_what_is_done() -> None:
 
 
 def test_a_known_beginning_ends_a_reset() -> None:
-    """Once it is known where it goes on, that is where it would begin anew."""
+    """Once it is known where it goes on, that is where it would begin again."""
     offsets = _at(None)
     offsets.reset(_P0, -2, has_commit=True)
     offsets.start_at(_P0, 7)
@@ -124,7 +124,7 @@ def test_a_partition_begins_where_it_is_done_or_committed() -> None:
     assert {_P0: 5, _P1: None} == offsets.starts()
 
 
-def test_without_a_committed_offset_the_first_is_anchored() -> None:
+def test_without_a_committed_offset_the_first_is_committed() -> None:
     """A group that begins at `latest` commits where it began, or a revoke would lose it."""
     offsets = _at(None)
     assert offsets.has_commit(_P0)
@@ -208,7 +208,7 @@ def test_committed_is_done_and_owned(steps: list[tuple[str, tuple[str, int], int
         assert owned == offsets.starts()
 
 
-def test_what_is_sealed_is_not_committed() -> None:
+def test_what_is_in_a_transaction_is_not_committed() -> None:
     """A transaction may have committed more: what is lower, arriving later, would undo that."""
     offsets = _at(3)
     offsets.begin([_P1])
@@ -220,7 +220,7 @@ def test_what_is_sealed_is_not_committed() -> None:
     assert [(True, {_P1: 5}, {}), (False, {_P0: 3, _P1: 5}, {_P0: 3})] == seen
 
 
-def test_a_seal_ends_with_the_ownership() -> None:
+def test_a_transaction_mark_ends_with_the_ownership() -> None:
     """Whoever is given the partition, we included, begins where the group says."""
     offsets = _at(3)
     offsets.begin_transaction(_P0)

@@ -163,7 +163,7 @@ def test_a_batch_is_never_empty_nor_too_large(speeds: list[tuple[int, float]]) -
 
 @pytest.mark.parametrize("error", [OSError("down"), KeyboardInterrupt(), SystemExit()], ids=repr)
 @pytest.mark.parametrize("call", ["poll", "consume", "touch"])
-def test_an_exception_out_of_librdkafka_tears(call: str, error: BaseException) -> None:
+def test_an_exception_out_of_librdkafka_invalidates(call: str, error: BaseException) -> None:
     """What it had taken is gone: nothing in memory can be trusted to be whole, and it is raised."""
     scene = _Scene()
     scene.source.there = [_message(0), _message(1)]
@@ -181,7 +181,7 @@ def test_an_exception_out_of_librdkafka_tears(call: str, error: BaseException) -
     assert [] == scene.read_ahead.messages
 
 
-def test_a_rebalance_inside_consume_tears() -> None:
+def test_a_rebalance_inside_consume_invalidates() -> None:
     """Nothing tells which messages came before it: the poll's first goes with the others.
 
     A sketch that kept them skipped offset 0 within a minute of members joining and leaving.
@@ -194,7 +194,7 @@ def test_a_rebalance_inside_consume_tears() -> None:
     assert scene.read_ahead.is_invalid
 
 
-def test_a_rebalance_inside_a_touch_tears_the_read_ahead() -> None:
+def test_a_rebalance_inside_a_touch_invalidates_the_read_ahead() -> None:
     """What was read before it is fetched again too."""
     scene = _Scene()
     scene.read_ahead.keep([_message(0)])
@@ -219,7 +219,7 @@ def test_a_rebalance_inside_poll_keeps_what_poll_returns() -> None:
 def test_what_is_wrong_with_the_client_outlives_the_tearing(call: str, first: bool) -> None:
     """librdkafka says it once. It came with the loss of the partitions, was dropped with their
     messages, and the consumer stood still for ever with a client that was done for. The end of a
-    partition is told again."""
+    partition is reported again."""
     scene = _Scene()
     scene.grow()
     fatal = Message(value=b"fenced", error=KafkaError(KafkaError._FATAL, "fenced"))
@@ -233,7 +233,7 @@ def test_what_is_wrong_with_the_client_outlives_the_tearing(call: str, first: bo
     assert scene.read_ahead.is_invalid
 
 
-def test_mended_is_not_torn() -> None:
+def test_restored_is_not_invalid() -> None:
     """Once everything has been sought, what comes is trusted again."""
     scene = _Scene()
     scene.read_ahead.invalidate()
@@ -279,7 +279,7 @@ def test_a_failed_poll_does_not_count() -> None:
 
 
 def test_it_overran_beyond_the_poll_interval() -> None:
-    """At the limit it is still ours, beyond it may be another's; a poll begins anew."""
+    """At the limit it is still ours, beyond it may be another's; a poll begins again."""
     scene = _Scene()
     scene.clock.advance(300.0)
     assert not scene.read_ahead.overran(scene.clock.now_s())

@@ -26,7 +26,7 @@ class _Scene:
 
 def test_nothing_to_commit_is_no_refusal() -> None:
     """librdkafka answers a commit of nothing new with `_NO_OFFSET`: neither said nor raised, where
-    any other refusal that no repetition mends is both."""
+    any other refusal that no repetition fixes is both."""
     scene = _Scene()
     scene.rebalance.commit_failed(KafkaError(KafkaError._NO_OFFSET, "nothing"), (_P0,))
     assert [] == scene.joined.happened

@@ -2,11 +2,17 @@
 
 from linear_retry import events
 from tests.consumer.group import FakeGroup, Protocol
-from tests.consumer.misbehaviours.misbehaving import all_protocols, ends_well, reading, said, until
+from tests.consumer.misbehaviours.misbehaving import (
+    all_protocols,
+    emitted,
+    ends_well,
+    reading,
+    until,
+)
 
 
 def test_what_was_given_up_and_is_ours_still_is_assigned_again() -> None:
-    """The bug: `Lost` was said, and nothing when it was read on; a dashboard had it as gone."""
+    """The bug: `Lost` was reported, and nothing when it was read on; a dashboard had it as gone."""
     group = FakeGroup(partitions=1)
     member = group.join()
     group.share([0])
@@ -15,8 +21,8 @@ def test_what_was_given_up_and_is_ours_still_is_assigned_again() -> None:
     group.produce(0, 2)
     group.finish()
     kinds = (events.Assigned, events.Lost, events.PartitionRevived)
-    heard = [type(event) for event in member.events if isinstance(event, kinds)]
-    assert [events.Assigned, events.Lost, events.Assigned, events.PartitionRevived] == heard
+    received = [type(event) for event in member.events if isinstance(event, kinds)]
+    assert [events.Assigned, events.Lost, events.Assigned, events.PartitionRevived] == received
     assert [] == group.violations()
 
 
@@ -28,10 +34,10 @@ def test_nothing_is_taken_back_while_no_broker_is_there(protocol: Protocol) -> N
     (member,) = group.members
     group.fake.faults.brokers_down = True
     group.fake.clock.suspend(100)
-    before = len(said(member, events.Assigned))
+    before = len(emitted(member, events.Assigned))
     group.turn(60)
-    assert 1 == len(said(member, events.Lost))
-    assert before == len(said(member, events.Assigned))
+    assert 1 == len(emitted(member, events.Lost))
+    assert before == len(emitted(member, events.Assigned))
     group.fake.faults.brokers_down = False
-    until(group, lambda: len(said(member, events.Assigned)) > before)
+    until(group, lambda: len(emitted(member, events.Assigned)) > before)
     ends_well(group)

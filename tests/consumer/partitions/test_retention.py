@@ -14,7 +14,7 @@ Reset = Literal["earliest", "latest"]
 _LOW = 5
 
 
-def said(member: Member, kind: type[_E]) -> list[_E]:
+def emitted(member: Member, kind: type[_E]) -> list[_E]:
     return [event for event in member.events if isinstance(event, kind)]
 
 
@@ -30,7 +30,7 @@ def turn_until(group: FakeGroup, done: Callable[[], object]) -> None:
 @pytest.mark.parametrize("reset", get_args(Reset))
 @pytest.mark.parametrize("protocol", get_args(Protocol))
 def test_lost_in_several_partitions(protocol: Protocol, reset: Reset) -> None:
-    """Each goes on where the broker says that it begins, or ends: begun anew "at the beginning",
+    """Each goes on where the broker says that it begins, or ends: begun again "at the beginning",
     which an eager assignment of another does once more, librdkafka goes back there later."""
     group = FakeGroup(protocol=protocol, config={"auto.offset.reset": reset})
     for topic, number in group.partitions:
@@ -46,7 +46,7 @@ def test_lost_in_several_partitions(protocol: Protocol, reset: Reset) -> None:
         group.produce(number, 3)
     group.finish()
     assert [] == group.violations()
-    assert len(group.partitions) == len(said(member, events.DataLost))
+    assert len(group.partitions) == len(emitted(member, events.DataLost))
 
 
 @pytest.mark.filterwarnings("ignore:auto.offset.reset=latest")
@@ -64,18 +64,18 @@ def test_another_fails_right_after_the_loss(protocol: Protocol, reset: Reset) ->
     group.turn(5)
     group.dependency.down_for = {failing}
     group.produce(failing, 20)
-    turn_until(group, lambda: said(member, events.CircuitOpened))
+    turn_until(group, lambda: emitted(member, events.CircuitOpened))
     group.produce(lost, 10)
     group.fake.delete_records(*lost, _LOW)
     group.dependency.down_for = set()
-    turn_until(group, lambda: said(member, events.DataLost))
+    turn_until(group, lambda: emitted(member, events.DataLost))
     group.dependency.down_for = {failing}
-    turn_until(group, lambda: said(member, events.CircuitOpened)[1:])
+    turn_until(group, lambda: emitted(member, events.CircuitOpened)[1:])
     group.produce(lost, 3)
     group.dependency.down_for = set()
     group.finish()
     assert [] == group.violations()
-    assert 1 == len(said(member, events.DataLost))
+    assert 1 == len(emitted(member, events.DataLost))
 
 
 @pytest.mark.parametrize("protocol", get_args(Protocol))
@@ -92,8 +92,8 @@ def test_all_is_removed_while_a_letter_is_awaited(protocol: Protocol) -> None:
     clock = group.fake.clock
     clock.at(0.1, lambda: group.fake.delete_records(TOPIC, 0, 10))
     clock.at(9, lambda: committed.append(group.fake.group(GROUP).get((TOPIC, 0))))
-    turn_until(group, lambda: said(member, events.DeadLettered))
-    assert 1 == len(said(member, events.DataLost))
+    turn_until(group, lambda: emitted(member, events.DeadLettered))
+    assert 1 == len(emitted(member, events.DataLost))
     assert [0] == committed
     group.produce(0, 3)
     group.finish()
@@ -101,7 +101,7 @@ def test_all_is_removed_while_a_letter_is_awaited(protocol: Protocol) -> None:
 
 
 @pytest.mark.parametrize("protocol", get_args(Protocol))
-def test_the_end_is_heard_before_all_is_done(protocol: Protocol) -> None:
+def test_the_end_is_reported_before_all_is_done(protocol: Protocol) -> None:
     """Of what is in memory, that is: behind it nothing is left, and the end is committed once it
     is done. It was not, and the next owner told of the same loss once more."""
     group = FakeGroup(protocol=protocol, partitions=1)
@@ -119,5 +119,5 @@ def test_the_end_is_heard_before_all_is_done(protocol: Protocol) -> None:
     group.dependency.advance = slow
     turn_until(group, lambda: 20 == group.fake.group(GROUP).get((TOPIC, 0)))
     assert max(ahead) > 1
-    assert 1 == len(said(member, events.DataLost))
+    assert 1 == len(emitted(member, events.DataLost))
     assert [] == group.violations()

@@ -94,7 +94,7 @@ class Scene:
 
 
 def test_a_letter_for_an_ownership_that_is_over() -> None:
-    """Acknowledged when its partition has gone, and come back: that is said, and nothing is stored
+    """Acknowledged when its partition has gone and come back: that is reported, nothing is stored
     in the new ownership, which begins where the group says."""
     scene = Scene()
     scene.fails(scene.target(Acknowledged(), scene.goes_and_comes_back), PoisonError())
@@ -135,7 +135,7 @@ def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
     assert ["commit", "pause", "seek", "seek", "commit"] == scene.joined.librdkafka.names
 
 
-def test_once_a_second_what_is_done_is_committed_and_the_producer_heard() -> None:
+def test_once_a_second_what_is_done_is_committed_and_the_producer_polled() -> None:
     """Not with each turn, of which a busy loop has thousands."""
     scene = Scene()
     target = scene.target()

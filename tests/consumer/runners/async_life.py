@@ -97,7 +97,7 @@ class Life:
         """Whether every client that was made has been closed."""
         return all(consumer.closed for consumer in self.fake.consumers)
 
-    def said(self, kind: type[_E]) -> list[_E]:
+    def emitted(self, kind: type[_E]) -> list[_E]:
         """The events of this kind."""
         return [event for event in self.events if isinstance(event, kind)]
 

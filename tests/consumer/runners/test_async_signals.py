@@ -67,7 +67,7 @@ def test_after_it_signals_are_what_they_were() -> None:
     assert [signal.default_int_handler, signal.SIG_DFL] == installed()
 
 
-def test_all_hear_it() -> None:
+def test_all_receive_it() -> None:
     """Two consumers on one loop: only the one that had begun last was told."""
     first, second = Stops(), Stops()
     with stopping_async_on_signals(first), stopping_async_on_signals(second):
@@ -104,13 +104,13 @@ def test_one_that_begins_after_a_signal() -> None:
 
 
 def test_a_handler_of_the_programs_own() -> None:
-    """It is left alone: a web server on the same loop did not hear that it had to end."""
-    heard: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    """It is left alone: a web server on the same loop did not learn that it had to end."""
+    received: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     stops = Stops()
     with stopping_async_on_signals(stops):
         send(signal.SIGTERM)
-        assert (0, [signal.SIGTERM]) == (stops.count, heard)
+        assert (0, [signal.SIGTERM]) == (stops.count, received)
         send(signal.SIGINT)
         assert 1 == stops.count
 

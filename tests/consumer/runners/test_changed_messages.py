@@ -57,7 +57,7 @@ def test_a_handler_that_changes_messages(
     with life.consumer, pytest.raises(UsageError, match=r"orders\[0\]@0: the handler has changed"):
         run(life, act)
     assert (1, 1 if error is None else 0, 0) == (len(life.begun), life.committed, life.letters)
-    assert [] == life.said(events.CircuitOpened)
+    assert [] == life.emitted(events.CircuitOpened)
 
 
 def test_a_handler_that_changes_a_message_that_is_attempted_again(fake: FakeKafka) -> None:

@@ -41,13 +41,13 @@ class _Forking:
     def is_child(self) -> bool:
         return self._pid == 0
 
-    def tell(self, end: object) -> None:
+    def report(self, end: object) -> None:
         """In the child: what its `run` has ended with, and how many attempts were begun."""
         story = f"{type(end).__name__}, {len(self._life.begun)} begun, {len(self._life.events)}"
         os.write(self._write, story.encode())
         os._exit(0)
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """In the parent."""
         assert self._pid is not None
         os.waitpid(self._pid, 0)
@@ -100,17 +100,17 @@ def test_a_fork_in_the_handler(fake: FakeKafka, run: Callable[[OwnLife, _Act], N
     except UsageError as error:
         if not fork.is_child:
             raise
-        fork.tell(error)
+        fork.report(error)
     finally:
         if fork.is_child:
-            fork.tell(None)
-    assert "UsageError, 3 begun, 1" == fork.told()
+            fork.report(None)
+    assert "UsageError, 3 begun, 1" == fork.reported()
     assert (6, 6) == (life.done, life.committed)
     assert [] == life.violations(finished=True)
 
 
 def test_a_failure_in_the_child(fake: FakeKafka) -> None:
-    """Nothing comes of it: no circuit is closed or opened there, and no listener hears of it."""
+    """Nothing comes of it: no circuit is closed or opened there, and no listener learns of it."""
     life = OwnLife(fake)
     fork = _Forking(life, 2)
 
@@ -129,11 +129,11 @@ def test_a_failure_in_the_child(fake: FakeKafka) -> None:
     except UsageError as error:
         if not fork.is_child:
             raise
-        fork.tell(error)
+        fork.report(error)
     finally:
         if fork.is_child:
-            fork.tell(None)
-    assert "UsageError, 2 begun, 2" == fork.told()
+            fork.report(None)
+    assert "UsageError, 2 begun, 2" == fork.reported()
     assert [] == life.violations(finished=True)
 
 

@@ -155,7 +155,7 @@ def test_a_ctrl_c_between_any_two_instructions(twice: bool) -> None:
             break
         assert [KeyboardInterrupt] == life.raised, at
         # Before it was entered: nobody knows whether that was forgotten.
-        assert all("was not entered" in said for said in life.refusals), at
+        assert all("was not entered" in emitted for emitted in life.refusals), at
         signal.signal(signal.SIGINT, signal.default_int_handler)
     assert at > 100 * _STEP
 
@@ -243,7 +243,7 @@ def test_two_ctrl_cs_in_one_turn() -> None:
         if life.sent < 2:
             break
     assert len(refusals) > 20
-    assert all("cut short" in said for said in refusals)
+    assert all("cut short" in emitted for emitted in refusals)
 
 
 def _filled() -> FakeKafka:

@@ -82,7 +82,7 @@ def test_stop_while_a_failed_message_waits(fake: FakeKafka) -> None:
     with life.consumer:
         life.loop(6, act)
     assert (1, 0) == (len(life.begun), life.committed)
-    assert 1 == len(life.said(events.CircuitOpened))
+    assert 1 == len(life.emitted(events.CircuitOpened))
     assert [] == life.violations()
 
 
@@ -247,7 +247,7 @@ def test_a_body_that_is_too_slow(fake: FakeKafka, inside: bool) -> None:
 
     with pytest.raises(HandlerTooSlowError), life.consumer:
         loop()
-    assert (3, 0) == (len(life.said(events.HandlerTooSlow)), life.committed)
+    assert (3, 0) == (len(life.emitted(events.HandlerTooSlow)), life.committed)
 
 
 def test_a_long_pause_between_two_loops(fake: FakeKafka) -> None:
@@ -261,7 +261,7 @@ def test_a_long_pause_between_two_loops(fake: FakeKafka) -> None:
                 break
         fake.clock.advance(301)
         life.loop(9)
-    assert 1 == len(life.said(events.HandlerTooSlow))
+    assert 1 == len(life.emitted(events.HandlerTooSlow))
     assert [] == life.violations()
 
 
@@ -280,7 +280,7 @@ def test_run_after_a_loop(fake: FakeKafka) -> None:
             life.stop_after(7)
 
         life.consumer.run(handler)
-    assert [1.0] == [event.delay_s for event in life.said(events.CircuitOpened)]
+    assert [1.0] == [event.delay_s for event in life.emitted(events.CircuitOpened)]
     assert [] == life.violations(finished=True)
 
 
@@ -496,8 +496,8 @@ def test_run_after_ctrl_c(fake: FakeKafka) -> None:
 
 def test_two_signals_in_one_poll(fake: FakeKafka) -> None:
     """Both are heard. The bug: where the first raised, the second was forgotten."""
-    life, heard = OwnLife(fake), []
-    signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    life, received = OwnLife(fake), []
+    signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
 
     def act(_: Message) -> None:
         if len(life.begun) == 6:
@@ -506,7 +506,7 @@ def test_two_signals_in_one_poll(fake: FakeKafka) -> None:
 
     with pytest.raises(KeyboardInterrupt), life.consumer:
         life.loop(99, act)
-    assert [signal.SIGTERM] == heard
+    assert [signal.SIGTERM] == received
     assert 6 == life.committed
 
 

@@ -53,7 +53,7 @@ def test_a_letter_is_acknowledged_before_the_next_attempt(fake: FakeKafka) -> No
     life, letters = OwnLife(fake), []
 
     def act(_: Message) -> None:
-        letters.append((len(life.said(events.DeadLettered)), life.letters))
+        letters.append((len(life.emitted(events.DeadLettered)), life.letters))
         if len(letters) == 1:
             raise PoisonError
 

@@ -73,7 +73,7 @@ def test_work_that_nobody_would_do_is_refused(
     with life.consumer, pytest.raises(UsageError, match=r"orders\[\d\]@\d+: handler=.*done; "):
         life.consumer.run(handle)
     assert (3, 2, 0) == (len(life.begun), life.committed, life.letters)
-    assert [] == life.said(events.CircuitOpened)
+    assert [] == life.emitted(events.CircuitOpened)
     assert [] == life.violations()
 
 

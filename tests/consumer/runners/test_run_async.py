@@ -33,7 +33,7 @@ def test_all_that_succeeds_is_done_and_committed(fake: FakeKafka) -> None:
     life = Life(fake)
     awaiting(life.run(life.stopping_after(6, succeed)))
     assert (6, 6, True) == (len(life.begun), life.committed, life.closed)
-    assert [True] == [event.left_group for event in life.said(events.Stopped)]
+    assert [True] == [event.left_group for event in life.emitted(events.Stopped)]
     assert [] == life.violations(finished=True)
 
 
@@ -49,8 +49,8 @@ def test_outcomes(fake: FakeKafka) -> None:
             raise error
 
     awaiting(life.run(life.stopping_after(8, handle)))
-    assert [1.0] == [event.delay_s for event in life.said(events.CircuitOpened)]
-    assert [5.0] == [event.delay_s for event in life.said(events.ProbeFailed)]
+    assert [1.0] == [event.delay_s for event in life.emitted(events.CircuitOpened)]
+    assert [5.0] == [event.delay_s for event in life.emitted(events.ProbeFailed)]
     assert (5, 1, 6) == (life.done, life.letters, life.committed)
     assert [] == life.violations(finished=True)
 
@@ -64,7 +64,7 @@ def test_retry_after(fake: FakeKafka) -> None:
             raise RetryAfter(30)
 
     awaiting(life.run(life.stopping_after(7, handle)))
-    assert [30.0] == [event.delay_s for event in life.said(events.CircuitOpened)]
+    assert [30.0] == [event.delay_s for event in life.emitted(events.CircuitOpened)]
     assert [] == life.violations(finished=True)
 
 
@@ -106,7 +106,7 @@ def test_what_is_no_error(fake: FakeKafka, raised: type[BaseException]) -> None:
 
     with pytest.raises(raised):
         awaiting(life.run(handle))
-    assert (2, True, []) == (life.committed, life.closed, life.said(events.CircuitOpened))
+    assert (2, True, []) == (life.committed, life.closed, life.emitted(events.CircuitOpened))
     assert [] == life.violations()
 
 
@@ -200,15 +200,15 @@ def test_nothing_to_await(fake: FakeKafka, handler: Any) -> None:
     with pytest.raises(UsageError, match="handler="):
         awaiting(life.consumer.run_async(handler))
     life.consumer.close()
-    assert (0, 0, []) == (life.committed, life.letters, life.said(events.CircuitOpened))
+    assert (0, 0, []) == (life.committed, life.letters, life.emitted(events.CircuitOpened))
 
 
 def test_handlers_run_in_the_task_that_awaits(fake: FakeKafka) -> None:
     """Task, thread and context variables are the caller's; listeners are on the owner thread."""
-    told: set[str] = set()
+    reported: set[str] = set()
     seen: set[object] = set()
     who: ContextVar[str] = ContextVar("who", default="nobody")
-    life = Life(fake, listeners=[lambda _: told.add(threading.current_thread().name)])
+    life = Life(fake, listeners=[lambda _: reported.add(threading.current_thread().name)])
 
     async def handle(_: Message) -> None:
         seen.add((asyncio.current_task(), threading.current_thread(), who.get()))
@@ -219,7 +219,7 @@ def test_handlers_run_in_the_task_that_awaits(fake: FakeKafka) -> None:
         return asyncio.current_task(), threading.current_thread(), who.get()
 
     assert {awaiting(main())} == seen
-    assert {"linear_retry run_async"} == told
+    assert {"linear_retry run_async"} == reported
 
 
 def test_the_loop_lives_on_through_a_pause(fake: FakeKafka) -> None:
@@ -317,13 +317,13 @@ def test_a_loop_that_was_blocked_for_too_long(fake: FakeKafka) -> None:
 
     async def block() -> None:
         """Each time that it is its turn, until the consumer has had to give up once."""
-        while not life.said(events.HandlerTooSlow):
+        while not life.emitted(events.HandlerTooSlow):
             if life.done == 1:
                 fake.clock.advance(301)
             await asyncio.sleep(0)
 
     async def handle(message: Message) -> None:
-        if life.done == 1 and not life.said(events.Lost):
+        if life.done == 1 and not life.emitted(events.Lost):
             seen_late.append((message.partition() or 0, message.offset() or 0))
 
     async def main() -> None:
@@ -355,7 +355,7 @@ def test_work_that_comes_too_late(fake: FakeKafka) -> None:
 
 
 def test_a_handler_that_is_too_slow(fake: FakeKafka) -> None:
-    """Nothing is stored, the message is attempted anew; at the third time it is raised."""
+    """Nothing is stored, the message is attempted again; at the third time it is raised."""
     life = Life(fake)
 
     async def handle(_: Message) -> None:
@@ -364,5 +364,5 @@ def test_a_handler_that_is_too_slow(fake: FakeKafka) -> None:
 
     with pytest.raises(HandlerTooSlowError):
         awaiting(life.run(handle))
-    last = life.said(events.HandlerTooSlow)[-1]
+    last = life.emitted(events.HandlerTooSlow)[-1]
     assert (3, 0, True) == (last.attempts, life.committed, life.closed)

@@ -53,7 +53,7 @@ def test_in_the_handler(fake: FakeKafka) -> None:
     with pytest.raises(asyncio.CancelledError):
         awaiting(life.run(handle))
     assert (3, 2, True) == (len(life.begun), life.committed, life.closed)
-    assert [] == life.said(events.CircuitOpened)
+    assert [] == life.emitted(events.CircuitOpened)
     assert [] == life.violations()
 
 
@@ -128,7 +128,7 @@ def test_while_a_letter_is_sent(fake: FakeKafka) -> None:
 
     with pytest.raises(asyncio.CancelledError):
         awaiting(life.run(handle))
-    assert (3, 2, []) == (len(life.begun), life.committed, life.said(events.DeadLettered))
+    assert (3, 2, []) == (len(life.begun), life.committed, life.emitted(events.DeadLettered))
     assert [] == life.violations()
 
 
@@ -267,7 +267,7 @@ def test_a_handler_that_answers_it_with_an_error(
         assert isinstance(caught.value.__cause__, answer)
     else:
         awaiting(life.run(handle))
-    assert (2, 0, []) == (life.committed, life.letters, life.said(events.CircuitOpened))
+    assert (2, 0, []) == (life.committed, life.letters, life.emitted(events.CircuitOpened))
 
 
 def test_a_timeout_in_the_handler(fake: FakeKafka) -> None:
@@ -280,7 +280,7 @@ def test_a_timeout_in_the_handler(fake: FakeKafka) -> None:
                 await forever()
 
     awaiting(life.run(life.stopping_after(7, handle)))
-    assert (1, 6) == (len(life.said(events.CircuitOpened)), life.committed)
+    assert (1, 6) == (len(life.emitted(events.CircuitOpened)), life.committed)
     assert [] == life.violations(finished=True)
 
 
@@ -425,8 +425,8 @@ def test_a_handler_that_fails_as_it_is_thrown_away(
     fake: FakeKafka, answer: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its clean-up finds no loop: that is no failure of the message."""
-    said: list[Any] = []
-    monkeypatch.setattr("sys.unraisablehook", said.append)
+    emitted: list[Any] = []
+    monkeypatch.setattr("sys.unraisablehook", emitted.append)
     life = Life(fake)
 
     async def handle(_: Message) -> None:
@@ -437,8 +437,8 @@ def test_a_handler_that_fails_as_it_is_thrown_away(
                 raise answer
 
     _abandon(life, handle, close=True)
-    assert (2, 0, []) == (life.committed, life.letters, life.said(events.CircuitOpened))
-    assert [answer] == [one.exc_type for one in said]
+    assert (2, 0, []) == (life.committed, life.letters, life.emitted(events.CircuitOpened))
+    assert [answer] == [one.exc_type for one in emitted]
 
 
 def test_a_coroutine_that_nobody_awaited(fake: FakeKafka) -> None:
@@ -448,7 +448,7 @@ def test_a_coroutine_that_nobody_awaited(fake: FakeKafka) -> None:
     assert ([], []) == (threads(), fake.consumers)
 
 
-def test_a_failing_thread_is_told(fake: FakeKafka) -> None:
+def test_a_failing_thread_is_reported(fake: FakeKafka) -> None:
     """What is raised in the thread, by a listener say, is raised in the task."""
 
     def listen(event: events.Event) -> None:
@@ -467,17 +467,17 @@ def test_a_failing_thread_is_told(fake: FakeKafka) -> None:
 
 def test_two_ends(fake: FakeKafka) -> None:
     """What the thread raises while the task is cancelled is noted on the cancellation."""
-    tell: list[Callable[[], None]] = []
+    report: list[Callable[[], None]] = []
 
     def listen(event: events.Event) -> None:
         if isinstance(event, events.CircuitOpened):
-            tell[0]()
+            report[0]()
             raise SystemExit("told")
 
     life = Life(fake, listeners=[listen])
 
     async def handle(_: Message) -> None:
-        tell.append(in_loop(own_task().cancel))
+        report.append(in_loop(own_task().cancel))
         raise OutageError
 
     with pytest.raises(asyncio.CancelledError) as caught:

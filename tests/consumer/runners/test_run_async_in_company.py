@@ -128,7 +128,7 @@ def test_after_a_failure_in_a_loop_of_ones_own(fake: FakeKafka) -> None:
         break
     awaiting(life.run(life.stopping_after(6)))
     assert places == life.begun[:1]
-    assert (1, 6) == (len(life.said(events.CircuitOpened)), life.committed)
+    assert (1, 6) == (len(life.emitted(events.CircuitOpened)), life.committed)
 
 
 def test_within_an_attempt(fake: FakeKafka) -> None:

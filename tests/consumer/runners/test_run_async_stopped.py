@@ -56,7 +56,7 @@ def test_close_after_it(fake: FakeKafka) -> None:
             await life.run(life.stopping_after(1))
 
     awaiting(main())
-    assert 1 == len(life.said(events.Stopped))
+    assert 1 == len(life.emitted(events.Stopped))
 
 
 def test_a_with_that_is_left_early(fake: FakeKafka) -> None:

@@ -13,13 +13,13 @@ _BOTH = (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.fixture(autouse=True)
-def heard() -> Iterator[list[int]]:
+def received() -> Iterator[list[int]]:
     """Handlers of the program's own, which are put back; what they heard."""
-    heard: list[int] = []
+    received: list[int] = []
     before = {number: signal.getsignal(number) for number in _BOTH}
     for number in _BOTH:
-        signal.signal(number, lambda number, _: heard.append(number))
-    yield heard
+        signal.signal(number, lambda number, _: received.append(number))
+    yield received
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -38,49 +38,49 @@ class _Stops:
 
 
 @pytest.mark.parametrize("number", _BOTH)
-def test_the_first_signal_stops(number: int, heard: list[int]) -> None:
+def test_the_first_signal_stops(number: int, received: list[int]) -> None:
     """It raises nothing, and the program's own handler is not called."""
     stops = _Stops()
     with stopping_on_signals(stops):
         _send(number)
-    assert (1, []) == (stops.count, heard)
+    assert (1, []) == (stops.count, received)
 
 
 @pytest.mark.parametrize("first", _BOTH)
 @pytest.mark.parametrize("second", _BOTH)
 def test_the_second_signal_does_what_it_did_before(
-    first: int, second: int, heard: list[int]
+    first: int, second: int, received: list[int]
 ) -> None:
     """Whoever presses Ctrl-C twice means it: both signals are the program's own again."""
     stops = _Stops()
     with stopping_on_signals(stops):
         _send(first)
         _send(second)
-    assert (1, [second]) == (stops.count, heard)
+    assert (1, [second]) == (stops.count, received)
 
 
 @pytest.mark.parametrize("number", _BOTH)
-def test_after_it_signals_are_what_they_were(number: int, heard: list[int]) -> None:
+def test_after_it_signals_are_what_they_were(number: int, received: list[int]) -> None:
     """The program's own handlers are back, after an exception too."""
     before = [signal.getsignal(one) for one in _BOTH]
     with pytest.raises(LookupError), stopping_on_signals(_Stops()):
         raise LookupError
     assert before == [signal.getsignal(one) for one in _BOTH]
     _send(number)
-    assert [number] == heard
+    assert [number] == received
 
 
-def test_nested_the_inner_one_stops_first(heard: list[int]) -> None:
+def test_nested_the_inner_one_stops_first(received: list[int]) -> None:
     """A consumer run inside another's handler: each signal stops one, from the inside."""
     inner, outer, seen = _Stops(), _Stops(), []
     with stopping_on_signals(outer), stopping_on_signals(inner):
         for _ in range(3):
             _send(signal.SIGTERM)
-            seen.append((inner.count, outer.count, len(heard)))
+            seen.append((inner.count, outer.count, len(received)))
     assert [(1, 0, 0), (1, 1, 0), (1, 1, 1)] == seen
 
 
-def test_in_another_thread_nothing_is_changed(heard: list[int]) -> None:
+def test_in_another_thread_nothing_is_changed(received: list[int]) -> None:
     """Python allows handlers in the main thread only; elsewhere someone has to call `stop`."""
     inside, leave, stops = threading.Event(), threading.Event(), _Stops()
 
@@ -95,7 +95,7 @@ def test_in_another_thread_nothing_is_changed(heard: list[int]) -> None:
     _send(signal.SIGTERM)
     leave.set()
     thread.join()
-    assert (0, [signal.SIGTERM]) == (stops.count, heard)
+    assert (0, [signal.SIGTERM]) == (stops.count, received)
 
 
 class _Turn:
@@ -129,14 +129,14 @@ def _raising(error: BaseException) -> None:
 
 @pytest.mark.parametrize("number", _BOTH)
 def test_a_handler_that_returns_is_called_when_the_signal_comes(
-    number: int, heard: list[int]
+    number: int, received: list[int]
 ) -> None:
     """What it does counts at once, and the end is not hurried for it."""
     hurries = _Stops()
     with deferring_interrupts(hurries, _Stops()):
         _send(number)
         _send(number)
-        assert [number, number] == heard
+        assert [number, number] == received
     assert 0 == hurries.count
 
 
@@ -150,8 +150,8 @@ def test_what_a_handler_raises_is_raised_at_the_end(number: signal.Signals) -> N
     assert (1, 0, True) == (turn.hurries.count, turn.cuts.count, turn.ended)
 
 
-def test_whoever_insists_is_not_kept_waiting() -> None:
-    """The second that raises does so at once: what it cuts short may never end. That is said."""
+def test_a_second_signal_does_not_wait() -> None:
+    """The second that raises does so at once: what it cuts short may never end. It is logged."""
     turn = _Turn([signal.SIGTERM, signal.SIGINT])
     _raising(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -167,7 +167,7 @@ def test_an_interrupt_is_raised_after_an_error() -> None:
     assert isinstance(caught.value.__context__, LookupError)
 
 
-def test_after_it_the_handlers_are_back(heard: list[int]) -> None:
+def test_after_it_the_handlers_are_back(received: list[int]) -> None:
     """After an exception too."""
     before = [signal.getsignal(one) for one in _BOTH]
     with pytest.raises(LookupError), deferring_interrupts(_Stops(), _Stops()):
@@ -175,7 +175,7 @@ def test_after_it_the_handlers_are_back(heard: list[int]) -> None:
     assert before == [signal.getsignal(one) for one in _BOTH]
 
 
-def test_a_handler_that_a_handler_installs_stays(heard: list[int]) -> None:
+def test_a_handler_that_a_handler_installs_stays(received: list[int]) -> None:
     """The bug: the first Ctrl-C made the next one the default again, and that was undone."""
 
     def once(number: int, _: object) -> None:
@@ -196,17 +196,17 @@ def test_what_python_does_not_handle_is_left_alone(disposition: signal.Handlers)
         assert [disposition] * 2 == [signal.getsignal(number) for number in _BOTH]
 
 
-def test_in_run_of_another_consumer_a_signal_stops_that_one(heard: list[int]) -> None:
+def test_in_run_of_another_consumer_a_signal_stops_that_one(received: list[int]) -> None:
     """A loop of one's own in the handler of `run`: the first is for `run`, the second is not."""
     stops = _Stops()
     with stopping_on_signals(stops), deferring_interrupts(_Stops(), _Stops()):
         _send(signal.SIGTERM)
-        assert (1, []) == (stops.count, heard)
+        assert (1, []) == (stops.count, received)
         _send(signal.SIGTERM)
-    assert (1, [signal.SIGTERM]) == (stops.count, heard)
+    assert (1, [signal.SIGTERM]) == (stops.count, received)
 
 
-def test_elsewhere_nothing_is_deferred(heard: list[int]) -> None:
+def test_elsewhere_nothing_is_deferred(received: list[int]) -> None:
     """In another thread than the main one no handler of Python's ever runs."""
     before = [signal.getsignal(one) for one in _BOTH]
     seen = []

@@ -69,12 +69,12 @@ def test_who_closes() -> None:
 
 def test_who_closes_from_elsewhere() -> None:
     """Not another thread: closing deadlocks while the owner polls."""
-    tenure, told = OwnerThread(), list[str]()
+    tenure, reported = OwnerThread(), list[str]()
     with tenure.use():
-        thread = threading.Thread(target=lambda: told.append(tenure.claim_close()))
+        thread = threading.Thread(target=lambda: reported.append(tenure.claim_close()))
         thread.start()
         thread.join()
-    assert (["another's"], False) == (told, tenure.closing)
+    assert (["another's"], False) == (reported, tenure.closing)
 
 
 def test_what_was_cut_short_can_be_closed() -> None:

@@ -10,7 +10,7 @@ from linear_retry import BrokerError, ConfigurationError, DeadLetters, LinearCon
 from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, consumer_on
-from tests.consumer.misbehaviours.misbehaving import ends_well, reading, said, until
+from tests.consumer.misbehaviours.misbehaving import emitted, ends_well, reading, until
 from tests.fake.admin import FakeAdmin
 from tests.fake.cluster import FakeKafka
 
@@ -49,7 +49,7 @@ def test_all_that_is_forbidden_is_named_at_once(fake: FakeKafka) -> None:
 
 
 @pytest.mark.parametrize("silence", ["unsaid", "unanswered"])
-def test_brokers_that_do_not_say_are_believed(fake: FakeKafka, silence: str) -> None:
+def test_brokers_that_do_not_say_are_trusted(fake: FakeKafka, silence: str) -> None:
     """Old ones, and those without an answer in 5 s: the start does not hang on it."""
     fake.faults.admin_answer_s = None if silence == "unanswered" else 0.0
     began_s = fake.clock.now_s()
@@ -76,8 +76,8 @@ def test_a_right_that_is_taken_away_later_stops_the_line() -> None:
     group.fake.producers[-1].fail(refused)
     group.turn(3)
     group.fake.faults.break_producer(refused, 2)
-    until(group, lambda: len(said(member, events.DeadLetterFailed)) == 2)
-    errors = {event.error for event in said(member, events.DeadLetterFailed)}
+    until(group, lambda: len(emitted(member, events.DeadLetterFailed)) == 2)
+    errors = {event.error for event in emitted(member, events.DeadLetterFailed)}
     assert {"CLUSTER_AUTHORIZATION_FAILED: Cluster authorization"} == errors
     ends_well(group)
 
@@ -126,7 +126,7 @@ def test_letters_in_another_cluster_are_looked_for_there(fake: FakeKafka) -> Non
 
 
 def test_another_cluster_that_is_down_ends_the_start(fake: FakeKafka) -> None:
-    """Whose brokers do not answer is said; the consumer's own do."""
+    """Whose brokers do not answer is reported; the consumer's own do."""
     there = FakeKafka(fake.clock)
     there.faults.brokers_down = True
     with (
@@ -144,7 +144,7 @@ def test_a_group_on_the_fake_has_its_letters_there() -> None:
     assert [(TOPIC,), (LETTERS,)] == asked
 
 
-def test_what_is_said_once_is_heard_at_the_start(fake: FakeKafka) -> None:
+def test_what_is_reported_once_is_received_at_the_start(fake: FakeKafka) -> None:
     """librdkafka looks for the group at once, and tells its refusal once: taken out of its queue by
     a poll that waited for something else, the consumer stood outside its group for ever."""
     consumer = consumer_on(fake)

@@ -99,7 +99,7 @@ def test_a_commit_refused_in_a_rebalance_is_sent_again() -> None:
     assert [] == group.violations()
 
 
-def test_a_refused_commit_is_told_and_does_not_keep_it_from_leaving() -> None:
+def test_a_refused_commit_is_reported_and_does_not_keep_it_from_leaving() -> None:
     """What was not committed is handled again by the next owner."""
     joined = Joined()
     joined.own(_P0, done=5)
@@ -130,12 +130,12 @@ def test_a_refused_pause_does_not_keep_it_from_committing() -> None:
 
 def test_no_callback_runs_while_librdkafka_closes() -> None:
     """`close` revokes on a thread that owns nothing: what is ours has been said goodbye to."""
-    told: list[object] = []
-    joined = Joined({"error_cb": told.append})
+    reported: list[object] = []
+    joined = Joined({"error_cb": reported.append})
     on_error = joined.librdkafka.config["error_cb"]
     joined.librdkafka.answers["close"] = lambda: on_error(KafkaError(KafkaError._TRANSPORT))
     _closed(joined)
-    assert [] == told
+    assert [] == reported
 
 
 @pytest.fixture
@@ -191,8 +191,8 @@ def test_what_is_left_behind_is_never_freed(hanging: threading.Event) -> None:
     assert handle() is not None
 
 
-def test_goodbye_is_said_before_leaving() -> None:
-    """Listeners hear of the end while this is still the owner; the close itself emits nothing."""
+def test_goodbye_is_reported_before_leaving() -> None:
+    """Listeners learn of the end while this is still the owner; the close itself emits nothing."""
     joined = Joined()
     joined.own(_P0)
     seen: list[list[Event]] = []

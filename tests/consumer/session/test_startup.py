@@ -130,7 +130,7 @@ def _check(total_s: float = 3600.0) -> tuple[Joined, _Admin, RetentionCheck]:
     ("retention_ms", "warns"),
     [(3_599_999, True), (0, True), (3_600_000, False), (604_800_000, False), (-1, False)],
 )
-def test_a_strategy_that_outlives_its_topic_is_told(retention_ms: int, warns: bool) -> None:
+def test_a_strategy_that_outlives_its_topic_is_reported(retention_ms: int, warns: bool) -> None:
     """What waits behind a held message may be gone by then; -1 is for ever."""
     joined, admin, check = _check()
     admin.asked["orders"].set_result(retention_ms)

@@ -14,10 +14,10 @@ from tests.consumer.group import FakeGroup, Member, Protocol
 from tests.consumer.joined_parts import Joined
 from tests.consumer.misbehaviours.misbehaving import (
     all_protocols,
+    emitted,
     ends_well,
     open_circuit,
     reading,
-    said,
 )
 
 _UNSEEN = KafkaException(KafkaError(KafkaError._TRANSPORT))
@@ -75,7 +75,7 @@ def test_one_that_sees_nobody_where_others_do_is_replaced() -> None:
     assert "the old one has seen no broker for 30 s, and others have" == scene.renewals[0]
 
 
-def test_while_nobody_sees_a_broker_it_is_not_replaced_and_that_is_said() -> None:
+def test_while_nobody_sees_a_broker_it_is_not_replaced_and_that_is_reported() -> None:
     """They are down: a new client would see no more. As librdkafka would say it, if it does not."""
     scene = _Scene()
     scene.found = False
@@ -126,7 +126,7 @@ def test_one_topic_is_asked_about_where_one_is_known(
 
 
 def _goes_blind(group: FakeGroup, member: Member) -> None:
-    """The group hears of it when its session has ended; the member is told, or it is not."""
+    """The group learns of it when its session has ended; the member is told, or it is not."""
     old = member.consumer
     group.fake.blind(old)
     while member.consumer is old:
@@ -145,8 +145,8 @@ def test_a_blind_member_comes_back_and_goes_on(protocol: Protocol) -> None:
     assert group.fake.clock.now_s() - began_s < 60
     group.share([0, 0])
     ends_well(group)
-    assert 1 == len(said(member, events.ClientReplaced))
-    assert 1 == len(said(member, events.Lost))
+    assert 1 == len(emitted(member, events.ClientReplaced))
+    assert 1 == len(emitted(member, events.Lost))
 
 
 @all_protocols
@@ -160,13 +160,13 @@ def test_a_blind_member_without_partitions_comes_back(protocol: Protocol) -> Non
     _goes_blind(group, member)
     group.share([0, 0])
     ends_well(group)
-    assert 1 == len(said(member, events.Lost))
+    assert 1 == len(emitted(member, events.Lost))
 
 
 @all_protocols
 def test_a_circuit_outlives_the_client(protocol: Protocol) -> None:
     """The dependency is down and the client goes blind: nothing is attempted before `retry_at`,
-    and the strategy begins anew, as with any loss."""
+    and the strategy begins again, as with any loss."""
     group = open_circuit(protocol)
     (member,) = group.members
     _goes_blind(group, member)
@@ -183,4 +183,4 @@ def test_a_blind_member_that_is_stopped_closes() -> None:
     began_s = group.fake.clock.now_s()
     group.leave(member)
     assert group.fake.clock.now_s() - began_s <= 10
-    assert [events.Stopped(left_group=True)] == said(member, events.Stopped)
+    assert [events.Stopped(left_group=True)] == emitted(member, events.Stopped)

@@ -18,10 +18,10 @@ from tests.consumer.joined_parts import Joined
 from tests.consumer.misbehaviours.misbehaving import (
     all_protocols,
     begun,
+    emitted,
     ends_well,
     open_circuit,
     reading,
-    said,
     until,
 )
 from tests.kafka_operations import wait_until
@@ -57,7 +57,7 @@ class _Scene:
         self.joined.own(*[_P0] * was_member)
         self.first = self.joined.librdkafka
 
-    def hear(self, error: KafkaError) -> None:
+    def on_event(self, error: KafkaError) -> None:
         """A poll has brought it, and the loop looks."""
         self.poll(error)
         self.client_replacement.tick()
@@ -81,7 +81,7 @@ def test_the_new_one_is_subscribed_and_the_old_one_closed() -> None:
     assert events.ClientReplaced("it is too old") == renewed
 
 
-def test_what_the_old_one_says_afterwards_is_not_heard() -> None:
+def test_what_the_old_one_reports_afterwards_is_ignored() -> None:
     """Its close calls back, on another thread: nothing of that is about the new one."""
     scene = _Scene()
     scene.client_replacement.replace("it is too old")
@@ -90,11 +90,11 @@ def test_what_the_old_one_says_afterwards_is_not_heard() -> None:
     scene.joined.client.callbacks.raise_kept()
 
 
-def test_a_client_whose_heartbeat_is_refused_is_renewed() -> None:
+def test_a_client_whose_heartbeat_is_refused_is_replaced() -> None:
     """It was in its group and has forgotten to join again: the fault is the client's alone
     (librdkafka #5541). Once it ended the consumer."""
     scene = _Scene()
-    scene.hear(_INVALID)
+    scene.on_event(_INVALID)
     assert scene.joined.librdkafka is not scene.first
     assert "the old one cannot join any more" in str(scene.joined.happened[-1])
 
@@ -108,31 +108,31 @@ def test_nothing_is_handled_before_another_is_there() -> None:
     assert events.Lost((_P0,), "the client cannot go on") == scene.joined.happened[-1]
 
 
-def test_one_that_never_was_a_member_is_not_renewed() -> None:
+def test_one_that_never_was_a_member_is_not_replaced() -> None:
     """The group refuses it as it is: another would be refused as well, for ever."""
     scene = _Scene(was_member=False)
     with pytest.raises(BrokerError, match="Invalid request"):
-        scene.hear(_INVALID)
+        scene.on_event(_INVALID)
 
 
 def test_the_new_one_has_to_become_a_member_first() -> None:
     """Refused at once, it would be renewed again and again: that the old one was in proves
     nothing."""
     scene = _Scene()
-    scene.hear(_INVALID)
+    scene.on_event(_INVALID)
     with pytest.raises(BrokerError, match="Invalid request"):
-        scene.hear(_INVALID)
+        scene.on_event(_INVALID)
 
 
 @pytest.mark.parametrize(
     ("error", "kind"), [(_NO_GROUP, BrokerError), (_TAKEN, FencedError)], ids=["group", "name"]
 )
-def test_what_another_client_would_be_told_too_ends_it(
+def test_what_another_client_would_meet_too_ends_it(
     error: KafkaError, kind: type[Exception]
 ) -> None:
-    """Whoever looks after the program has to hear of it."""
+    """Whoever looks after the program has to learn of it."""
     with pytest.raises(kind):
-        _Scene().hear(error)
+        _Scene().on_event(error)
 
 
 def _is_refused(group: FakeGroup) -> None:
@@ -151,8 +151,8 @@ def test_a_refused_member_comes_back_and_goes_on(protocol: Protocol) -> None:
     _is_refused(group)
     ends_well(group)
     (member,) = group.members
-    assert 1 == len(said(member, events.ClientReplaced))
-    assert 1 == len(said(member, events.Lost))
+    assert 1 == len(emitted(member, events.ClientReplaced))
+    assert 1 == len(emitted(member, events.Lost))
 
 
 @all_protocols
@@ -170,7 +170,7 @@ def test_a_commit_is_the_first_to_be_refused(protocol: Protocol) -> None:
     group = reading(protocol)
     (member,) = group.members
     group.fake.faults.fail_commit(KafkaError._FATAL)
-    until(group, lambda: said(member, events.CommitFailed))
+    until(group, lambda: emitted(member, events.CommitFailed))
     before = begun(group)
     _is_refused(group)
     assert before == begun(group)
@@ -184,28 +184,28 @@ def test_the_reason_is_there_when_it_polls_again(protocol: Protocol) -> None:
     group = reading(protocol)
     (member,) = group.members
     group.fake.faults.fail_commit(KafkaError._FATAL)
-    until(group, lambda: said(member, events.CommitFailed))
+    until(group, lambda: emitted(member, events.CommitFailed))
     group.fake.refuse(member.consumer)
     group.fake.clock.advance(60)
     group.turn()
-    assert 1 == len(said(member, events.ClientReplaced))
+    assert 1 == len(emitted(member, events.ClientReplaced))
     group.share([0, 0])
     ends_well(group)
 
 
 @all_protocols
-def test_the_reason_is_heard_amid_something_else(protocol: Protocol) -> None:
+def test_the_reason_comes_amid_something_else(protocol: Protocol) -> None:
     """While a letter is awaited, which takes some seconds more: then another client takes the
     place. It ended as if no reason had come."""
     group = reading(protocol)
     (member,) = group.members
     group.fake.faults.fail_commit(KafkaError._FATAL)
-    until(group, lambda: said(member, events.CommitFailed))
+    until(group, lambda: emitted(member, events.CommitFailed))
     group.fake.refuse(member.consumer)
     member.wiring.loop.poll_along()
     group.fake.clock.advance(60)
     group.turn()
-    assert 1 == len(said(member, events.ClientReplaced))
+    assert 1 == len(emitted(member, events.ClientReplaced))
     group.share([0, 0])
     ends_well(group)
 
@@ -216,10 +216,10 @@ _POLL_S = 1.0
 def test_the_handler_was_too_slow_while_the_brokers_were_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """librdkafka has to leave, and does so as a partition begins anew, or a commit is given up,
+    """librdkafka has to leave, and does so as a partition begins again, or a commit is given up,
     with no broker to tell; with one it does not join again. That ended the consumer: "Invalid
     request". Another client joins, and the message comes once more."""
-    # Or what it has is not taken back, and does not begin anew.
+    # Or what it has is not taken back, and does not begin again.
     monkeypatch.setattr(BrokerWatchdog, "sees", lambda _: True)
     monkeypatch.setattr(Client, "reassign", _surely_anew)
     happened: list[events.Event] = []
@@ -240,12 +240,12 @@ def test_the_handler_was_too_slow_while_the_brokers_were_away(
             with kafka.down():
                 wait_until(lambda: (consumer.health().polled_s or 0) > 3 * _POLL_S, "it has left")
                 hanging.set()
-                wait_until(lambda: _said(happened, events.PartitionRevived), "it is taken back")
+                wait_until(lambda: _emitted(happened, events.PartitionRevived), "it is taken back")
             wait_until(lambda: b"next" in handled, "it has gone on", detail=lambda: str(happened))
             consumer.stop()
             running.join(30)
     assert [b"slow", b"slow", b"next"] == handled
-    assert 1 == len(_said(happened, events.ClientReplaced))
+    assert 1 == len(_emitted(happened, events.ClientReplaced))
 
 
 _reassign = Client.reassign
@@ -277,5 +277,5 @@ def _impatient(kafka: EmbeddedKafka, listener: events.Listener) -> LinearConsume
     )
 
 
-def _said(happened: list[events.Event], kind: type[events.Event]) -> list[events.Event]:
+def _emitted(happened: list[events.Event], kind: type[events.Event]) -> list[events.Event]:
     return [event for event in happened if isinstance(event, kind)]

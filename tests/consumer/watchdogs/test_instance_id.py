@@ -5,7 +5,7 @@ from confluent_kafka import KafkaError
 
 from linear_retry import FencedError, events
 from tests.consumer.group import FakeGroup, Member
-from tests.consumer.misbehaviours.misbehaving import ends_well, said, until
+from tests.consumer.misbehaviours.misbehaving import emitted, ends_well, until
 
 _NAME = "pod-1"
 
@@ -30,12 +30,12 @@ def test_it_waits_until_the_session_is_over() -> None:
     _turn_until(group, group.fake.clock.now_s() + 42.0)
     group.share([0, 0])
     ends_well(group)
-    left_s = [round(event.remaining_s) for event in said(member, events.InstanceIdTaken)]
+    left_s = [round(event.remaining_s) for event in emitted(member, events.InstanceIdTaken)]
     assert [55, 45, 35, 25] == left_s
-    assert {_NAME} == {event.group_instance_id for event in said(member, events.InstanceIdTaken)}
-    # Nobody has to be told of each client that tried.
-    assert [] == said(member, events.ClientReplaced)
-    assert [] == said(member, events.Lost)
+    assert {_NAME} == {event.group_instance_id for event in emitted(member, events.InstanceIdTaken)}
+    # Nobody has to be notified of each client that tried.
+    assert [] == emitted(member, events.ClientReplaced)
+    assert [] == emitted(member, events.Lost)
 
 
 def test_a_client_for_each_try_and_no_more() -> None:
@@ -67,7 +67,7 @@ def test_it_is_taken_while_it_runs() -> None:
     """A member that is fenced while it runs has a rival: it ends at once."""
     group, member = _restarted(0.0)
     group.share([0, 0])
-    until(group, lambda: said(member, events.Assigned))
+    until(group, lambda: emitted(member, events.Assigned))
     taken = "Broker: The instance ID is still used by another member in the consumer group"
     member.consumer.fail(KafkaError(KafkaError._FATAL, taken))
     with pytest.raises(FencedError):
@@ -80,4 +80,4 @@ def test_nobody_says_how_long_a_session_is() -> None:
     group.fake.faults.admin_answer_s = None
     with pytest.raises(FencedError):
         _turn_until(group, group.fake.clock.now_s() + 600.0)
-    assert 53 == round(said(member, events.InstanceIdTaken)[0].remaining_s)
+    assert 53 == round(emitted(member, events.InstanceIdTaken)[0].remaining_s)

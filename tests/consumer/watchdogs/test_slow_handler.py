@@ -9,13 +9,13 @@ _P0, _P1 = ("orders", 0), ("orders", 1)
 
 
 def test_overruns_of_one_offset_are_counted_in_a_row() -> None:
-    """Another offset of the same partition begins anew, another partition counts by itself."""
+    """Another offset of the same partition begins again, another partition counts by itself."""
     overruns = SlowHandlerCount()
     seen = [(_P0, 7), (_P0, 7), (_P1, 7), (_P0, 8), (_P0, 7), (_P1, 7), (_P0, 7)]
     assert [1, 2, 1, 1, 1, 2, 2] == [overruns.count(*place) for place in seen]
 
 
-def test_the_third_in_a_row_is_hopeless() -> None:
+def test_the_third_in_a_row_is_fatal() -> None:
     """Twice may be bad luck; the third raises, with coordinates, both times and the remedy."""
     overruns = SlowHandlerCount()
     for _ in range(2):

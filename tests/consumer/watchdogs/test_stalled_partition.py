@@ -67,7 +67,7 @@ def test_only_a_partition_with_something_to_read_is_dead(end: int, revived: bool
 
 
 def test_it_is_revived_at_its_next_offset() -> None:
-    """Unassigned and assigned anew, where we are; the event says so."""
+    """Unassigned and assigned again, where we are; the event says so."""
     scene = _Scene()
     scene.answer(6)
     calls = [call for call in scene.joined.librdkafka.calls if "assign" in call[0]]

@@ -12,10 +12,10 @@ from tests.consumer.misbehaviours.misbehaving import (
     P0,
     all_protocols,
     begun,
+    emitted,
     ends_well,
     nothing_was_dead,
     reading,
-    said,
     until,
 )
 
@@ -32,7 +32,7 @@ def corrupted(protocol: Protocol, *, repeats: bool, first: int = 4, last: int = 
 def stopped(group: FakeGroup) -> Member:
     """Its one member, once it has met that batch."""
     (member,) = group.members
-    until(group, lambda: said(member, events.PartitionUnreadable))
+    until(group, lambda: emitted(member, events.PartitionUnreadable))
     return member
 
 
@@ -56,7 +56,7 @@ def test_it_stops_its_partition_only(protocol: Protocol, repeats: bool) -> None:
     assert [*range(4)] == handled(group, P0)
     assert [*range(10)] == handled(group, ("orders", 1))
     assert {P0: 4, ("orders", 1): 10} == group.fake.group(GROUP)
-    assert [] == said(member, events.DataLost)
+    assert [] == emitted(member, events.DataLost)
     nothing_was_dead(member)
     assert [] == group.violations(finished=False)
 
@@ -68,14 +68,14 @@ def test_it_is_read_again_now_and_then(protocol: Protocol, repeats: bool) -> Non
     one day, as another replica is the leader, all goes on and nothing is lost."""
     group = corrupted(protocol, repeats=repeats)
     member = stopped(group)
-    until(group, lambda: len(said(member, events.PartitionUnreadable)) == 5)
-    unread = said(member, events.PartitionUnreadable)
+    until(group, lambda: len(emitted(member, events.PartitionUnreadable)) == 5)
+    unread = emitted(member, events.PartitionUnreadable)
     assert [5.0, 10.0, 30.0, 60.0, 60.0] == [event.delay_s for event in unread]
     assert [(1, 4), (5, 4)] == [(event.attempts, event.offset) for event in (unread[0], unread[-1])]
     assert "CRC32C" in unread[0].error
-    group.fake.mend(P0)
+    group.fake.repair(P0)
     ends_well(group)
-    assert [4] == [event.offset for event in said(member, events.PartitionReadable)]
+    assert [4] == [event.offset for event in emitted(member, events.PartitionReadable)]
     assert [*range(10)] == handled(group, P0)
 
 
@@ -88,10 +88,10 @@ def test_an_operator_steps_over_it(protocol: Protocol, repeats: bool) -> None:
     answer = ask(member, 4)
     until(group, answer.done)
     assert answer.result()
-    assert [events.DataLost(*P0, 4, 6)] == said(member, events.DataLost)
+    assert [events.DataLost(*P0, 4, 6)] == emitted(member, events.DataLost)
     ends_well(group)
     assert [0, 1, 2, 3, 6, 7, 8, 9] == handled(group, P0)
-    assert [6] == [event.offset for event in said(member, events.PartitionReadable)]
+    assert [6] == [event.offset for event in emitted(member, events.PartitionReadable)]
 
 
 @all_protocols
@@ -106,10 +106,10 @@ def test_a_batch_that_was_read_in_part(protocol: Protocol) -> None:
     group.join()
     group.share([0, 0])
     member = stopped(group)
-    assert [10] == [event.offset for event in said(member, events.PartitionUnreadable)]
+    assert [10] == [event.offset for event in emitted(member, events.PartitionUnreadable)]
     answer = ask(member, 10)
     until(group, answer.done)
-    assert [events.DataLost(*P0, 10, 13)] == said(member, events.DataLost)
+    assert [events.DataLost(*P0, 10, 13)] == emitted(member, events.DataLost)
     ends_well(group)
 
 
@@ -119,36 +119,36 @@ def test_what_comes_before_it_fails(protocol: Protocol) -> None:
     group = corrupted(protocol, repeats=False)
     (member,) = group.members
     group.dependency.down_for = {P0}
-    until(group, lambda: said(member, events.CircuitOpened))
+    until(group, lambda: emitted(member, events.CircuitOpened))
     group.turn(20)
     group.dependency.down_for = set()
     member = stopped(group)
     answer = ask(member, 4)
     until(group, answer.done)
     ends_well(group)
-    assert [events.DataLost(*P0, 4, 7)] == said(member, events.DataLost)
+    assert [events.DataLost(*P0, 4, 7)] == emitted(member, events.DataLost)
 
 
-def test_a_word_about_another_place() -> None:
+def test_a_request_about_another_offset() -> None:
     """False: it does not stand still there."""
     group = corrupted("eager", repeats=False)
     member = stopped(group)
     answers = [ask(member, 5), ask(member, 4, ("orders", 1))]
     group.turn(2)
     assert [False, False] == [answer.result(0) for answer in answers]
-    assert [] == said(member, events.DataLost)
+    assert [] == emitted(member, events.DataLost)
 
 
 def test_readable_after_all() -> None:
     """False, and nothing is lost, where the batch has become readable before the word."""
     group = corrupted("eager", repeats=False)
     member = stopped(group)
-    group.fake.mend(P0)
+    group.fake.repair(P0)
     answer = ask(member, 4)
     until(group, answer.done)
     assert not answer.result()
     ends_well(group)
-    assert [] == said(member, events.DataLost)
+    assert [] == emitted(member, events.DataLost)
     assert [*range(10)] == handled(group, P0)
 
 
@@ -163,7 +163,7 @@ def test_no_broker_says_where_it_ends() -> None:
         group.turn()
     assert not answer.result()
     assert 30.0 <= group.fake.clock.now_s() - asked_at_s < 32.0
-    assert [] == said(member, events.DataLost)
+    assert [] == emitted(member, events.DataLost)
 
 
 @all_protocols
@@ -173,7 +173,7 @@ def test_it_goes_to_another_member(protocol: Protocol) -> None:
     first = stopped(group)
     second = group.join()
     group.share([1, 0])
-    until(group, lambda: said(second, events.PartitionUnreadable))
+    until(group, lambda: emitted(second, events.PartitionUnreadable))
     answer = ask(first, 4)
     until(group, answer.done)
     assert not answer.result()

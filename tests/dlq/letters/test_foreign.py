@@ -82,7 +82,7 @@ def test_a_letter_of_kafka_connect() -> None:
         (_CONNECT, "__connect.errors.partition", b"\0\0\0\x03"),
     ],
 )
-def test_what_is_garbled_is_told_and_the_rest_is_read(
+def test_what_is_garbled_is_reported_and_the_rest_is_read(
     headers: dict[str, bytes], name: str, content: bytes
 ) -> None:
     """A number that is none is a problem of the letter, never an error; its topic stays known."""

@@ -109,8 +109,8 @@ def test_batches_are_the_same_in_the_same_order(
 @pytest.mark.parametrize("displaced", [50, 40_000])
 def test_memory_is_bounded(displaced: int) -> None:
     """80 MB of letters, nearly in order or not at all, take no more memory than the cache."""
-    dice, count, content = random.Random(1), 40_000, b"x" * 2000
-    arrival = sorted(range(count), key=lambda offset: offset + dice.randrange(displaced))
+    rng, count, content = random.Random(1), 40_000, b"x" * 2000
+    arrival = sorted(range(count), key=lambda offset: offset + rng.randrange(displaced))
     with InOrder(cache_kib=1024) as order:
         before_mib = _resident_mib()
         for offset in arrival:
@@ -121,7 +121,7 @@ def test_memory_is_bounded(displaced: int) -> None:
         assert 40 > _resident_mib() - before_mib
 
 
-def test_no_room_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk is one sentence, with what to do."""
 
     class _Full:

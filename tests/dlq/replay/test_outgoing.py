@@ -74,7 +74,7 @@ def test_the_headers_of_a_replayed_message() -> None:
 def test_key_value_and_own_headers_are_as_they_were(
     key: bytes | None, value: bytes | None, own: list[Header]
 ) -> None:
-    """Byte for byte, null and empty told apart; names of the user's that look like ours stay."""
+    """Byte for byte, null and empty distinguished; names of the user's that look like ours stay."""
     own = [header for header in [*own, ("retry-foo", b"1")] if header[0] not in HEADER_NAMES]
     sent = _sent(our_letter(key=key, value=value, headers=tuple(own)))
     assert (key, value, own) == (sent.key, sent.value, sent.headers[: len(own)])
@@ -121,8 +121,8 @@ def test_any_record_can_be_sent_or_is_left(record: Record) -> None:
     packed = sent.packed(4, 2**40)
     assert (4, 2**40) == place_of(packed)
     assert sent == unpacked(packed)
-    said = dict(sent.headers)
-    assert b"run-1" == said["retry-replay-id"]
+    output = dict(sent.headers)
+    assert b"run-1" == output["retry-replay-id"]
 
 
 @given(RECORDS, st.integers(0, 400))
@@ -166,7 +166,7 @@ def test_nobody_passes_over_what_was_replayed_for_a_group_that_is_not_known() ->
     assert foreign_group(_again(letter, 99), "audit") is None
 
 
-def test_names_that_were_escaped_are_told_on() -> None:
+def test_names_that_were_escaped_are_passed_on() -> None:
     """The consumer's next letter still knows that these names were others."""
     headers = (("caf%E9", b"1"), ("tenant", b"acme"))
     record = replace(our_record(7, headers=headers), escaped_headers=())
@@ -213,7 +213,7 @@ def test_of_a_reference_the_message_itself_is_sent() -> None:
     ],
 )
 def test_a_reference_to_what_is_gone_is_left(found: Record | None, why: str) -> None:
-    """Also where another message lies there: a topic that was deleted and made anew."""
+    """Also where another message lies there: a topic that was deleted and made again."""
     with pytest.raises(NotReplayableError, match=why):
         outgoing(_reference(_ORIGINAL), "run-1", lambda *_: found)
 

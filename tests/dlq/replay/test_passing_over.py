@@ -33,7 +33,7 @@ class _Group:
             strategy=Strategy([]),
             transient=TimeoutError,
             dead_letters=given.letters,
-            listeners=[self._hear],
+            listeners=[self._receive],
         )
 
     def run(self, rejects: Callable[[bytes], bool] = lambda _: False) -> _Group:
@@ -50,7 +50,7 @@ class _Group:
         if self._rejects(value):
             raise ValueError(value)
 
-    def _hear(self, event: events.Event) -> None:
+    def _receive(self, event: events.Event) -> None:
         if isinstance(event, events.PassedOver):
             self.passed_over.append(event.offset)
             self._done()

@@ -44,7 +44,7 @@ _FILTERS = st.builds(
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_PLACES, max_size=25), _FILTERS, st.randoms(use_true_random=False))
 def test_each_arrives_once_in_order_for_any_filter(
-    scene: NewScene, places: list[tuple[int, int, int]], meant: Filter, dice: random.Random
+    scene: NewScene, places: list[tuple[int, int, int]], meant: Filter, rng: random.Random
 ) -> None:
     """Whatever the order of arrival, and whatever is left out: by offset, then generation.
 
@@ -60,7 +60,7 @@ def test_each_arrives_once_in_order_for_any_filter(
         for place in places
     ]
     for letter in letters:
-        given.add_letters([letter], dice.randrange(2))
+        given.add_letters([letter], rng.randrange(2))
     everything = {(partition, (offset, generation)) for partition, offset, generation in places}
     matching = {
         (partition, life)
@@ -104,11 +104,11 @@ def test_what_is_recorded(scene: NewScene) -> None:
     given.add_letters([given.letter(2, 7)])
     given.replay()
     ((key, value),) = given.recorded()
-    said = json.loads(value or b"")
+    output = json.loads(value or b"")
     assert f"billing/{given.source}/2/7/{FIRST_MS + 7}#1".encode() == key
-    assert ("replayed", "test", "again") == (said["state"], said["by"], said["why"])
+    assert ("replayed", "test", "again") == (output["state"], output["by"], output["why"])
     (message,) = map(read, given.kafka.read(given.source))
-    assert dict(message.headers)["retry-replay-id"] == said["replay_id"].encode()
+    assert dict(message.headers)["retry-replay-id"] == output["replay_id"].encode()
     facts = given.cluster.topics.describe([resolutions_topic(given.letters)])
     (fact,) = facts.values()
     assert fact is not None
@@ -118,9 +118,9 @@ def test_what_is_recorded(scene: NewScene) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, resolutions_topic(given.letters))
     admin = AdminClient(given.config)  # kept until the answer is there
     settings = admin.describe_configs([resource])[resource].result(20)
-    said = dict(re.findall(r"`([a-z.]+)=([0-9.]+)`", page("docs/dead-letters/replay.md")))
-    assert {"segment.ms", "segment.bytes", "min.cleanable.dirty.ratio"} < said.keys()
-    assert said == {key: settings[key].value for key in said}
+    output = dict(re.findall(r"`([a-z.]+)=([0-9.]+)`", page("docs/dead-letters/replay.md")))
+    assert {"segment.ms", "segment.bytes", "min.cleanable.dirty.ratio"} < output.keys()
+    assert output == {key: settings[key].value for key in output}
 
 
 def test_a_plan_changes_nothing(scene: NewScene) -> None:
@@ -204,7 +204,7 @@ def test_what_was_read_for_the_plan_is_not_read_again(scene: NewScene) -> None:
         assert (1, 21) == (len(read_from), len(list(resolutions.resolution_keys())))
 
 
-def test_a_record_of_resolutions_that_was_made_anew_is_read_anew(scene: NewScene) -> None:
+def test_a_new_record_of_resolutions_is_read_again(scene: NewScene) -> None:
     """What is there no longer counts no more, and what lies at its place does."""
     given = scene()
     given.add_letters([given.letter(0, n) for n in range(5)])
@@ -310,20 +310,20 @@ def _refused(given: Scene, **more: Any) -> str:
 
 
 def test_a_topic_that_is_not_in_this_cluster(scene: NewScene) -> None:
-    """Said before anything is sent, with all else that stands in the way."""
+    """Reported before anything is sent, with all else that stands in the way."""
     given = scene(3)
     elsewhere = replace(given, source=f"elsewhere-{given.source}")
     given.add_letters([elsewhere.letter(0, 1), given.letter(0, 1)])
-    said = _refused(given)
-    assert f"{elsewhere.source}: there is no such topic in this cluster" in said
-    assert "within one cluster" in said
+    output = _refused(given)
+    assert f"{elsewhere.source}: there is no such topic in this cluster" in output
+    assert "within one cluster" in output
     assert {} == given.arrived()
     with given.topic as topic, pytest.raises(RefusedError, match="there is no such topic"):
         topic.plan_replay(to="nowhere-at-all")
 
 
 def test_a_topic_with_fewer_partitions(scene: NewScene, topic: TopicFactory) -> None:
-    """A topic that was made anew, smaller."""
+    """A topic that was made again, smaller."""
     given = scene(3)
     smaller = replace(given, source=topic(2))
     given.add_letters([smaller.letter(2, 1), smaller.letter(1, 1)])

@@ -44,8 +44,8 @@ def test_what_is_no_resolution_is_none(content: bytes) -> None:
 )
 def test_each_field_is_looked_at(changed: dict[str, object]) -> None:
     """A record that says something else than we write is none of ours: the letter stays open."""
-    said = json.loads(encoded(_RESOLVED)) | changed
-    assert decoded(json.dumps(said).encode()) is None
+    output = json.loads(encoded(_RESOLVED)) | changed
+    assert decoded(json.dumps(output).encode()) is None
 
 
 def test_the_topic_lies_beside() -> None:
@@ -90,7 +90,7 @@ def test_the_last_record_of_a_key_counts(
         ]
 
 
-def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the temporary file cannot grow, one sentence says so, and what to do."""
     connect = sqlite3.connect
 

@@ -35,13 +35,13 @@ class _Listener:
     """Notes what is told, and raises where it is asked to."""
 
     def __init__(self, librdkafka: RecordingConsumer) -> None:
-        self.told: list[tuple[Any, ...]] = []
+        self.reported: list[tuple[Any, ...]] = []
         self.raises: BaseException | None = None
         self._librdkafka = librdkafka
 
     def _note(self, *what: Any) -> None:
-        self.told.append(what)
-        self._librdkafka.calls.append(("told", what[0]))
+        self.reported.append(what)
+        self._librdkafka.calls.append(("reported", what[0]))
         if self.raises is not None:
             raise self.raises
 
@@ -181,19 +181,19 @@ def test_what_callbacks_raise_at_the_end_is_for_nobody() -> None:
     scene.librdkafka.answers["poll"] = lambda _: callbacks["on_lost"](None, _items(_P0))
     scene.client.drain(0.1)
     scene.client.callbacks.raise_kept()
-    assert [("lost", [_P0])] == scene.listener.told
+    assert [("lost", [_P0])] == scene.listener.reported
 
 
 def test_disarmed_no_callback_runs() -> None:
     """`close` would run them on a thread that owns nothing; the user's are silent then too."""
-    heard: list[object] = []
-    scene = _Scene({"error_cb": heard.append, "stats_cb": heard.append})
+    received: list[object] = []
+    scene = _Scene({"error_cb": received.append, "stats_cb": received.append})
     callbacks = scene.subscribe()
     scene.client.disarm()
     callbacks["on_revoke"](None, _items(_P0))
     scene.call("error_cb", KafkaError(KafkaError._TRANSPORT))
     scene.call("stats_cb", "{}")
-    assert ([], []) == (scene.listener.told, heard)
+    assert ([], []) == (scene.listener.reported, received)
 
 
 @pytest.mark.parametrize(
@@ -218,15 +218,15 @@ def test_the_group_gives_and_takes(
         callbacks[name](None, _items(_P0))
     assert [
         assign,
-        ("told", "assigned"),
-        ("told", "revoked"),
+        ("reported", "assigned"),
+        ("reported", "revoked"),
         unassign,
-        ("told", "lost"),
+        ("reported", "lost"),
         unassign,
     ] == scene.librdkafka.calls
 
 
-def test_eagerly_everything_begins_anew() -> None:
+def test_eagerly_everything_is_reassigned() -> None:
     """An eager assignment is replaced whole: every partition with its offset, or the stored one."""
     scene = _Scene()
     scene.client.reassign(_P0, {_P0: 7, _P1: None})
@@ -234,7 +234,7 @@ def test_eagerly_everything_begins_anew() -> None:
     assert scene.client.restarts_all
 
 
-def test_cooperatively_one_partition_begins_anew() -> None:
+def test_cooperatively_one_partition_is_reassigned() -> None:
     """The others go on undisturbed."""
     scene = _Scene(_COOPERATIVE)
     scene.client.reassign(_P0, {_P0: 7, _P1: 9})
@@ -311,7 +311,7 @@ def test_a_commit_is_sent_off_and_answered_later() -> None:
     scene.client.commit({_P0: 5})
     assert [("commit", ([(*_P0, 5)], True))] == scene.librdkafka.calls
     scene.call("on_commit", None, [TopicPartition(*_P0, 5)])
-    assert [("committed", {_P0: 5})] == scene.listener.told
+    assert [("committed", {_P0: 5})] == scene.listener.reported
 
 
 def test_a_refused_commit_names_what_was_refused() -> None:
@@ -322,7 +322,7 @@ def test_a_refused_commit_names_what_was_refused() -> None:
     assert [
         ("committed", {}),
         ("commit_failed", KafkaError.UNKNOWN_MEMBER_ID, (_P0, _P1)),
-    ] == scene.listener.told
+    ] == scene.listener.reported
 
 
 class _Refused(TopicPartition):
@@ -340,16 +340,16 @@ def test_a_commit_refused_for_one_partition_is_acknowledged_for_the_others() -> 
     assert [
         ("committed", {_P0: 5}),
         ("commit_failed", KafkaError.UNKNOWN_TOPIC_OR_PART, (_P1,)),
-    ] == scene.listener.told
+    ] == scene.listener.reported
 
 
 def test_the_users_on_commit_is_still_called() -> None:
     """With what librdkafka says, after ours."""
-    heard: list[tuple[object, object]] = []
-    scene = _Scene({"on_commit": lambda error, items: heard.append((error, items))})
+    received: list[tuple[object, object]] = []
+    scene = _Scene({"on_commit": lambda error, items: received.append((error, items))})
     items = [TopicPartition(*_P0, 5)]
     scene.call("on_commit", None, items)
-    assert [(None, items)] == heard
+    assert [(None, items)] == received
 
 
 def test_a_synchronous_commit_raises_what_was_refused() -> None:
@@ -362,7 +362,7 @@ def test_a_synchronous_commit_raises_what_was_refused() -> None:
     scene.client.commit_now({_P0: 5})
 
 
-def test_the_users_error_callback_is_heard_and_contained() -> None:
+def test_the_users_error_callback_is_called_and_contained() -> None:
     """It is called first; what it raises is kept like ours, and ours is told all the same."""
 
     def broken(error: KafkaError) -> None:
@@ -371,7 +371,7 @@ def test_the_users_error_callback_is_heard_and_contained() -> None:
     scene = _Scene({"error_cb": broken})
     with pytest.raises(LookupError, match="bug in error_cb"):
         scene.call("error_cb", KafkaError(KafkaError._TRANSPORT))
-    assert [("client_error", KafkaError._TRANSPORT)] == scene.listener.told
+    assert [("client_error", KafkaError._TRANSPORT)] == scene.listener.reported
 
 
 @pytest.mark.parametrize(
@@ -420,7 +420,7 @@ _HOPELESS: list[tuple[KafkaError, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("error", "kind", "text"), _HOPELESS, ids=lambda value: str(value)[:40])
-def test_what_no_waiting_can_mend_is_raised(
+def test_what_waiting_cannot_fix_is_raised(
     error: KafkaError, kind: type[Exception], text: str
 ) -> None:
     """Fenced, fatal or refused: codes are asked, since `fatal()` is False for a fenced member."""

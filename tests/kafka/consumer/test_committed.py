@@ -55,7 +55,7 @@ class _Scene:
         return self.made[-1]
 
 
-def test_what_is_committed_is_told() -> None:
+def test_what_is_committed_is_reported() -> None:
     """Partitions where nothing is committed are left out."""
     scene = _Scene()
     assert {} == scene.ask()

@@ -207,7 +207,7 @@ class _LaterLibrary(Message):
         raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
 
 
-def test_headers_that_cannot_be_had_at_all_are_said_to_be_lost() -> None:
+def test_headers_that_cannot_be_read_at_all_are_reported_lost() -> None:
     """Where the client gives no list even at the second call, one header says that."""
     message = _LaterLibrary(topic="orders", partition=0, offset=7)
     record = read(message)

@@ -112,7 +112,7 @@ def test_what_says_the_same_as_ours_is_no_problem(key: str, value: object) -> No
 
 
 @pytest.mark.parametrize("value", [*_FALSE, " False", "no", None], ids=repr)
-def test_the_end_of_a_partition_must_be_told(value: object) -> None:
+def test_the_end_of_a_partition_must_be_reported(value: object) -> None:
     """`enable.partition.eof` may only be left out or be true."""
     key = "enable.partition.eof"
     assert f"{key}={value!r}" in _refusal(_LEAST | {key: value})

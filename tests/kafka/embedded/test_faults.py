@@ -65,7 +65,7 @@ def test_what_is_produced_is_found(three: EmbeddedKafka) -> None:
     )
 
 
-def test_what_is_committed_is_told(three: EmbeddedKafka) -> None:
+def test_what_is_committed_is_reported(three: EmbeddedKafka) -> None:
     """`committed` gives the partitions that the group has committed, and no others."""
     with _consumer(three) as consumer:
         _commit(consumer, 7)
@@ -219,7 +219,7 @@ def test_a_reader_at_the_end_stays_there_while_leaders_change(three: EmbeddedKaf
     """No log counts as truncated where a leader wrote nothing.
 
     Asked for the end of such a leader's time, the mock brokers answer -1, and librdkafka began
-    anew where `auto.offset.reset` says: the reader of a topic went back to its first message.
+    again where `auto.offset.reset` says: the reader of a topic went back to its first message.
     """
     three.produce("orders", [b"book"])
     with _consumer(three) as consumer:
@@ -278,7 +278,7 @@ def test_deleted_records_stay_deleted(three: EmbeddedKafka) -> None:
     assert three.offsets("orders")["orders", 0] == [4]
 
 
-def test_a_reader_of_deleted_records_is_told(three: EmbeddedKafka) -> None:
+def test_a_reader_of_deleted_records_is_reported(three: EmbeddedKafka) -> None:
     """A position that is gone is out of range, as after retention on a real broker."""
     three.produce("orders", [b"book", b"pen"])
     three.delete_records("orders", 0, 1)

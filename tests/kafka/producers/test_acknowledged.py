@@ -46,8 +46,8 @@ class _Librdkafka:
 
     def poll(self, timeout_s: float) -> int:
         self.polls_s.append(timeout_s)
-        for said in self.says:
-            self.config["error_cb"](said)
+        for message in self.says:
+            self.config["error_cb"](message)
         self.says.clear()
         raised, self.raises = self.raises, None
         if raised is not None:
@@ -248,7 +248,7 @@ def test_renewing_what_was_never_made_is_nothing() -> None:
 
 def test_what_confluent_kafka_raises_in_a_poll_is_an_answer() -> None:
     """Without the right to write anywhere the idempotent producer's start is refused, which came
-    raw out of `poll`, and ended `run`: the letter in flight is told of it, and no report after."""
+    raw out of `poll`, and ended `run`: the letter in flight gets it, and no report after."""
     scene = _Scene()
     sending = scene.send()
     refused = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "refused", True)
@@ -318,14 +318,14 @@ def test_a_missing_topic_is_named_and_not_made(fake: FakeKafka) -> None:
     assert "other" not in fake.topics
 
 
-def test_what_is_not_acknowledged_is_said(fake: FakeKafka) -> None:
+def test_what_is_not_acknowledged_is_reported(fake: FakeKafka) -> None:
     """It may be there all the same: whoever sends it again is told to look first."""
     fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, lands=True)
     with pytest.raises(BrokerError, match="look at what has happened before you send it again"):
         write_all(control_config(_CONFIG, 10.0), [_RECORD], 11.0, fake.producer)
 
 
-def test_no_answer_in_time_is_said(fake: FakeKafka) -> None:
+def test_no_answer_in_time_is_reported(fake: FakeKafka) -> None:
     """The brokers are down for longer than anyone waits."""
     fake.faults.brokers_down = True
     with pytest.raises(BrokerError, match="has not acknowledged it"):

@@ -106,7 +106,7 @@ def test_it_is_replaced_at_most_every_30_seconds() -> None:
 
 
 def test_a_topic_that_is_made_later_is_found() -> None:
-    """A producer believes for minutes that a missing topic is missing: a new one looks anew."""
+    """A producer believes for minutes that a missing topic is missing: a new one looks again."""
     scene = _Scene(exists=False)
     scene.send()
     scene.later(31)

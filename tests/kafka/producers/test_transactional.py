@@ -143,7 +143,7 @@ def test_the_group_answers_late() -> None:
     assert ["send_offsets_to_transaction"] == [name for name, *_ in scene.made[0].calls]
 
 
-def test_a_slice_is_no_longer_than_it_was_said_to_be() -> None:
+def test_a_slice_is_no_longer_than_asked() -> None:
     """The bug: each lasted a second more, and a stop that came meanwhile was heard so much later.
     What it comes to is told by the next."""
     scene = _Scene()
@@ -178,7 +178,7 @@ def _join(name: str) -> None:
             thread.join()
 
 
-def test_an_answer_that_nobody_has_heard_is_of_no_other_transaction() -> None:
+def test_an_answer_that_nobody_has_read_is_of_no_other_transaction() -> None:
     """A Ctrl-C while it was waited for: the next transaction's offset is sent all the same.
 
     It used to be told that it was, without having been: its letter was committed without it.
@@ -265,7 +265,7 @@ def test_an_answer_that_comes_at_once_is_not_asked_for_again_at_once() -> None:
     assert [("init_transactions", 0.25), ("poll", 0.01)] == scene.made[0].calls
 
 
-def test_nothing_to_hear_before_it_is_made() -> None:
+def test_nothing_to_serve_before_it_is_made() -> None:
     """Listening makes no client."""
     made: list[Any] = []
     TransactionalProducer("dlq", {}, made.append).poll(0)

@@ -41,7 +41,7 @@ def test_no_answer_is_no_group(error: Exception) -> None:
     assert set() == _groups(error).active()
 
 
-def test_offsets_that_nobody_tells_are_not_missing() -> None:
+def test_offsets_that_cannot_be_asked_for_are_not_missing() -> None:
     """Else a group that may not be asked would be called absent."""
     silent = Groups({"bootstrap.servers": "127.0.0.1:9"}, 0.1)
     assert silent.has_committed("billing", [("orders", 0)]) is None

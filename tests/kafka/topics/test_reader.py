@@ -213,11 +213,11 @@ def test_progress_reaches_its_end(kafka: RealKafka, topic: TopicFactory) -> None
     name = topic(2)
     _fill(kafka, name, 700, 0, size=50)
     _fill(kafka, name, 300, 1, size=50)
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     reader = _reader(kafka, **_SIPPING)
-    for _ in reader.read(name, lambda done, total: told.append((done, total))):
-        assert told == sorted(told)
-    assert (1000, 1000) == told[-1]
+    for _ in reader.read(name, lambda done, total: reported.append((done, total))):
+        assert reported == sorted(reported)
+    assert (1000, 1000) == reported[-1]
 
 
 @pytest.mark.broker
@@ -232,7 +232,7 @@ def test_nobody_notices(kafka: RealKafka, topic: TopicFactory) -> None:
 
 @pytest.mark.broker
 def test_there_is_no_such_topic(kafka: RealKafka) -> None:
-    """It is said, and none comes into being, though the brokers make topics by themselves."""
+    """It is reported, and none comes into being, though the brokers make topics by themselves."""
     with pytest.raises(UnknownTopicError, match="there is no topic 'gone'; check its name"):
         list(_reader(kafka).read("gone"))
     with pytest.raises(UnknownTopicError):
@@ -242,7 +242,7 @@ def test_there_is_no_such_topic(kafka: RealKafka) -> None:
 @pytest.mark.broker
 @pytest.mark.parametrize("name", ["a b", "a/b", "ä", "x" * 300, ".."])
 def test_no_topic_can_have_that_name(kafka: RealKafka, name: str) -> None:
-    """It is said at once, and not waited for."""
+    """It is reported at once, and not waited for."""
     with pytest.raises(BrokerError, match="is refused: Broker: Invalid topic"):
         _reader(kafka).partitions(name)
 

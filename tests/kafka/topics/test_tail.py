@@ -75,8 +75,8 @@ def test_partitions_that_are_added(kafka: RealKafka, topic: TopicFactory) -> Non
 
 
 @pytest.mark.broker
-def test_a_topic_that_is_made_anew(kafka: RealKafka, topic: TopicFactory) -> None:
-    """While it is gone that is said; the new one is read from its beginning."""
+def test_a_topic_that_is_recreated(kafka: RealKafka, topic: TopicFactory) -> None:
+    """While it is gone that is reported; the new one is read from its beginning."""
     name = topic()
     _write(kafka, name, {b"old": _NOW_MS, b"older": _NOW_MS})
     tail = TopicTail(kafka.client_settings(), name, 0, look_every_s=0.1)
@@ -92,7 +92,7 @@ def test_a_topic_that_is_made_anew(kafka: RealKafka, topic: TopicFactory) -> Non
 
 
 def test_brokers_that_are_away() -> None:
-    """Said while they are, and not any longer; nothing is missing, and nothing there twice."""
+    """Reported while they are, and not any longer; nothing is missing, and nothing there twice."""
     with EmbeddedKafka() as kafka:
         kafka.create_topic("journal")
         kafka.produce("journal", [b"before"])

@@ -205,7 +205,7 @@ def test_what_was_taken_away_was_probed_later(rows: list[Row]) -> None:
     assert (0, 90_000) == (row.lower_ms, row.upper_ms)
 
 
-def test_how_episodes_end_is_told_apart(rows: list[Row]) -> None:
+def test_how_episodes_end_is_distinguished(rows: list[Row]) -> None:
     """Opened again, ended with the consumer, with another life of the member, or not at all."""
     found = [(row.sequence, row.kind, row.closed_at_ms is not None) for row in _of(rows, "ends")]
     assert [
@@ -232,7 +232,7 @@ def test_an_entry_of_no_time_is_a_missing_one(rows: list[Row]) -> None:
 
 
 @pytest.mark.parametrize(("error", "name"), ERRORS.items())
-def test_the_type_of_an_error_is_read_where_it_is_told(
+def test_the_type_of_an_error_is_read_where_it_is_known(
     rows: list[Row], error: str, name: str | None
 ) -> None:
     """An exception's `repr` begins with its type, unless its author chose otherwise."""
@@ -259,7 +259,7 @@ def test_it_is_the_law(rows: list[Row]) -> None:
     assert sorted(map(repr, expected)) == sorted(map(repr, found))
 
 
-def test_how_many_there_are_is_told(rows: list[Row], kinds: dict[str, int]) -> None:
+def test_how_many_there_are_is_reported(rows: list[Row], kinds: dict[str, int]) -> None:
     """Of each kind, in the order of the page; together they are all rows."""
     assert Counter(row.kind for row in rows) == Counter(kinds)
     assert {NOON.date()} == {row.date for row in rows}
@@ -314,7 +314,7 @@ def test_without_a_journal_there_are_no_outages(spark: SparkSession, tmp_path: P
         ({"closed": 0, "open": 0}, "outages: 0 rows\n"),
     ],
 )
-def test_what_is_there_is_said(
+def test_what_is_there_is_reported(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, made: dict[str, int], text: str
 ) -> None:
     """In a line, and of kinds that there are."""

@@ -225,7 +225,7 @@ def test_what_is_gone_is_counted(
 def test_a_lake_of_another_topic_is_refused(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
-    """A topic made anew under its old name is another one: its offsets mean other letters."""
+    """A topic made again under its old name is another one: its offsets mean other letters."""
     letters, lake = topic(), str(tmp_path / "lake")
     config = {"bootstrap.servers": kafka.bootstrap}
     kafka.produce(letters, _letters(1))
@@ -241,7 +241,7 @@ def test_a_lake_of_another_topic_is_refused(
 def test_rows_without_a_checkpoint_are_refused(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
-    """Begun anew, each letter would be there twice."""
+    """Begun again, each letter would be there twice."""
     letters, lake = topic(), tmp_path / "lake"
     place = lake / DEAD_LETTERS / f"batch={letters}@00000000"
     place.mkdir(parents=True)
@@ -252,7 +252,7 @@ def test_rows_without_a_checkpoint_are_refused(
 def test_a_lake_that_cannot_be_written_is_refused(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
-    """Said before anything is read."""
+    """Reported before anything is read."""
     lake = tmp_path / "lake"
     lake.write_text("a file")
     with pytest.raises(LakeError, match="check the path and its permissions"):

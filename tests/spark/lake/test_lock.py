@@ -52,7 +52,7 @@ def _grow_old(place: Path) -> None:
 
 
 def test_a_lease_is_kept_by_renewing_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Who has it writes it anew; who lets it go leaves nothing behind."""
+    """Who has it writes it again; who lets it go leaves nothing behind."""
     place, clock = tmp_path / "lock", _Clock()
     first = _leased(spark, place, clock)
     with pytest.raises(LockedError):

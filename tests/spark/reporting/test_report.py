@@ -151,7 +151,7 @@ def test_only_letters(
     assert "This lake has no outages yet" in target.read_text()
 
 
-def test_every_column_is_told(page: Path) -> None:
+def test_every_column_is_reported(page: Path) -> None:
     """docs/spark/report.md has each table, and each column of it."""
     everywhere = {"group", "reason", "exception_type", "error", "event", "key"}
     documented = {code(row[0])[0]: set(code(" ".join(row[2:]))) for row in table(_DOCS, "table")}
@@ -179,6 +179,6 @@ def test_nothing_at_all(spark: SparkSession, tmp_path: Path) -> None:
     ],
 )
 def test_where_no_page_can_be(name: str, text: str, tmp_path: Path) -> None:
-    """Said before Spark is begun."""
+    """Reported before Spark is begun."""
     target = tmp_path / name
     assert (3, "", f"{target}: {text}\n") == _ran("--lake", "lake", "--to", str(target))

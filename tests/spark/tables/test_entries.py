@@ -141,7 +141,7 @@ def _of(entry: Entry) -> dict[str, object]:
 
 
 def test_what_is_no_entry_says_why(spark: SparkSession) -> None:
-    """A newer version, an unknown event and garbage are told apart."""
+    """A newer version, an unknown event and garbage are distinguished."""
     problems: dict[bytes | None, str] = {
         b'{"v":2}': "v is 2, and 1 is known here",
         b'{"event":"Stopped"}': "v is missing, and 1 is known here",

@@ -73,7 +73,7 @@ def test_spark_and_dlq_say_the_same(spark: SparkSession, records: list[Record]) 
     """Whatever headers a record has, its columns are what reading it alone gives."""
     rows = dead_letters(frame(spark, records)).collect()
     for record, row in zip(records, rows, strict=True):
-        assert _told(read_letter(record)) == _of(row), record
+        assert _reported(read_letter(record)) == _of(row), record
         assert (row.format == NONE) <= bool(row.problems)
 
 
@@ -82,12 +82,12 @@ def test_the_corpus_is_read_as_it_says(spark: SparkSession) -> None:
     records = [replace(our_record(), headers=each.headers) for each in CORPUS.values()]
     rows = dead_letters(frame(spark, records)).collect()
     for (name, expected), record, row in zip(CORPUS.items(), records, rows, strict=True):
-        assert _told(read_letter(record)) == _of(row), name
+        assert _reported(read_letter(record)) == _of(row), name
         assert (expected.wrong is None) == (row.problems is None), name
         assert any(str(expected.wrong) in each for each in row.problems or ["None"]), name
 
 
-def _told(letter: Letter) -> dict[str, object]:
+def _reported(letter: Letter) -> dict[str, object]:
     origin = letter.origin
     is_ours = letter.format == OURS
     return {
@@ -161,7 +161,7 @@ def test_the_headers_are_those_of_the_message(spark: SparkSession) -> None:
     ]
     records = [replace(our_record(), headers=headers) for headers in layouts]
     for record, row in zip(records, dead_letters(frame(spark, records)).collect(), strict=True):
-        assert _told(read_letter(record)) == _of(row), record
+        assert _reported(read_letter(record)) == _of(row), record
 
 
 def _layouts(ours: tuple[Header, ...], own: tuple[Header, ...]) -> list[tuple[Header, ...]]:
@@ -181,7 +181,7 @@ def test_the_sessions_own_sql_changes_nothing(spark: SparkSession) -> None:
     record = replace(record, headers=tuple((dict(record.headers) | numbers).items()))
     (row,) = dead_letters(frame(spark, [record])).collect()
     assert OURS == row.format
-    assert _told(read_letter(record)) == _of(row)
+    assert _reported(read_letter(record)) == _of(row)
 
 
 def test_what_cannot_be_read_is_kept(spark: SparkSession) -> None:

@@ -59,7 +59,7 @@ def play(seed: int) -> Counts:
             running.run()
             running.end()
         finally:
-            running.mend()
+            running.repair()
             scene.end()
         broken = scene.violations()
         assert not broken, "\n".join([*broken, running.story()])
@@ -71,13 +71,13 @@ def _happened(scene: Scene) -> Counts:
     return Counter(
         {
             "attempts": sum(isinstance(entry, AttemptStarted) for entry in log),
-            "openings": len(scene.said(events.CircuitOpened)),
-            "letters": len(scene.said(events.DeadLettered)),
-            "revokes": len(scene.said(events.Revoked)),
-            "losses": len(scene.said(events.Lost)),
-            "jumps over deleted records": len(scene.said(events.DataLost)),
-            "revivals": len(scene.said(events.PartitionRevived)),
-            "leaks": len(scene.said(events.LeakDropped)),
+            "openings": len(scene.emitted(events.CircuitOpened)),
+            "letters": len(scene.emitted(events.DeadLettered)),
+            "revokes": len(scene.emitted(events.Revoked)),
+            "losses": len(scene.emitted(events.Lost)),
+            "jumps over deleted records": len(scene.emitted(events.DataLost)),
+            "revivals": len(scene.emitted(events.PartitionRevived)),
+            "leaks": len(scene.emitted(events.LeakDropped)),
         }
     )
 

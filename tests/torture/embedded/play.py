@@ -41,13 +41,13 @@ _SETTLED_S = 30.0
 class Dependency:
     """Up, or down for some time; and some messages that it will never take."""
 
-    def __init__(self, dice: random.Random) -> None:
+    def __init__(self, rng: random.Random) -> None:
         self.down = False
-        self._dice = dice
+        self._rng = rng
         self._working = threading.Event()
 
     def __call__(self, message: Message) -> None:
-        self._working.wait(self._dice.expovariate(500))
+        self._working.wait(self._rng.expovariate(500))
         if message.value() == b"poison":
             raise PoisonError
         if self.down:
@@ -55,22 +55,22 @@ class Dependency:
 
 
 class Play:
-    """What happens to one group and its brokers, drawn from `dice`."""
+    """What happens to one group and its brokers, drawn from `rng`."""
 
     def __init__(
         self, kafka: EmbeddedKafka, met: ErrorsMet, scene: Scene, scope: ScopeKind, seed: int
     ) -> None:
         self.counts: Counts = Counter()
         self._kafka, self._met, self._scene, self._scope = kafka, met, scene, scope
-        self._dice = random.Random(seed)
-        # Dice of its own: members are threads, and what is drawn must be the same each time.
+        self._rng = random.Random(seed)
+        # A generator of its own: members are threads, and what is drawn must be the same each time.
         self.dependency = Dependency(random.Random(seed))
         self._lives: dict[str, tuple[Member, Mortal]] = {}
         self._ended: list[tuple[str, Member, Mortal]] = []
         self._lasting: list[tuple[int, ExitStack]] = []
         self._numbers = count(1)
         self._pacing = threading.Event()
-        self._told: list[tuple[float, str]] = []
+        self._reported: list[tuple[float, str]] = []
         self._now_s = SystemClock().now_s
         settings = scene.kafka.client_settings(**{"linger.ms": 5, "message.timeout.ms": 60_000})
         self._producer = Producer(settings)
@@ -100,26 +100,26 @@ class Play:
 
     def broker_down(self) -> None:
         """Sometimes all of them."""
-        broker = self._dice.choice([1, 2, 3, 1, 2, 3, None])
+        broker = self._rng.choice([1, 2, 3, 1, 2, 3, None])
         self._lasts("broker down", self._kafka.down(broker), broker)
 
     def slow(self) -> None:
-        broker = self._dice.choice([1, 2, 3, None])
-        rtt_ms = self._dice.randrange(50, 400)
+        broker = self._rng.choice([1, 2, 3, None])
+        rtt_ms = self._rng.randrange(50, 400)
         self._lasts("slow", self._kafka.slow(rtt_ms, broker), f"{broker} by {rtt_ms} ms")
 
     def leader(self) -> None:
-        partition, broker = self._dice.randrange(PARTITIONS), self._dice.randint(1, BROKERS)
+        partition, broker = self._rng.randrange(PARTITIONS), self._rng.randint(1, BROKERS)
         self._strike("leader moved", f"{partition} to {broker}")
         self._kafka.move_leader(TOPIC, partition, broker)
 
     def letters_leader(self) -> None:
-        partition, broker = self._dice.randrange(PARTITIONS), self._dice.randint(1, BROKERS)
+        partition, broker = self._rng.randrange(PARTITIONS), self._rng.randint(1, BROKERS)
         self._strike("leader of the letters moved", f"{partition} to {broker}")
         self._kafka.move_leader(LETTERS, partition, broker)
 
     def coordinator(self) -> None:
-        broker = self._dice.randint(1, BROKERS)
+        broker = self._rng.randint(1, BROKERS)
         self._strike("coordinator moved", broker)
         self._kafka.move_group_coordinator(self._scene.group, broker)
 
@@ -127,20 +127,20 @@ class Play:
         """Of one kind: a few, or as long as it lasts."""
         protocol = self._scene.config("nobody").get("group.protocol", "classic")
         kinds = {**MEMBERS_ERRORS[protocol], **EVERYONES_ERRORS}
-        kind = self._dice.choice(list(kinds))
-        error = self._dice.choice(kinds[kind])
-        if self._dice.random() < 0.3:
+        kind = self._rng.choice(list(kinds))
+        error = self._rng.choice(kinds[kind])
+        if self._rng.random() < 0.3:
             self._lasts("errors ready", self._met.failing(kind, error), f"{kind}: {error}")
         else:
-            times = self._dice.randint(1, 5)
+            times = self._rng.randint(1, 5)
             self._strike("errors ready", f"{kind}: {error}, {times} times")
             self._met.fail(kind, error, times)
 
     def retention(self) -> None:
         """The held message is gone, or whatever is next, and some after it."""
-        partition = self._dice.randrange(PARTITIONS)
+        partition = self._rng.randrange(PARTITIONS)
         done = [place[2] for place in done_places(self._scene.log()) if place[1] == partition]
-        before = max(done, default=-1) + 1 + self._dice.randint(1, 5)
+        before = max(done, default=-1) + 1 + self._rng.randint(1, 5)
         try:
             self._kafka.delete_records(TOPIC, partition, before)
         except BrokerError:  # so many are not there
@@ -148,28 +148,28 @@ class Play:
         self._strike("records deleted", f"{partition} before {before}")
 
     def produce(self) -> None:
-        for _ in range(self._dice.randrange(20, 100)):
-            value = b"poison" if self._dice.random() < 0.01 else b"work"
-            partition = self._dice.randrange(PARTITIONS)
+        for _ in range(self._rng.randrange(20, 100)):
+            value = b"poison" if self._rng.random() < 0.01 else b"work"
+            partition = self._rng.randrange(PARTITIONS)
             self._producer.produce(TOPIC, value, partition=partition, on_delivery=self._is_there)
         self._producer.poll(0)
 
     def run(self) -> None:
         self.produce()
-        for _ in range(self._dice.randint(1, 3)):
+        for _ in range(self._rng.randint(1, 3)):
             self.join()
         # Until the last is over it is nobody's fault where something stands still.
         self._faults.enter_context(self._scene.disturbing("faults"))
         for number in range(_STEPS):
             self._end_what_lasted(number)
-            self.dependency.down = self._dice.random() < _DOWN
+            self.dependency.down = self._rng.random() < _DOWN
             self.produce()
-            self._pacing.wait(self._dice.random() * _LONGEST_GAP_S)
+            self._pacing.wait(self._rng.random() * _LONGEST_GAP_S)
             self._step(number)
-        self.mend()
+        self.repair()
         self.settle()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """The last fault is over."""
         for _, stack in self._lasting:
             stack.close()
@@ -180,7 +180,7 @@ class Play:
 
     def settle(self) -> None:
         """Everything is done and committed soon."""
-        self._tell("the last fault is over")
+        self._report("the last fault is over")
         if not self._lives:
             self.join()
         left = self._producer.flush(_SETTLED_S)
@@ -198,7 +198,7 @@ class Play:
             _SETTLED_S,
             detail=self.story,
         )
-        self._tell("all is done and committed")
+        self._report("all is done and committed")
 
     def end(self) -> None:
         """Everybody leaves; whoever was not killed must have ended well."""
@@ -216,12 +216,12 @@ class Play:
     def story(self) -> str:
         """What was done to them, what they said, and what they have not done."""
         log = self._scene.log()
-        said = [
+        emitted = [
             (entry.at_s, f"{entry.member}: {entry.event}")
             for entry in log
             if isinstance(entry, EventEmitted) and not isinstance(entry.event, events.DeadLettered)
         ]
-        lines = [f"{at_s:.3f} {what}" for at_s, what in sorted(self._told + said)]
+        lines = [f"{at_s:.3f} {what}" for at_s, what in sorted(self._reported + emitted)]
         done, committed = done_places(log), self._scene.committed()
         for place, found in self._scene.visible().items():
             undone = [offset for offset in found if (*place, offset) not in done]
@@ -239,10 +239,10 @@ class Play:
         ]
         possible += [self.join] * 2 if len(self._lives) < _MOST else []
         possible += [self.leave, self.kill] if len(self._lives) > _FEWEST else []
-        self._dice.choice(possible)()
+        self._rng.choice(possible)()
 
     def _one(self) -> str:
-        return self._dice.choice(sorted(self._lives))
+        return self._rng.choice(sorted(self._lives))
 
     def _is_gone(self, name: str) -> None:
         self._ended.append((name, *self._lives.pop(name)))
@@ -251,7 +251,7 @@ class Play:
         self._strike(what, detail)
         stack = ExitStack()
         stack.enter_context(fault)
-        self._lasting.append((self._now + self._dice.randint(1, 4), stack))
+        self._lasting.append((self._now + self._rng.randint(1, 4), stack))
 
     def _end_what_lasted(self, now: int) -> None:
         for until, stack in list(self._lasting):
@@ -261,7 +261,7 @@ class Play:
 
     def _strike(self, what: str, detail: object, names: list[str] | None = None) -> None:
         """Told, and counted with the state of each member that it strikes."""
-        self._tell(f"{what} ({detail})")
+        self._report(f"{what} ({detail})")
         log = self._scene.log()
         for name in names or self._lives:
             self.counts[f"{what} while {state(log, name, self._lives[name][0])}"] += 1
@@ -273,5 +273,5 @@ class Play:
         if error is None:
             self._scene.appended(message.partition() or 0, message.offset() or 0)
 
-    def _tell(self, what: str) -> None:
-        self._told.append((self._now_s(), what))
+    def _report(self, what: str) -> None:
+        self._reported.append((self._now_s(), what))

@@ -30,8 +30,8 @@ def reached(log: Iterable[Entry]) -> list[tuple[Partition, int]]:
                 for key in partitions:
                     own.pop((member, key), None)
             case Committed(_, member, offsets):
-                told = {(member, key): offset for key, offset in offsets.items()}
-                own |= {key: offset for key, offset in told.items() if key in own}
+                reported = {(member, key): offset for key, offset in offsets.items()}
+                own |= {key: offset for key, offset in reported.items() if key in own}
             case EventEmitted(_, member, events.Stopped()) | Crashed(_, member):
                 own = {key: at for key, at in own.items() if key[0] != member}
     return [(key, at) for (_, key), at in own.items()]

@@ -155,29 +155,29 @@ def play(seed: int) -> Counts:
     way = Way.of(seed)
     world = World(SHAPES[way.world])
     story = [str(world.shape)]
-    told = 0
+    noted = 0
 
-    def tell(step: str) -> None:
-        nonlocal told
+    def note(step: str) -> None:
+        nonlocal noted
         log = world.group.witness.entries
-        story.extend([f"  {step}", *(f"      {entry}" for entry in log[told:])])
-        told = len(log)
+        story.extend([f"  {step}", *(f"      {entry}" for entry in log[noted:])])
+        noted = len(log)
 
     try:
         for place in way.steps:
             try:
                 take(world, place)
             finally:
-                tell(str(STEPS[place]))
-        tell("nothing more goes wrong")
+                note(str(STEPS[place]))
+        note("nothing more goes wrong")
         for _ in world.finishing():
             pass
-        tell("the end")
+        note("the end")
         found = _broken_in_all(world)
         if found:
             raise BrokenError("\n".join(map(str, found)))
     except Exception as error:
-        tell("until")
+        note("until")
         raise BrokenError("\n".join([*story, f"{type(error).__name__}: {error}"])) from error
     return Counter(["ways"])
 

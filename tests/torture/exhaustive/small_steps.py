@@ -98,8 +98,8 @@ def _may_withdraw(world: World) -> bool:
     return bool(_target(world))
 
 
-def _lose(world: World, *, told: bool) -> None:
-    world.fake.faults.lost_as_revoked = not told
+def _lose(world: World, *, reported: bool) -> None:
+    world.fake.faults.lost_as_revoked = not reported
     world.fake.lose(world.member.consumer)
     world.fake.faults.lost_as_revoked = False
 
@@ -222,8 +222,8 @@ _FOR_ALL: dict[Verb, _ForAll] = {
     "revoke all after a message": _ForAll(
         _may_withdraw, lambda w: w.fake.revoke(w.member.consumer, after=1)
     ),
-    "lose": _ForAll(_may_withdraw, lambda w: _lose(w, told=True)),
-    "lose, told of a revoke": _ForAll(_may_withdraw, lambda w: _lose(w, told=False)),
+    "lose": _ForAll(_may_withdraw, lambda w: _lose(w, reported=True)),
+    "lose, reported as a revoke": _ForAll(_may_withdraw, lambda w: _lose(w, reported=False)),
     "timer": _ForAll(lambda w: _next_deadline_s(w) < math.inf, _timer),
     "stall": _ForAll(_may_stall, _stall),
     "poll raises": _ForAll(lambda w: w.left["exception"] > 0, _poll_raises),

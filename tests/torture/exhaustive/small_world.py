@@ -220,7 +220,7 @@ class World:
         return StateSize(self.now_s, self.member.name, self.member.state_size(), most)
 
     def _look_at_commits(self) -> None:
-        """Only of what it owns: from the assignment until it has given it back, or was told of
+        """Only of what it owns: from the assignment until it has given it back, or was notified of
         the loss."""
         mine = self._may_commit
         for _, client, call, arguments in self.fake.log:

@@ -29,12 +29,12 @@ WORLDS = range(len(SHAPES))
 POLL = "poll, 0 before 1 before 2"
 
 
-def some_way(world: World, number: int, dice: random.Random, length: int) -> Way:
+def some_way(world: World, number: int, rng: random.Random, length: int) -> Way:
     """At most `length` steps at random, taken in `world`, with no fault set in vain."""
     way = Way(number)
     for _ in range(length):
         here = Snapshot(world)
-        step = dice.choice(list(enabled(world)))
+        step = rng.choice(list(enabled(world)))
         take(world, step)
         if world.in_vain:
             here.restore()
@@ -63,24 +63,24 @@ def search(worlds: list[int], depth: int) -> Tally:
 @pytest.mark.parametrize("number", WORLDS)
 def test_a_seed_says_the_whole_way(number: int) -> None:
     """A way and its seed are inverse, also where the way has no step, or the first one."""
-    dice = random.Random(number)
+    rng = random.Random(number)
     for length in range(11):
-        way = Way(number, tuple(dice.randrange(len(STEPS)) for _ in range(length)))
+        way = Way(number, tuple(rng.randrange(len(STEPS)) for _ in range(length)))
         assert way == Way.of(way.seed)
     assert Way(number, (0,)) == Way.of(Way(number, (0,)).seed)
 
 
 @pytest.mark.parametrize(
-    ("seed", "said"),
+    ("seed", "message"),
     [
         (len(SHAPES), "is of the world"),
         ((len(STEPS) + 1) * 32, "no sequence of steps"),
         (Way(0, (place_of("leak 0"),)).seed, "step 1, leak 0, makes none"),  # nothing is paused
     ],
 )
-def test_a_seed_of_no_way_is_no_replay(seed: int, said: str) -> None:
+def test_a_seed_of_no_way_is_no_replay(seed: int, message: str) -> None:
     """One sentence says why, instead of a story of something that cannot be."""
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         EXHAUSTIVE.replay(seed)
 
 
@@ -98,8 +98,8 @@ def test_the_worlds_have_all_pairs_and_three_partitions() -> None:
     assert len(SHAPES) == len(MOST_STATES)
 
 
-def test_what_is_cut_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A world whose part of the states is used up is gone on in no further, and that is said."""
+def test_what_is_cut_off_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A world whose part of the states is used up is explored no further; that is reported."""
     monkeypatch.setattr(layer, "MOST_STATES", (50,) * len(SHAPES))
     counts = search([0, 1], 6).counts
     assert [3, 3] == [counts[f"{name_of(world)}: depth"] for world in (0, 1)]
@@ -110,12 +110,12 @@ def test_what_is_cut_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_restored_world_goes_on_as_a_new_one(number: int) -> None:
     """Whatever was done after a snapshot, the restored world has the state, and the future, of a
     world that has come there by itself."""
-    dice = random.Random(number)
+    rng = random.Random(number)
     explorer = Explorer()
     for _ in range(4):
-        way = some_way(World(SHAPES[number]), number, dice, dice.randint(3, 9))
+        way = some_way(World(SHAPES[number]), number, rng, rng.randint(3, 9))
         restored, here = explorer.world_at(way)
-        for _ in some_end(restored, dice):
+        for _ in some_end(restored, rng):
             pass
         here.restore()
         fresh = World(SHAPES[number])
@@ -126,9 +126,9 @@ def test_a_restored_world_goes_on_as_a_new_one(number: int) -> None:
             assert fingerprint(fresh) == fingerprint(restored)
 
 
-def some_end(world: World, dice: random.Random) -> Iterator[None]:
+def some_end(world: World, rng: random.Random) -> Iterator[None]:
     for _ in range(3):
-        take(world, dice.choice(list(enabled(world))))
+        take(world, rng.choice(list(enabled(world))))
         yield
     yield from world.finishing()
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_restored_is_refused() -> None:
 @pytest.mark.parametrize("number", WORLDS)
 def test_what_is_chosen_at_the_start_never_changes(number: int) -> None:
     """What the fingerprint leaves out as chosen at the start is the same in every state."""
-    dice = random.Random(number)
+    rng = random.Random(number)
     for _ in range(3):
         world = World(SHAPES[number])
         at_start = {
@@ -151,7 +151,7 @@ def test_what_is_chosen_at_the_start_never_changes(number: int) -> None:
             for name in left_out.CHOSEN.get(type(thing), ())
         }
         assert at_start
-        some_way(world, number, dice, 10)
+        some_way(world, number, rng, 10)
         for (_, name), (thing, before) in at_start.items():
             assert before == shown(getattr(thing, name)), f"{thing}.{name}"
 
@@ -206,11 +206,11 @@ def states(explorer: Explorer, number: int, depth: int, direction: int) -> set[b
 @pytest.mark.parametrize("number", WORLDS)
 def test_the_same_fingerprint_means_the_same_future(number: int) -> None:
     """Of states with one fingerprint, reached by different ways, every step leads to the same."""
-    dice, by_fingerprint = random.Random(number), defaultdict(list)
+    rng, by_fingerprint = random.Random(number), defaultdict(list)
     explorer = Explorer()
     for _ in range(30):
         way = Way(number)
-        for step in some_way(World(SHAPES[number]), number, dice, 6).steps:
+        for step in some_way(World(SHAPES[number]), number, rng, 6).steps:
             way = way.then(step)
             world, _ = explorer.world_at(way)
             by_fingerprint[fingerprint(world)[0]].append(way)
@@ -239,11 +239,11 @@ def futures(explorer: Explorer, way: Way) -> set[object]:
 @pytest.mark.parametrize("number", WORLDS)
 def test_what_was_seen_stands_only_as_long_as_it_is_so(number: int) -> None:
     """A world that was looked at after each step has the fingerprint of one that never was."""
-    dice = random.Random(number)
+    rng = random.Random(number)
     world = World(SHAPES[number])
     taken: list[int] = []
     for _ in range(30):
-        taken.append(dice.choice(list(enabled(world))))
+        taken.append(rng.choice(list(enabled(world))))
         take(world, taken[-1])
         seen = fingerprint(world)
     never = World(SHAPES[number])
@@ -254,7 +254,7 @@ def test_what_was_seen_stands_only_as_long_as_it_is_so(number: int) -> None:
     assert seen == fingerprint(world)
 
 
-def test_worlds_are_told_apart() -> None:
+def test_worlds_are_distinguished() -> None:
     """States of different worlds are never taken for the same."""
     assert len(SHAPES) == len({fingerprint(World(shape))[0] for shape in SHAPES})
 
@@ -289,7 +289,7 @@ def release_without_a_seek(patch: pytest.MonkeyPatch) -> None:
 
 
 def stop_without_a_pause(patch: pytest.MonkeyPatch) -> None:
-    """An open circuit pauses nothing, and the gate drops nothing."""
+    """An open circuit pauses nothing, and the delivery filter drops nothing."""
     let_leaks_through(patch)
 
     def stop(flow_control: FlowControl, scope: Scope) -> None:

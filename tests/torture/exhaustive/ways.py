@@ -16,7 +16,7 @@ Verb: TypeAlias = Literal[
     "revoke all",
     "revoke all after a message",
     "lose",
-    "lose, told of a revoke",
+    "lose, reported as a revoke",
     "timer",
     "stall",
     "transient",
@@ -30,7 +30,13 @@ Verb: TypeAlias = Literal[
 
 _ABOUT_ONE: tuple[Verb, ...] = ("assign", "revoke", "transient", "permanent", "leak", "other")
 _ABOUT_ALL: tuple[Verb, ...] = (
-    *("assign all", "revoke all", "revoke all after a message", "lose", "lose, told of a revoke"),
+    *(
+        "assign all",
+        "revoke all",
+        "revoke all after a message",
+        "lose",
+        "lose, reported as a revoke",
+    ),
     *("timer", "stall", "poll raises", "commits late", "letter fails"),
 )
 

@@ -43,22 +43,22 @@ _MADE_BY_HANDLERS: tuple[Callable[[Pairs], Any], ...] = (
 )
 
 
-def check(pairs: Pairs, dice: random.Random) -> None:
+def check(pairs: Pairs, rng: random.Random) -> None:
     """Every law that needs no broker, for headers of any names and values."""
     with noting(pairs):
-        _check(pairs, dice)
+        _check(pairs, rng)
 
 
-def _check(pairs: Pairs, dice: random.Random) -> None:
+def _check(pairs: Pairs, rng: random.Random) -> None:
     kept = _are_sendable(pairs)
     message = Message(topic="orders", partition=0, offset=7)
-    put = dice.choice(_MADE_BY_HANDLERS)(pairs) if dice.random() < 0.3 else pairs
+    put = rng.choice(_MADE_BY_HANDLERS)(pairs) if rng.random() < 0.3 else pairs
     message.set_headers(put)
-    first = _is_read(message, *dice.choice(_LOOKS))
+    first = _is_read(message, *rng.choice(_LOOKS))
     if put is pairs:
         assert kept == first.headers
     assert first == read(message), "read again it is another"
-    _lives(first, dice)
+    _lives(first, rng)
     _is_understood_or_refused(first.headers)
 
 
@@ -131,13 +131,13 @@ _LOOKS: tuple[tuple[Callable[[Message], object], ...], ...] = (
 )
 
 
-def _lives(record: Record, dice: random.Random) -> None:
+def _lives(record: Record, rng: random.Random) -> None:
     """It dies, is replayed, dies again: one identity, and headers that never pile up."""
-    letter = _dies(record, dice)
+    letter = _dies(record, rng)
     if letter.generation == _LAST_GENERATION:
         return  # the next would begin a new life
     replayed = replace(letter, replay_id="r-1", replay_count=1)
-    again = _dies(record_of(replayed.headers(), offset=70), dice)
+    again = _dies(record_of(replayed.headers(), offset=70), rng)
     assert (letter.retry_id, letter.destination) == (again.retry_id, again.destination)
     assert letter.original_offset == again.original_offset
     assert letter.original_headers == again.original_headers
@@ -146,8 +146,8 @@ def _lives(record: Record, dice: random.Random) -> None:
     assert all(name in again.escaped_headers for name in letter.escaped_headers if name in names)
 
 
-def _dies(record: Record, dice: random.Random) -> DeadLetter:
-    letter = to_dead_letter(record, any_death(dice))
+def _dies(record: Record, rng: random.Random) -> DeadLetter:
+    letter = to_dead_letter(record, any_death(rng))
     users = [header for header in record.headers if header[0] not in HEADER_NAMES]
     for form in (letter, *smaller_forms(letter, record)):
         headers = form.headers()
@@ -217,20 +217,20 @@ class _HostileError(Exception):
         raise LookupError("no text")
 
 
-def any_death(dice: random.Random) -> FailureInfo:
+def any_death(rng: random.Random) -> FailureInfo:
     errors = (
         None,
         _HostileError(),
         ValueError("\ud800" * 2000),
         ExceptionGroup("g", [OSError("\0")]),
     )
-    error = dice.choice(errors)
+    error = rng.choice(errors)
     return FailureInfo(
-        group_id=dice.choice(("billing", "b\udcffg", "🦊/", "b,i")),
-        reason=dice.choice(("exhausted", "permanent", "given-up")),
-        failures=dice.choice((0, 1, 1001)),
-        first_failure_ms=dice.choice((0, -1, 1_700_000_000_000)),
+        group_id=rng.choice(("billing", "b\udcffg", "🦊/", "b,i")),
+        reason=rng.choice(("exhausted", "permanent", "given-up")),
+        failures=rng.choice((0, 1, 1001)),
+        first_failure_ms=rng.choice((0, -1, 1_700_000_000_000)),
         last_failure_ms=1_700_000_009_000,
-        strategy=dice.choice(("s@1", "n\udcffight@0", "")),
+        strategy=rng.choice(("s@1", "n\udcffight@0", "")),
         error=None if error is None else describe(error),
     )

@@ -44,15 +44,15 @@ _FOREIGN_VALUES: tuple[Any, ...] = (
 )
 
 
-def play_garbled(dice: random.Random) -> Counts:
+def play_garbled(rng: random.Random) -> Counts:
     """Headers out of the drawer of nasty ones, or of a letter, changed a little."""
-    check(_garbled(dice), dice)
+    check(_garbled(rng), rng)
     return Counter({"garbled headers": 1})
 
 
-def play_drawn(dice: random.Random) -> Counts:
+def play_drawn(rng: random.Random) -> Counts:
     """Headers that Hypothesis draws."""
-    while not fuzz_one_input(_drawn, dice.randbytes(_DRAWN_BYTES)):
+    while not fuzz_one_input(_drawn, rng.randbytes(_DRAWN_BYTES)):
         pass
     return Counter({"drawn headers": 1})
 
@@ -67,10 +67,10 @@ def _drawn(pairs: Pairs, number: int) -> None:
     check(pairs, random.Random(number))
 
 
-def play_sent(dice: random.Random) -> Counts:
+def play_sent(rng: random.Random) -> Counts:
     """Headers as bytes that librdkafka has sent and given back, and the letter made of them."""
-    count = dice.choice((1, 1, 2, 3, 8))
-    pairs = [(_wire_name(dice), dice.choice(_VALUES)) for _ in range(count)]
+    count = rng.choice((1, 1, 2, 3, 8))
+    pairs = [(_wire_name(rng), rng.choice(_VALUES)) for _ in range(count)]
     check_sent(pairs)
     return Counter({"headers sent by librdkafka": 1})
 
@@ -88,42 +88,42 @@ def _mixed_in() -> list[Pairs]:
     return [pairs for pairs in corpus().values() if len(repr(pairs)) < 5000]
 
 
-def _garbled(dice: random.Random) -> Pairs:
+def _garbled(rng: random.Random) -> Pairs:
     pairs: Pairs = []
-    if dice.random() < 0.5:
-        pairs += _letter(dice).headers()
-    if dice.random() < 0.2:
-        pairs += dice.choice(_mixed_in())
-    for _ in range(dice.choice((0, 1, 1, 2, 3, 6))):
-        _change(pairs, dice)
+    if rng.random() < 0.5:
+        pairs += _letter(rng).headers()
+    if rng.random() < 0.2:
+        pairs += rng.choice(_mixed_in())
+    for _ in range(rng.choice((0, 1, 1, 2, 3, 6))):
+        _change(pairs, rng)
     return pairs
 
 
-def _change(pairs: Pairs, dice: random.Random) -> None:
-    at = dice.randrange(len(pairs)) if pairs else 0
-    value = dice.choice(_VALUES if dice.random() < 0.8 else _FOREIGN_VALUES)
-    name = dice.choice(_OWN) if dice.random() < 0.5 else dice.choice(_NAMES)
-    match dice.randrange(6):
+def _change(pairs: Pairs, rng: random.Random) -> None:
+    at = rng.randrange(len(pairs)) if pairs else 0
+    value = rng.choice(_VALUES if rng.random() < 0.8 else _FOREIGN_VALUES)
+    name = rng.choice(_OWN) if rng.random() < 0.5 else rng.choice(_NAMES)
+    match rng.randrange(6):
         case 0 if pairs:
             del pairs[at]
         case 1 if pairs:
             pairs[at] = (pairs[at][0], value)
         case 2 if pairs:
-            pairs.insert(dice.randint(0, len(pairs)), pairs[at])
+            pairs.insert(rng.randint(0, len(pairs)), pairs[at])
         case 3 if pairs:
-            pairs[at] = (pairs[at][0], dice.randbytes(dice.randrange(6)))
+            pairs[at] = (pairs[at][0], rng.randbytes(rng.randrange(6)))
         case _:
             pairs.insert(at, (name, value))
 
 
-def _letter(dice: random.Random) -> DeadLetter:
-    letter = to_dead_letter(record_of((("trace", b"1"),)), any_death(dice))
-    again = dice.choice((None, "r-1", ""))
+def _letter(rng: random.Random) -> DeadLetter:
+    letter = to_dead_letter(record_of((("trace", b"1"),)), any_death(rng))
+    again = rng.choice((None, "r-1", ""))
     return letter if again is None else replace(letter, replay_id=again, replay_count=1)
 
 
-def _wire_name(dice: random.Random) -> bytes:
-    name = dice.choice((*_NAMES, *_OWN))
+def _wire_name(rng: random.Random) -> bytes:
+    name = rng.choice((*_NAMES, *_OWN))
     if isinstance(name, str):
         return name.encode("utf-8", "surrogatepass")
-    return name if isinstance(name, bytes) else dice.randbytes(3)
+    return name if isinstance(name, bytes) else rng.randbytes(3)

@@ -21,9 +21,9 @@ _PLAYS = {
 
 def play(seed: int) -> Counts:
     """One text, or the headers of one message."""
-    dice = random.Random(seed)
-    (play_one,) = dice.choices(list(_PLAYS), list(_PLAYS.values()))
-    return play_one(dice)
+    rng = random.Random(seed)
+    (play_one,) = rng.choices(list(_PLAYS), list(_PLAYS.values()))
+    return play_one(rng)
 
 
 def try_corpus(seed: int) -> Tally:

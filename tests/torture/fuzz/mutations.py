@@ -30,66 +30,66 @@ TOKENS = (
 )
 
 
-def mutated(content: bytes, others: Sequence[bytes], dice: random.Random) -> bytes:
+def mutated(content: bytes, others: Sequence[bytes], rng: random.Random) -> bytes:
     """`content` after one to five changes, `MAX_BYTES` at most; `others` may be grafted in."""
-    for _ in range(dice.choice((1, 1, 1, 2, 4))):
-        change = dice.choice(_CHANGES)
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        change = rng.choice(_CHANGES)
         if change is _graft:
-            content = _graft(content, dice.choice(others), dice)
+            content = _graft(content, rng.choice(others), rng)
         else:
-            content = change(content, dice)
+            content = change(content, rng)
     return content[:MAX_BYTES]
 
 
-def _place(content: bytes, dice: random.Random) -> int:
-    return dice.randint(0, len(content))
+def _place(content: bytes, rng: random.Random) -> int:
+    return rng.randint(0, len(content))
 
 
-def _insert(content: bytes, dice: random.Random) -> bytes:
-    at = _place(content, dice)
-    return content[:at] + dice.choice(TOKENS) + content[at:]
+def _insert(content: bytes, rng: random.Random) -> bytes:
+    at = _place(content, rng)
+    return content[:at] + rng.choice(TOKENS) + content[at:]
 
 
-def _replace_value(content: bytes, dice: random.Random) -> bytes:
+def _replace_value(content: bytes, rng: random.Random) -> bytes:
     """What stands between two separators: a whole number, text or brace."""
     at = [index for index, byte in enumerate(content[:5000]) if byte in b"[]{},:"]
     if len(at) < 2:
-        return _insert(content, dice)
-    index = dice.randrange(len(at) - 1)
-    return content[: at[index] + 1] + dice.choice(TOKENS) + content[at[index + 1] :]
+        return _insert(content, rng)
+    index = rng.randrange(len(at) - 1)
+    return content[: at[index] + 1] + rng.choice(TOKENS) + content[at[index + 1] :]
 
 
-def _cut_out(content: bytes, dice: random.Random) -> bytes:
-    start = _place(content, dice)
-    return content[:start] + content[start + dice.choice((1, 1, 2, 5, 50)) :]
+def _cut_out(content: bytes, rng: random.Random) -> bytes:
+    start = _place(content, rng)
+    return content[:start] + content[start + rng.choice((1, 1, 2, 5, 50)) :]
 
 
-def _truncate(content: bytes, dice: random.Random) -> bytes:
-    return content[: _place(content, dice)]
+def _truncate(content: bytes, rng: random.Random) -> bytes:
+    return content[: _place(content, rng)]
 
 
-def _repeat(content: bytes, dice: random.Random) -> bytes:
-    start = _place(content, dice)
-    part = content[start : start + dice.choice((1, 2, 8, 40, 200))]
-    times = dice.choice((2, 2, 3, 10, 100, 2000))
+def _repeat(content: bytes, rng: random.Random) -> bytes:
+    start = _place(content, rng)
+    part = content[start : start + rng.choice((1, 2, 8, 40, 200))]
+    times = rng.choice((2, 2, 3, 10, 100, 2000))
     return (content[:start] + (part * times)[:MAX_BYTES]) + content[start:]
 
 
-def _flip(content: bytes, dice: random.Random) -> bytes:
+def _flip(content: bytes, rng: random.Random) -> bytes:
     if not content:
-        return dice.randbytes(3)
-    at = dice.randrange(len(content))
-    return content[:at] + bytes([content[at] ^ (1 << dice.randrange(8))]) + content[at + 1 :]
+        return rng.randbytes(3)
+    at = rng.randrange(len(content))
+    return content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :]
 
 
-def _nest(content: bytes, dice: random.Random) -> bytes:
-    opening, closing = dice.choice(((b"[", b"]"), (b'{"delays":', b"}"), (b'[{"every":', b"}]")))
-    depth = dice.choice((1, 1, 2, 100, 3000))
+def _nest(content: bytes, rng: random.Random) -> bytes:
+    opening, closing = rng.choice(((b"[", b"]"), (b'{"delays":', b"}"), (b'[{"every":', b"}]")))
+    depth = rng.choice((1, 1, 2, 100, 3000))
     return opening * depth + content[:5000] + closing * depth
 
 
-def _graft(content: bytes, other: bytes, dice: random.Random) -> bytes:
-    return content[: _place(content, dice)] + other[_place(other, dice) :]
+def _graft(content: bytes, other: bytes, rng: random.Random) -> bytes:
+    return content[: _place(content, rng)] + other[_place(other, rng) :]
 
 
 _CHANGES: tuple[Callable[..., bytes], ...] = (

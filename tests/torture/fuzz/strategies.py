@@ -45,18 +45,18 @@ def corpus() -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in sorted((found | ready).items())}
 
 
-def play_mutated(dice: random.Random) -> Counts:
+def play_mutated(rng: random.Random) -> Counts:
     """One of the corpus, changed a little; at times as text with half characters in it."""
     legal, texts = _texts()
-    content = mutated(dice.choice(texts if dice.random() < 0.2 else legal), texts, dice)
-    if dice.random() < 0.8:
+    content = mutated(rng.choice(texts if rng.random() < 0.2 else legal), texts, rng)
+    if rng.random() < 0.8:
         return check(content)
-    return check(content.decode("utf-8", dice.choice(("surrogateescape", "replace"))))
+    return check(content.decode("utf-8", rng.choice(("surrogateescape", "replace"))))
 
 
-def play_drawn(dice: random.Random) -> Counts:
+def play_drawn(rng: random.Random) -> Counts:
     """One document that Hypothesis draws."""
-    while not fuzz_one_input(_drawn, dice.randbytes(_DRAWN_BYTES)):
+    while not fuzz_one_input(_drawn, rng.randbytes(_DRAWN_BYTES)):
         pass
     return Counter({"drawn documents": 1})
 

@@ -22,14 +22,14 @@ logging.getLogger("linear_retry").addHandler(logging.NullHandler())  # the story
 
 
 def play(number: int) -> Counts:
-    """A member with open circuits is given its partitions again and again; then all is mended."""
-    dice = random.Random(number)
+    """A member with open circuits is given its partitions again and again; then all is repaired."""
+    rng = random.Random(number)
     protocol = list(PROTOCOLS)[number % len(PROTOCOLS)]
     with ExitStack() as stack:
         # In KIP-848 groups the times are the broker's.
         kafka = EmbeddedKafka(session_timeout_ms=6_000, heartbeat_interval_ms=50)
         stack.enter_context(kafka)
-        race = Race(kafka, protocol, dice, stack)
+        race = Race(kafka, protocol, rng, stack)
         try:
             race.open()
             while race.assignments < ASSIGNMENTS:

@@ -1,4 +1,4 @@
-"""One member whose partitions are assigned anew while its circuits are open."""
+"""One member whose partitions are assigned again while its circuits are open."""
 
 import random
 from collections import Counter
@@ -49,17 +49,17 @@ class Race:
     """One member, some hundred partitions with messages, and someone who comes and goes."""
 
     def __init__(
-        self, kafka: EmbeddedKafka, protocol: str, dice: random.Random, stack: ExitStack
+        self, kafka: EmbeddedKafka, protocol: str, rng: random.Random, stack: ExitStack
     ) -> None:
-        self._kafka, self._protocol, self._dice = kafka, protocol, dice
-        self._scope: ScopeKind = dice.choice(_SCOPES)
+        self._kafka, self._protocol, self._rng = kafka, protocol, rng
+        self._scope: ScopeKind = rng.choice(_SCOPES)
         self._clock = LeapingClock()
         self._log = EventLog(self._clock.now_s)
         self._down = True
         self._visible: dict[Partition, list[int]] = {}
         self._owned: set[Partition] = set()
         self._visits = 0
-        self._make_topics(dice.randrange(100, 501, 50))
+        self._make_topics(rng.randrange(100, 501, 50))
         self._client: Restless
         self._consumer = stack.enter_context(self._ours())
         pool = stack.enter_context(ThreadPoolExecutor(1, _MEMBER))
@@ -70,14 +70,14 @@ class Race:
     def open(self) -> None:
         """Every circuit that can open is open: of the consumer, of a topic, of its partitions."""
         count = len(self._of(_TOPIC)) if self._scope == "partition" else 1
-        self._wait(lambda: len(self._said(events.CircuitOpened)) >= count, "all circuits open")
+        self._wait(lambda: len(self._emitted(events.CircuitOpened)) >= count, "all circuits open")
         self._begin = len(self._log.entries)
 
     def share_anew(self) -> None:
         """All our partitions go and come back; or some, as another member comes and goes."""
         before = self.assignments
-        if self._dice.random() < 0.9:
-            self._client.forgetful = self._dice.random() < 0.8
+        if self._rng.random() < 0.9:
+            self._client.forgetful = self._rng.random() < 0.8
             self._client.leave()
             self._client.join()
         else:
@@ -90,8 +90,8 @@ class Race:
             )
         self._wait(lambda: self.assignments > before and self._has_all(), "all is ours again")
         if self._scope == "topic":  # the other one is not stopped, and has to go on meanwhile
-            self._fill(_OTHER, self._dice.sample([n for _, n in self._of(_OTHER)], 10))
-        pause_s = self._dice.choice((0.0, 0.02, 0.05, 0.1))
+            self._fill(_OTHER, self._rng.sample([n for _, n in self._of(_OTHER)], 10))
+        pause_s = self._rng.choice((0.0, 0.02, 0.05, 0.1))
         began_s = self._clock.now_s()
         wait_until(lambda: self._clock.now_s() - began_s >= pause_s, "what leaks has time to")
 
@@ -101,7 +101,7 @@ class Race:
             # The leap makes every silence long: each must have said something before.
             self._fill(_OTHER, [number for _, number in self._of(_OTHER)])
             self._read_to_the_end([_OTHER])
-        is_away = self._dice.random() < 0.5
+        is_away = self._rng.random() < 0.5
         if is_away:
             self._client.forgetful = False
             self._client.leave()
@@ -130,26 +130,26 @@ class Race:
             if isinstance(one, AttemptStarted) and self._is_stopped(one)
         ]
         assert not attempted, f"attempted while open: {attempted[:10]}"
-        leaks = len(self._said(events.LeakDropped))
+        leaks = len(self._emitted(events.LeakDropped))
         assert leaks <= self.assignments * _MOST_LEAKS, f"{leaks} leaks: no pause?"
 
     @property
     def assignments(self) -> int:
         """How many partitions this member was given, each time counted."""
-        return sum(len(event.partitions) for event in self._said(events.Assigned))
+        return sum(len(event.partitions) for event in self._emitted(events.Assigned))
 
     def counts(self) -> Counts:
         return Counter(
             {
                 "partition-assignments": self.assignments,
                 f"partition-assignments, {self._protocol}": self.assignments,
-                f"rebalances while open, scope {self._scope}": len(self._said(events.Assigned)),
+                f"rebalances while open, scope {self._scope}": len(self._emitted(events.Assigned)),
                 "visits of another member": self._visits,
                 "circuits dropped while nothing was ours": sum(
-                    event.outcome == "dropped" for event in self._said(events.CircuitClosed)
+                    event.outcome == "dropped" for event in self._emitted(events.CircuitClosed)
                 ),
-                "leaks dropped": len(self._said(events.LeakDropped)),
-                "partitions revived": len(self._said(events.PartitionRevived)),
+                "leaks dropped": len(self._emitted(events.LeakDropped)),
+                "partitions revived": len(self._emitted(events.PartitionRevived)),
             }
         )
 
@@ -165,7 +165,7 @@ class Race:
             transient=OutageError,
             dead_letters=_LETTERS,
             scope=self._scope,
-            listeners=[self._log.listener(_MEMBER), self._hear],
+            listeners=[self._log.listener(_MEMBER), self._receive],
             _dependencies=Dependencies(consumer=made, clock=self._clock),
         )
 
@@ -204,7 +204,7 @@ class Race:
         if self._down and message.topic() == _TOPIC:
             raise OutageError
 
-    def _hear(self, event: events.Event) -> None:
+    def _receive(self, event: events.Event) -> None:
         match event:
             case events.Assigned(partitions):
                 self._owned |= set(partitions)
@@ -230,7 +230,7 @@ class Race:
         )
 
     def _are_closed(self) -> bool:
-        opened, closed = self._said(events.CircuitOpened), self._said(events.CircuitClosed)
+        opened, closed = self._emitted(events.CircuitOpened), self._emitted(events.CircuitClosed)
         return len(opened) == len(closed)
 
     def _is_stopped(self, begun: AttemptStarted) -> bool:
@@ -239,9 +239,9 @@ class Race:
     def _of(self, topic: str) -> list[Partition]:
         return [key for key in self._visible if key[0] == topic]
 
-    def _said(self, kind: type[events.Event]) -> list[Any]:
-        heard = [one.event for one in tuple(self._log.entries) if isinstance(one, EventEmitted)]
-        return [event for event in heard if isinstance(event, kind)]
+    def _emitted(self, kind: type[events.Event]) -> list[Any]:
+        received = [one.event for one in tuple(self._log.entries) if isinstance(one, EventEmitted)]
+        return [event for event in received if isinstance(event, kind)]
 
     def _committed(self) -> dict[Partition, int]:
         with Consumer(self._config()) as reader:

@@ -21,12 +21,12 @@ _AT_ONCE = 4
 
 def play(seed: int, kafka: RealKafka) -> Counts:
     """Killed at its point, now and then at an early one before: all arrive once, in order."""
-    dice = random.Random(seed)
-    given = scene(kafka, dice)
+    rng = random.Random(seed)
+    given = scene(kafka, rng)
     # Those before it send nothing: so its own is reached.
-    points = [*dice.choices(POINTS[:3], k=dice.choice([0, 0, 1])), POINTS[seed % len(POINTS)]]
+    points = [*rng.choices(POINTS[:3], k=rng.choice([0, 0, 1])), POINTS[seed % len(POINTS)]]
     for point in points:
-        _killed_at(point, given, dice)
+        _killed_at(point, given, rng)
     sent = replay_all(given.cluster, given.letters)
     assert not (broken := given.amiss()), "\n".join([*points, *broken])
     assert replay_all(given.cluster, given.letters) == 0, points
@@ -34,10 +34,10 @@ def play(seed: int, kafka: RealKafka) -> Counts:
     return Counter({"kills": len(points), "sent after the last": sent})
 
 
-def _killed_at(point: str, given: Scene, dice: random.Random) -> None:
+def _killed_at(point: str, given: Scene, rng: random.Random) -> None:
     with tempfile.TemporaryDirectory() as directory:
         struck = Path(directory) / "struck"
-        into_commit_s = dice.choice([0.0, 0.001, 0.003, 0.01])
+        into_commit_s = rng.choice([0.0, 0.001, 0.003, 0.01])
         role = Role(given.kafka.bootstrap, given.letters, point, str(struck), into_commit_s)
         done = subprocess.run(
             [sys.executable, "-m", "tests.torture.replays.child", role.to_json()],

@@ -56,9 +56,9 @@ class Scene:
         ]
 
 
-def scene(kafka: KafkaOperations, dice: random.Random) -> Scene:
+def scene(kafka: KafkaOperations, rng: random.Random) -> Scene:
     """Letters of each partition in any order, two of them of a second life, some written twice."""
-    source = f"replayed-{next(_numbers)}-{dice.getrandbits(32):x}"
+    source = f"replayed-{next(_numbers)}-{rng.getrandbits(32):x}"
     made = Scene(kafka, source, f"{source}.dlq")
     kafka.create_topic(made.source, PARTITIONS)
     kafka.create_topic(made.letters, PARTITIONS - 1)
@@ -67,9 +67,9 @@ def scene(kafka: KafkaOperations, dice: random.Random) -> Scene:
         for partition, offset in itertools.product(range(PARTITIONS), range(MESSAGES))
         for letter in _lives(source, partition, offset)
     ]
-    letters += dice.sample(letters, 4)
-    dice.shuffle(letters)
-    kafka.produce(made.letters, (_anywhere(letter, dice) for letter in letters))
+    letters += rng.sample(letters, 4)
+    rng.shuffle(letters)
+    kafka.produce(made.letters, (_anywhere(letter, rng) for letter in letters))
     return made
 
 
@@ -80,10 +80,10 @@ def _lives(source: str, partition: int, offset: int) -> Iterable[Written]:
     return [(0, each.key, each.value, each.headers()) for each in lives]
 
 
-def _anywhere(letter: Written, dice: random.Random) -> Written:
-    return (dice.randrange(PARTITIONS - 1), *letter[1:])
+def _anywhere(letter: Written, rng: random.Random) -> Written:
+    return (rng.randrange(PARTITIONS - 1), *letter[1:])
 
 
 def _life(message: Message) -> tuple[int, int]:
-    said = dict(read(message).headers)
-    return int(said["retry-original-offset"] or b""), int(said["retry-generation"] or b"")
+    found = dict(read(message).headers)
+    return int(found["retry-original-offset"] or b""), int(found["retry-generation"] or b"")

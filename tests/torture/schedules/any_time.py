@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from linear_retry.scope import Partition, Scope
 from tests.consumer.group import GROUP, LETTERS
 from tests.torture.schedules.group import PlayedGroup
-from tests.torture.schedules.untold import origin
+from tests.torture.schedules.unreported import origin
 
 
 class AnyTime:
@@ -20,8 +20,8 @@ class AnyTime:
 
     def look(self) -> None:
         """What is new since the last look."""
-        self._group.untold.tell()
-        stored, open_now = self._group.fake.group(GROUP), self._group.untold.open
+        self._group.unreported.report()
+        stored, open_now = self._group.fake.group(GROUP), self._group.unreported.open
         committed = {key: offset for key, offset in stored.items() if key not in open_now}
         if committed != self._committed:
             self._committed = committed
@@ -47,7 +47,7 @@ class AnyTime:
         self._letters = count
         committed = self._group.fake.group(GROUP)
         ids: Counter[str] = Counter()
-        for letter in self._group.untold.letters():
+        for letter in self._group.unreported.letters():
             ids[letter.retry_id] += 1
             topic, number, offset = origin(letter)
             if committed.get((topic, number), 0) <= offset:

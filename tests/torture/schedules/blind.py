@@ -13,7 +13,7 @@ _WITHIN_S = 60.0
 
 
 def let_the_blind_see(world: World) -> None:
-    """Another client takes its place in bounded time, or `BrokenError`: nothing else mends it."""
+    """Another client takes its place in bounded time, or `BrokenError`: nothing else fixes it."""
     give_up_at_s = world.fake.clock.now_s() + _WITHIN_S
     while blind := [each.name for each in world.group.players if each.consumer.blind]:
         if world.fake.clock.now_s() >= give_up_at_s:

@@ -89,7 +89,7 @@ class Raised:
             raise
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def reporting(self) -> Iterator[None]:
         """Raises the first, alone: what came of it in the one around it is nobody's fault."""
         try:
             yield

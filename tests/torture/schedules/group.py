@@ -13,16 +13,16 @@ from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.players import AsyncPlayer, OwnLoopPlayer, Player
 from tests.torture.schedules.schedule import Setting
-from tests.torture.schedules.untold import UntoldLetters
+from tests.torture.schedules.unreported import UnreportedLetters
 
 
 class _PlayedLog(EventLog):
     """Before an attempt it knows of all that is done."""
 
-    untold: UntoldLetters
+    unreported: UnreportedLetters
 
     def attempting(self, member: str, message: Any) -> AbstractContextManager[None]:
-        self.untold.tell()
+        self.unreported.report()
         return super().attempting(member, message)
 
 
@@ -48,7 +48,7 @@ class PlayedGroup(FakeGroup):
         self.acting: list[Player] = []
         self.witness = log = _PlayedLog(fake.clock.now_s)
         logs = fake.topics[LETTERS].partitions
-        self.untold = log.untold = UntoldLetters(log, LETTERS, logs, self._says_no_more)
+        self.unreported = log.unreported = UnreportedLetters(log, LETTERS, logs, self._says_no_more)
 
     def member(self, name: str) -> Player:
         if self._loop is not None:
@@ -75,18 +75,18 @@ class PlayedGroup(FakeGroup):
 
         Of others something may be, where the loop polled as it waited for a letter.
         """
-        said: list[events.Event] = []
+        emitted: list[events.Event] = []
         for entry in reversed(self.witness.entries):
             match entry:
                 case AttemptFinished(_, player.name, place, how):
-                    return how == "failed" and not any(_is_of(event, place) for event in said)
+                    return how == "failed" and not any(_is_of(event, place) for event in emitted)
                 case EventEmitted(_, player.name, event):
-                    said.append(event)
+                    emitted.append(event)
         return False
 
     def standing_still(self, failing: Iterable[Partition]) -> list[str]:
         """Nor what is done, though whoever held it was revoked before it could say so."""
-        self.untold.tell()
+        self.unreported.report()
         return super().standing_still(failing)
 
     def remove(self, player: Player) -> None:

@@ -15,7 +15,7 @@ from linear_retry.events import (
 )
 from linear_retry.testing import AttemptStarted, Entry, EventEmitted
 
-_TOLD: dict[type[Event], str] = {
+_COUNTED: dict[type[Event], str] = {
     CircuitOpened: "openings",
     DeadLettered: "dead letters",
     Revoked: "revokes",
@@ -33,6 +33,6 @@ def happened(entries: Iterable[Entry]) -> Counter[str]:
         match entry:
             case AttemptStarted():
                 counts["attempts"] += 1
-            case EventEmitted(event=event) if type(event) in _TOLD:
-                counts[_TOLD[type(event)]] += 1
+            case EventEmitted(event=event) if type(event) in _COUNTED:
+                counts[_COUNTED[type(event)]] += 1
     return counts

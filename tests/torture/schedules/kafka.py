@@ -57,12 +57,12 @@ class PlayedKafka(FakeKafka):
     def consumer(self, config: Mapping[str, Any]) -> FakeConsumer:
         on_commit = config["on_commit"]
 
-        def told(*arguments: Any) -> None:
+        def reported(*arguments: Any) -> None:
             with self.inside("in a callback"):
                 on_commit(*arguments)
 
         name = f"consumer-{len(self.consumers) + 1}"
-        self.consumers.append(_PlayedConsumer(self, {**config, "on_commit": told}, name))
+        self.consumers.append(_PlayedConsumer(self, {**config, "on_commit": reported}, name))
         return self.consumers[-1]
 
     def producer(self, config: Mapping[str, Any]) -> FakeProducer:
@@ -100,11 +100,11 @@ class PlayedKafka(FakeKafka):
         if call in _UNDISTURBED:
             return
         if call in _GIVEN_BACK and not self._called_back:
-            return  # half of what it begins anew is not assigned: no rebalance sees that
+            return  # half of what it begins again is not assigned: no rebalance sees that
         if self._later:
             self.catch_up()
         if self._fenced and call in ("poll", "consume"):
-            self._hear_of_fences(client)
+            self._report_fences(client)
         if call == "poll" and client.startswith("consumer"):
             return  # how long it waits is decided: what strikes, strikes when it returns
         self._strike(self._state(client, call), midway=True)
@@ -139,7 +139,7 @@ class PlayedKafka(FakeKafka):
             super().wait_for_brokers(at_most_s)
 
     def fence(self, consumer: FakeConsumer, *, rejoins: bool = False) -> None:
-        """It hears of that in its next poll."""
+        """It learns of that in its next poll."""
         self._fenced.append((consumer, rejoins))
 
     @contextmanager
@@ -152,7 +152,7 @@ class PlayedKafka(FakeKafka):
             self._waited(since_s)
 
     def was_fenced(self, consumer: FakeConsumer) -> bool:
-        """Whether it has heard of that."""
+        """Whether it has learned of that."""
         return consumer in self._were_fenced
 
     def overruns(self, consumer: FakeConsumer) -> int:
@@ -165,7 +165,7 @@ class PlayedKafka(FakeKafka):
         while self._later and not self._called_back:
             self._later.pop(0)()
 
-    def _hear_of_fences(self, client: str) -> None:
+    def _report_fences(self, client: str) -> None:
         for fenced in [each for each in self._fenced if each[0].name == client]:
             self._fenced.remove(fenced)
             self._were_fenced.add(fenced[0])

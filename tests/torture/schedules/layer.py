@@ -46,10 +46,10 @@ class Schedules:
         here, as it came.
         """
         try:
-            told = "" if failure.replay else story(failure.seed, self.shrinking_plays)
+            reported = "" if failure.replay else story(failure.seed, self.shrinking_plays)
         except ValueError:
-            told = f"not so when played again:\n{failure.story}"
-        return replace(failure, story=told or failure.story)
+            reported = f"not so when played again:\n{failure.story}"
+        return replace(failure, story=reported or failure.story)
 
 
 SCHEDULES = Schedules()

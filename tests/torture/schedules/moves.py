@@ -125,9 +125,9 @@ def crash(world: World, member: int, owners: tuple[int, ...]) -> None:
     world.kill(world.member(member), owners)
 
 
-@MOVES.add(member=MEMBERS, owners=OWNERS, told=(True, False))
-def lose(world: World, member: int, owners: tuple[int, ...], told: bool) -> None:
-    world.group.fake.faults.lost_as_revoked = not told
+@MOVES.add(member=MEMBERS, owners=OWNERS, reported=(True, False))
+def lose(world: World, member: int, owners: tuple[int, ...], reported: bool) -> None:
+    world.group.fake.faults.lost_as_revoked = not reported
     world.group.fake.lose(world.member(member).consumer)
     world.group.deal(owners)
 

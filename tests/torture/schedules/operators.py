@@ -55,9 +55,9 @@ class Operators:
         """Of all those that have ever been asked; `players` ended well, or are at work still."""
         for one in self._asked:
             answer, done = one.answer, _done(one.player, one.kind)
-            told = answer.done() and not answer.cancelled() and answer.result(0)
+            reported = answer.done() and not answer.cancelled() and answer.result(0)
             wanted = f"Operators: {one.kind} of {one.place}"
-            if told and one.place not in done:
+            if reported and one.place not in done:
                 yield f"{wanted} was answered with True, and is not done"
             if one.player in players and not answer.done():
                 yield f"{wanted} was never answered"

@@ -32,7 +32,7 @@ def story(seed: int, plays: int) -> str:
     error = _error(world, shortest)
     entries = [f"  {entry}" for entry in world.group.witness.entries if not isinstance(entry, Idle)]
     shown = entries if len(entries) <= _SHOWN_ENTRIES else ["  ...", *entries[-_SHOWN_ENTRIES:]]
-    return "\n".join([str(shortest), "what happened:", *shown, "what is broken:", _told(error)])
+    return "\n".join([str(shortest), "what happened:", *shown, "what is broken:", _reported(error)])
 
 
 def broken_law(schedule: Schedule) -> str | None:
@@ -40,7 +40,7 @@ def broken_law(schedule: Schedule) -> str | None:
     error = _error(World(schedule.setting), schedule)
     if error is None:
         return None
-    law = str(error).partition(":")[0] if isinstance(error, BrokenError) else _told(error)
+    law = str(error).partition(":")[0] if isinstance(error, BrokenError) else _reported(error)
     return re.sub(r"[\d.]+", "#", law)
 
 
@@ -52,7 +52,7 @@ def _error(world: World, schedule: Schedule) -> Exception | None:
     return None
 
 
-def _told(error: Exception | None) -> str:
+def _reported(error: Exception | None) -> str:
     if error is None or isinstance(error, BrokenError):
         return str(error)
     return f"{type(error).__name__}: {error}"

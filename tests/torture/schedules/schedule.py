@@ -112,12 +112,12 @@ class Kind:
     essential: bool
     """Without it next to nothing happens, so every schedule may have it."""
 
-    def draw(self, dice: random.Random) -> Step:
-        arguments = tuple((name, dice.choice(values)) for name, values in self.ranges.items())
-        if not self.strikes or dice.random() >= _STRIKES_INSIDE:
+    def draw(self, rng: random.Random) -> Step:
+        arguments = tuple((name, rng.choice(values)) for name, values in self.ranges.items())
+        if not self.strikes or rng.random() >= _STRIKES_INSIDE:
             return Step(self.name, arguments)
         # Mostly at the first chance, as most chances are not seen twice.
-        return Step(self.name, arguments, _weighted(dice, _STATES), max(dice.randrange(-6, 4), 0))
+        return Step(self.name, arguments, _weighted(rng, _STATES), max(rng.randrange(-6, 4), 0))
 
 
 def draw(seed: int, kinds: Iterable[Kind]) -> Schedule:
@@ -126,38 +126,38 @@ def draw(seed: int, kinds: Iterable[Kind]) -> Schedule:
     Only half of the kinds are in it: with all of them in each, they would hide one another
     (Groce et al., Swarm Testing, 2012).
     """
-    dice = random.Random(seed)
-    setting = _setting(dice)
-    chosen = [kind for kind in kinds if kind.essential or dice.random() < 0.5]
-    drawn = dice.choices(
-        chosen, [kind.weight for kind in chosen], k=dice.randint(_SHORTEST, _LONGEST)
+    rng = random.Random(seed)
+    setting = _setting(rng)
+    chosen = [kind for kind in kinds if kind.essential or rng.random() < 0.5]
+    drawn = rng.choices(
+        chosen, [kind.weight for kind in chosen], k=rng.randint(_SHORTEST, _LONGEST)
     )
-    return Schedule(setting, tuple(kind.draw(dice) for kind in drawn))
+    return Schedule(setting, tuple(kind.draw(rng) for kind in drawn))
 
 
-def _setting(dice: random.Random) -> Setting:
-    on_exhausted = _weighted(dice, {"dead-letter": 8, "repeat": 1, "stop": 1})
+def _setting(rng: random.Random) -> Setting:
+    on_exhausted = _weighted(rng, {"dead-letter": 8, "repeat": 1, "stop": 1})
     strategies: list[tuple[float, ...]] = [(1, 0, 2, 5), (1, 2), (1, 60), (0.5, 0.5, 30)]
     if (
         on_exhausted != "repeat"
     ):  # which needs a delay, and would go round a thousand times a second
         strategies += [(), (0,)]
     return Setting(
-        protocol=dice.choice(get_args(Protocol)),
-        scope=dice.choice(get_args(ScopeKind)),
-        loop=_weighted(dice, {"run": 5, "own": 4, "async": 1}),
-        transactional=dice.random() < 0.35,
-        letter_limit=_weighted(dice, {None: 6, 1: 1, 2: 1}),
-        strategy=dice.choice(strategies),
+        protocol=rng.choice(get_args(Protocol)),
+        scope=rng.choice(get_args(ScopeKind)),
+        loop=_weighted(rng, {"run": 5, "own": 4, "async": 1}),
+        transactional=rng.random() < 0.35,
+        letter_limit=_weighted(rng, {None: 6, 1: 1, 2: 1}),
+        strategy=rng.choice(strategies),
         on_exhausted=on_exhausted,
-        on_permanent=_weighted(dice, {"dead-letter": 8, "skip": 1, "stop": 1}),
-        topics=dice.randint(1, 2),
-        partitions=dice.randint(1, 3),
-        members=dice.randint(1, 3),
-        messages=dice.choice((0, 1, 3, 10, 20)),
-        last_chance=dice.random() < 0.5,
+        on_permanent=_weighted(rng, {"dead-letter": 8, "skip": 1, "stop": 1}),
+        topics=rng.randint(1, 2),
+        partitions=rng.randint(1, 3),
+        members=rng.randint(1, 3),
+        messages=rng.choice((0, 1, 3, 10, 20)),
+        last_chance=rng.random() < 0.5,
     )
 
 
-def _weighted(dice: random.Random, weights: Mapping[Any, int]) -> Any:
-    return dice.choices(list(weights), list(weights.values()))[0]
+def _weighted(rng: random.Random, weights: Mapping[Any, int]) -> Any:
+    return rng.choices(list(weights), list(weights.values()))[0]

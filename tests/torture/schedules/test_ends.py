@@ -147,7 +147,7 @@ def test_what_explains_a_start_that_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "forgotten"),
+    ("emitted", "forgotten"),
     [
         (events.CommitFailed("not now", (("orders", 0),)), True),
         (events.Revoked((("orders", 1),)), True),
@@ -155,8 +155,8 @@ def test_what_explains_a_start_that_fails() -> None:
     ],
     ids=["of a commit", "of another partition", "of its own"],
 )
-def test_a_failure_is_forgotten_until_something_is_said_of_it(
-    said: events.Event, forgotten: bool
+def test_a_failure_is_forgotten_until_an_event_is_about_it(
+    emitted: events.Event, forgotten: bool
 ) -> None:
     """What is said of others, as its letter is awaited, is nothing about the message: whoever is
     interrupted there attempts it as if it had not failed (twice in 300,000 schedules)."""
@@ -165,7 +165,7 @@ def test_a_failure_is_forgotten_until_something_is_said_of_it(
     (player,) = world.group.players
     with pytest.raises(OutageError), world.group.witness.attempting(player.name, _Message()):
         raise OutageError
-    world.group.witness.listener(player.name)(said)
+    world.group.witness.listener(player.name)(emitted)
     assert forgotten == world.group.has_forgotten_a_failure(player)
 
 

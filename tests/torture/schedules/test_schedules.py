@@ -84,14 +84,14 @@ def test_a_missing_rule_is_found(
     assert len(shortest.steps) <= steps
 
 
-def test_a_story_tells_steps_and_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_story_has_steps_and_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was done, what happened, and which guarantee that breaks."""
     monkeypatch.setattr(Circuits, "stops", _ungated)
     seed = next(seed for seed in range(400) if broken_law(draw(seed, KINDS)) is not None)
-    told = story(seed, 20)
-    assert "1. " in told
-    assert "is attempted" in told
-    assert "what is broken:" in told
+    reported = story(seed, 20)
+    assert "1. " in reported
+    assert "is attempted" in reported
+    assert "what is broken:" in reported
 
 
 def _needs(*names: str) -> Callable[[Schedule], str | None]:
@@ -140,7 +140,7 @@ def test_the_table_names_only_what_is_there() -> None:
     assert set() == {name for name, _ in SENSELESS} - set(_BY_NAME)
 
 
-def test_what_is_told_of_many() -> None:
+def test_what_is_reported_of_many() -> None:
     """Strikes by state, in all scopes; everything else as it is."""
     counts = Counter({cell("leak", "open", "topic"): 2, cell("dead", "open", "partition"): 3})
     assert Counter({"strikes open": 5, "attempts": 7}) == summed_up(counts + Counter(attempts=7))
@@ -159,7 +159,7 @@ def _in_parts(*parts: Tally) -> Callable[..., Any]:
     return Parts
 
 
-def test_a_failure_is_told_as_soon_as_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_reported_as_soon_as_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shrunk, before anything else is played: a long run takes hours."""
     monkeypatch.setattr(Circuits, "stops", _ungated)
     seed = next(seed for seed in range(400) if broken_law(draw(seed, KINDS)) is not None)

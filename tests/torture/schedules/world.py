@@ -54,7 +54,7 @@ class World:
     def play(self, schedule: Schedule) -> None:
         """Raises `BrokenError`, or what a program or the fake raised that it must not."""
         try:
-            with self._raised.telling():
+            with self._raised.reporting():
                 self._play(schedule)
         finally:
             self._all_is_calm()
@@ -145,7 +145,7 @@ class World:
             return
         except KeyboardInterrupt:
             # Of a failure that has come to nothing nobody knows any more: to go on would be to
-            # attempt its message anew, as if it had not failed. Or why its client is done for.
+            # attempt its message again, as if it had not failed. Or why its client is done for.
             forgets = self.group.has_forgotten_a_failure(player) or player.consumer.refused
             player.ends |= player.interrupted or forgets
         except LinearRetryError as error:
@@ -181,7 +181,7 @@ class World:
         self.group.crash(player)
         self.group.players.remove(player)
         player.killed = True
-        self.group.untold.tell()
+        self.group.unreported.report()
         self.group.deal(owners)
         if player in self._acting[-1:]:
             raise _KilledError
@@ -215,7 +215,7 @@ class World:
             self.turn_all()
 
     def have_someone(self) -> None:
-        """A supervisor starts a program anew, as soon as it can start."""
+        """A supervisor starts a program again, as soon as it can start."""
         if not self.group.players and not self._acting:
             self.faults.brokers_down = False
             self.faults.forget_transactions()

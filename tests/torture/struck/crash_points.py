@@ -25,7 +25,7 @@ class Cast:
     protocol: str
     scope: ScopeKind
     static: bool
-    dice: random.Random
+    rng: random.Random
 
     @property
     def config(self) -> dict[str, Any]:
@@ -42,24 +42,24 @@ class Cast:
 def cast(seed: int) -> Cast:
     """Points go round; with each round protocol and scope are others."""
     lap, number = divmod(seed, len(POINTS))
-    point, dice = POINTS[number], random.Random(seed)
+    point, rng = POINTS[number], random.Random(seed)
     protocol = list(PROTOCOLS)[(lap + number) % len(PROTOCOLS)]
     # Not in step with the protocols, which also are three.
     turns = (lap + number) // len(PROTOCOLS) + 2 * number
     scope = point.plot.scopes[turns % len(point.plot.scopes)]
     alone = point.plot.company == "nobody"
-    return Cast(number, point, protocol, scope, alone and dice.random() < 0.25, dice)
+    return Cast(number, point, protocol, scope, alone and rng.random() < 0.25, rng)
 
 
 def play(seed: int, kafka: RealKafka) -> Counts:
     """One is killed at its point, another goes on: the guarantees hold over both lives."""
     given = cast(seed)
     with struck_scene(kafka, given.point, scope=given.scope, config=given.config) as scene:
-        first = scene.strike(given.dice)
+        first = scene.strike(given.rng)
         others = scene.company(first)
         scene.wait_until_struck(first)
         code = first.exit_code()
-        assert code == -signal.SIGKILL, f"exit code {code}\n{scene.tell()}"
+        assert code == -signal.SIGKILL, f"exit code {code}\n{scene.report()}"
         others = others or [scene.heir("second", config=given.heirs_config)]
         scene.produce_for_the_heirs()
         scene.wait_until_all_is_done()
@@ -68,7 +68,7 @@ def play(seed: int, kafka: RealKafka) -> Counts:
         scene.presume_letters()
         letters = scene.letters_amiss(lambda *place: sent_and_not_committed(scene, *place))
         broken = [*scene.violations(), *letters, *repeated_too_much(scene)]
-        assert not broken, "\n".join([*broken, scene.tell()])
+        assert not broken, "\n".join([*broken, scene.report()])
         twice = sum(count - 1 for count in scene.letters_found().values())
         handled = Counter(scene.handled())
         return Counter(

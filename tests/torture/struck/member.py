@@ -61,10 +61,10 @@ def main(role: Role) -> None:
         producer=lambda config: StruckProducer(config, moments),
     )
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if type(event).__name__ == role.stops_at:
             consumer.stop()
-        moments.hear(event)
+        moments.on_event(event)
 
     with (
         stores_watched(moments),
@@ -79,7 +79,7 @@ def main(role: Role) -> None:
                 transactional=role.transactional,
                 limit=None,
             ),
-            listeners=[witness.listener(role.member), hear],
+            listeners=[witness.listener(role.member), on_event],
             _dependencies=dependencies,
             **role.options,
         ) as consumer,

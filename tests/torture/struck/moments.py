@@ -40,10 +40,10 @@ class Blow:
 class Moments:
     """Told what the member does, it knows at which moment it is. Strikes once."""
 
-    def __init__(self, blow: Blow, told: Callable[[Mapping[Partition, int]], object]) -> None:
+    def __init__(self, blow: Blow, witnessed: Callable[[Mapping[Partition, int]], object]) -> None:
         """`told` what the broker has acknowledged."""
         self._blow = blow
-        self._told = told
+        self._witnessed = witnessed
         self._left = blow.nth
         self._callback = ""
         self._held: dict[Scope, tuple[str, int, int]] = {}
@@ -108,9 +108,9 @@ class Moments:
         """The broker has them."""
         if offsets:
             self._acknowledged |= offsets
-            self._told(offsets)
+            self._witnessed(offsets)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """For `listeners=`."""
         if isinstance(event, CircuitOpened):
             self._held[event.scope] = (event.topic, event.partition, event.offset)
@@ -129,9 +129,9 @@ class Moments:
     def _strike(self) -> None:
         blow = self._blow
         known = [[*partition, offset] for partition, offset in self._acknowledged.items()]
-        told = {"at_s": SystemClock().now_s(), "acknowledged": known}
+        witnessed = {"at_s": SystemClock().now_s(), "acknowledged": known}
         unnamed = Path(f"{blow.struck}.tmp")
-        unnamed.write_text(json.dumps(told))
+        unnamed.write_text(json.dumps(witnessed))
         unnamed.rename(blow.struck)
         if blow.signal is not None:
             os.kill(os.getpid(), blow.signal)
@@ -144,7 +144,7 @@ class StruckConsumer:
 
     def __init__(self, config: dict[str, Any], moments: Moments) -> None:
         self._moments = moments
-        self._told = config["on_commit"]
+        self._witnessed = config["on_commit"]
         self._consumer = Consumer(config | {"on_commit": self._on_commit})
 
     def __getattr__(self, name: str) -> Any:
@@ -201,7 +201,7 @@ class StruckConsumer:
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         with self._moments.around(f"the answer to the commit in {self._moments.where}"):
             self._note(error, partitions)
-            self._told(error, partitions)
+            self._witnessed(error, partitions)
 
     def _note(self, error: KafkaError | None, answers: list[TopicPartition]) -> None:
         if error is None:

@@ -117,7 +117,7 @@ POINTS: tuple[Point, ...] = (
     Point("before resume in on_assign", READING),
     Point("after resume in on_assign", READING),
     Point("on_assign ends", READING),
-    # Nothing is committed: the partition begins anew, and its first offset is committed.
+    # Nothing is committed: the partition begins again, and its first offset is committed.
     Point("before assign in the loop", READING),
     Point("after assign in the loop", READING),
     Point("before the synchronous commit in the loop", READING, times=2),

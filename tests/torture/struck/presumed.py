@@ -16,8 +16,8 @@ def presumed(
     """
     known = {
         event.retry_id
-        for said, event in _tellings(log)
-        if said.member != member or said.at_s <= struck_s
+        for emitted, event in _tellings(log)
+        if emitted.member != member or emitted.at_s <= struck_s
     }
     failed_s = {
         entry.place: entry.at_s
@@ -26,15 +26,17 @@ def presumed(
         and entry.member == member
         and entry.outcome == "failed"
     }
-    untold = [letter for letter in letters if letter.retry_id not in known]
-    events = [_telling(letter) for letter in untold]
+    unreported = [letter for letter in letters if letter.retry_id not in known]
+    events = [_telling(letter) for letter in unreported]
     return [EventEmitted(failed_s[_place(event)], member, event) for event in events]
 
 
 def with_presumed(log: list[Entry], better: list[EventEmitted]) -> list[Entry]:
     """`log` with what is known `better`, each letter told of once by its sender."""
-    ids = {(said.member, event.retry_id) for said, event in _tellings(better)}
-    late = {id(said) for said, event in _tellings(log) if (said.member, event.retry_id) in ids}
+    ids = {(emitted.member, event.retry_id) for emitted, event in _tellings(better)}
+    late = {
+        id(emitted) for emitted, event in _tellings(log) if (emitted.member, event.retry_id) in ids
+    }
     return [*(entry for entry in log if id(entry) not in late), *better]
 
 
@@ -44,8 +46,8 @@ def losses(log: list[Entry]) -> list[Entry]:
 
 
 def _tellings(log: Iterable[Entry]) -> list[tuple[EventEmitted, DeadLettered]]:
-    said = [entry for entry in log if isinstance(entry, EventEmitted)]
-    return [(one, one.event) for one in said if isinstance(one.event, DeadLettered)]
+    emitted = [entry for entry in log if isinstance(entry, EventEmitted)]
+    return [(one, one.event) for one in emitted if isinstance(one.event, DeadLettered)]
 
 
 def _telling(letter: DeadLetter) -> DeadLettered:

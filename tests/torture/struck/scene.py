@@ -65,7 +65,7 @@ class StruckScene(Scene):
             self.produce(plot.messages, partition)
         self.visible()
 
-    def strike(self, dice: random.Random, by: int | None = signal.SIGKILL, **more: Any) -> Process:
+    def strike(self, rng: random.Random, by: int | None = signal.SIGKILL, **more: Any) -> Process:
         """A process that is struck by this signal, or stands still, at the scene's point.
 
         `more` are keys for librdkafka.
@@ -74,9 +74,9 @@ class StruckScene(Scene):
             self.point.moment,
             str(self.struck),
             str(self.go),
-            nth=dice.randint(1, self.point.times),
+            nth=rng.randint(1, self.point.times),
             signal=by,
-            into_commit_s=dice.uniform(0.0, 0.02),
+            into_commit_s=rng.uniform(0.0, 0.02),
         )
         keys = {**self.plot.config, **more}
         role = Role(
@@ -105,9 +105,9 @@ class StruckScene(Scene):
             lambda: self.struck.exists() or process.has_ended,
             "it comes to its point",
             60.0,
-            detail=self.tell,
+            detail=self.report,
         )
-        assert self.struck.exists(), f"it ended before it came to its point\n{self.tell()}"
+        assert self.struck.exists(), f"it ended before it came to its point\n{self.report()}"
 
     def heir(self, name: str, **options: Any) -> Member:
         """Someone who is not struck. What can never be handled he cannot handle either.
@@ -129,16 +129,18 @@ class StruckScene(Scene):
         if self.plot.company == "nobody":
             return []
 
-        def heard(kind: str, member: str) -> bool:
-            said = [entry for entry in self.log() if isinstance(entry, EventEmitted)]
-            kinds = [type(one.event).__name__ for one in said if one.member == member]
+        def received(kind: str, member: str) -> bool:
+            emitted = [entry for entry in self.log() if isinstance(entry, EventEmitted)]
+            kinds = [type(one.event).__name__ for one in emitted if one.member == member]
             return kind in kinds or self.struck.exists()
 
-        wait_until(lambda: heard(self.plot.comes_at, "first"), "they may come", detail=self.story)
+        wait_until(
+            lambda: received(self.plot.comes_at, "first"), "they may come", detail=self.story
+        )
         other = self.heir("other")
         if self.plot.company == "joins":
             return [other]
-        wait_until(lambda: heard("Assigned", "other"), "they may go", detail=self.story)
+        wait_until(lambda: received("Assigned", "other"), "they may go", detail=self.story)
         other.stop()
         return []
 
@@ -170,8 +172,8 @@ class StruckScene(Scene):
 
     def acknowledged(self) -> dict[int, int]:
         """Partition to the offset that the first one, when struck, knew to be committed."""
-        told = json.loads(self.struck.read_text())
-        return {partition: offset for _, partition, offset in told["acknowledged"]}
+        reported = json.loads(self.struck.read_text())
+        return {partition: offset for _, partition, offset in reported["acknowledged"]}
 
     @property
     def struck_s(self) -> float:
@@ -228,7 +230,7 @@ class StruckScene(Scene):
         wait_until(
             lambda: ends(self.letters) == ends(self.letters, IsolationLevel.READ_UNCOMMITTED),
             "no transaction is open",
-            detail=self.tell,
+            detail=self.report,
         )
 
     def letters_found(self) -> Counter[tuple[int, int]]:
@@ -238,7 +240,7 @@ class StruckScene(Scene):
         )
 
     def wait_until_all_is_done(self, within_s: float = 60.0) -> None:
-        """Until all that can be handled is handled: what cannot has been buried by then.
+        """Until all that can be handled is handled: what cannot has been dead-lettered by then.
 
         Of some letters nobody may know: whoever sent it was struck. And until it is committed: a
         machine that stands still for a while may cost a member its place right before it commits.
@@ -246,7 +248,7 @@ class StruckScene(Scene):
         wanted = {(*p, offset) for p, found in self.visible().items() for offset in found}
         wanted -= {(self.topic, *place) for place in self.plot.refused}
         wait_until(
-            lambda: wanted <= done_places(self.log()), "all is done", within_s, detail=self.tell
+            lambda: wanted <= done_places(self.log()), "all is done", within_s, detail=self.report
         )
         ends = {partition: found[-1] + 1 for partition, found in self.visible().items()}
 
@@ -254,9 +256,9 @@ class StruckScene(Scene):
             threading.Event().wait(_ASK_EVERY_S)  # each question takes a client of its own
             return self.committed() == ends
 
-        wait_until(all_is_committed, "all is committed", within_s, detail=self.tell)
+        wait_until(all_is_committed, "all is committed", within_s, detail=self.report)
 
-    def tell(self) -> str:
+    def report(self) -> str:
         """For a person who has to find out why: what happened, and where those stand who live."""
         for process in self._processes:
             if not process.has_ended:

@@ -31,7 +31,7 @@ class Cast:
     point: Point
     protocol: str
     scope: ScopeKind
-    dice: random.Random
+    rng: random.Random
 
 
 def cast(seed: int) -> Cast:
@@ -40,7 +40,7 @@ def cast(seed: int) -> Cast:
     In 24 times each state has come in each scope, and in each protocol.
     """
     lap, number = divmod(seed, len(ROUND))
-    kind, dice = ROUND[number], random.Random(seed)
+    kind, rng = ROUND[number], random.Random(seed)
     times = lap * ROUND.count(kind) + ROUND[:number].count(kind)
     state = STATES[(STATES.index(kind.first_state) + times) % len(STATES)]
     protocol = list(PROTOCOLS)[(ROUND.index(kind) + times) % len(PROTOCOLS)]
@@ -48,23 +48,23 @@ def cast(seed: int) -> Cast:
     turns = times - times // len(STATES) + times // 24 + ROUND.index(kind) // 2
     scope = _SCOPES[turns % len(_SCOPES)]
     fitting = [one for one in POINTS if one.state == state and scope in one.plot.scopes]
-    return Cast(kind, state, dice.choice(fitting), protocol, scope, dice)
+    return Cast(kind, state, rng.choice(fitting), protocol, scope, rng)
 
 
 def play(seed: int, kafka: RealKafka) -> Counts:
     """It stands still at its point, the weather strikes, and it goes on: the guarantees hold."""
     given = cast(seed)
-    kind, dice = given.kind, given.dice
+    kind, rng = given.kind, given.rng
     config = {**PROTOCOLS[given.protocol], **(kind.config or {})}
     options = {"scope": given.scope, "config": config, "transaction_ms": kind.transaction_ms}
     with struck_scene(kafka, given.point, **options) as scene, ExitStack() as standing:
-        first = scene.strike(dice, kind.signal, **(kind.own_config or {}))
+        first = scene.strike(rng, kind.signal, **(kind.own_config or {}))
         others = scene.company(first)
         scene.wait_until_struck(first)
         standing.enter_context(scene.disturbing(kind.name))
-        kind.strike(Play(scene, kafka, dice, first, others, standing.close))
+        kind.strike(Play(scene, kafka, rng, first, others, standing.close))
         broken = [*scene.violations(), *scene.letters_amiss(lambda *_: True)]
-        assert not broken, "\n".join([kind.name, *broken, scene.tell()])
+        assert not broken, "\n".join([kind.name, *broken, scene.report()])
         return Counter(
             {
                 f"{kind.name}": 1,

@@ -27,7 +27,7 @@ class Play:
 
     scene: StruckScene
     kafka: RealKafka
-    dice: random.Random
+    rng: random.Random
     first: Process
     others: list[Member]
     over: Callable[[], None]
@@ -55,7 +55,7 @@ class Play:
         """All of them leave, in any order."""
         steps: list[Callable[[], None]] = [other.stop for other in self.others]
         steps.append(self.first_ends)
-        self.dice.shuffle(steps)
+        self.rng.shuffle(steps)
         for step in steps:
             step()
 
@@ -63,7 +63,7 @@ class Play:
         if not self.leaves:
             self.first.signal(signal.SIGTERM)
         code = self.first.exit_code(30)
-        assert code == 0, f"exit code {code}\n{self.scene.tell()}"
+        assert code == 0, f"exit code {code}\n{self.scene.report()}"
 
 
 def stopped(play: Play) -> None:
@@ -117,7 +117,7 @@ def emptied(play: Play) -> None:
     """Retention has removed some of what it has still to read, and what it holds."""
     scene = play.scene
     for partition in range(PARTITIONS):
-        scene.empty(partition, before=play.dice.randint(1, scene.plot.messages))
+        scene.empty(partition, before=play.rng.randint(1, scene.plot.messages))
     play.release()
     play.heir_if_it_leaves()
     play.all_is_done()
@@ -138,20 +138,20 @@ def impersonated(play: Play) -> None:
     """Another comes with its `group.instance.id`: one of them ends, the other goes on."""
     scene = play.scene
     newer = scene.heir("newer", close_timeout_s=3, start_timeout_s=5, config=_SAME)
-    if play.dice.random() < 0.5:
+    if play.rng.random() < 0.5:
         wait_until(
-            lambda: newer.ended.done() or scene.said(events.Assigned, "newer"),
+            lambda: newer.ended.done() or scene.emitted(events.Assigned, "newer"),
             "it is let in, or not",
-            detail=scene.tell,
+            detail=scene.report,
         )
     play.release()
     wait_until(
-        lambda: play.first.has_ended or newer.ended.done(), "one gives way", detail=scene.tell
+        lambda: play.first.has_ended or newer.ended.done(), "one gives way", detail=scene.report
     )
     fenced = newer.ended.exception(30) if newer.ended.done() else None
     if fenced is not None:
         # KIP-848: a name is its member's while that one lives.
-        assert isinstance(fenced, FencedError), f"{fenced!r}\n{scene.tell()}"
+        assert isinstance(fenced, FencedError), f"{fenced!r}\n{scene.report()}"
         play.heir_if_it_leaves()
     else:
         play.others.append(newer)
@@ -164,7 +164,7 @@ def impersonated(play: Play) -> None:
     for other in play.others:
         other.stop()
     code = play.first.exit_code(30)
-    assert code == 0 if play.leaves else "FencedError" in play.first.stderr(), scene.tell()
+    assert code == 0 if play.leaves else "FencedError" in play.first.stderr(), scene.report()
     scene.presume_letters()
 
 
@@ -174,7 +174,7 @@ def _succeeded(play: Play) -> None:
 
 
 def _awake(play: Play) -> None:
-    if play.dice.random() < 0.5:
+    if play.rng.random() < 0.5:
         play.all_is_done()
     play.end()
     play.scene.presume_letters()
@@ -183,7 +183,7 @@ def _awake(play: Play) -> None:
 def _bounced(play: Play, down: Callable[[], None]) -> None:
     with play.scene.disturbing("no broker"):
         down()
-        first_up = play.dice.random() < 0.5
+        first_up = play.rng.random() < 0.5
         if first_up:
             play.kafka.start()
         play.release()

@@ -9,7 +9,7 @@ from linear_retry.testing import AttemptFinished, EventEmitted, EventLog, Place
 from tests.fake.topic import PartitionLog, Record
 
 
-class UntoldLetters:
+class UnreportedLetters:
     """Letters of members that were killed, interrupted, or revoked between letter and event.
 
     They are written into the log as if told: what is in the dead-letter topic is done.
@@ -30,25 +30,25 @@ class UntoldLetters:
         self._seen = 0
         self._read: dict[int, tuple[Record, DeadLetter]] = {}
         self._entries = 0
-        self._told: set[Place] = set()
+        self._reported: set[Place] = set()
         self._failed: dict[Place, str] = {}
         self._stopped: set[str] = set()
-        self._untold: list[DeadLetter] = []
+        self._unreported: list[DeadLetter] = []
         self.open: set[Partition] = set()
         """Of these a letter is there, and whoever sent it may find out and say so."""
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Before anybody goes on: what is done must be known by then."""
         count = 0
         for log in self._logs:  # before each attempt: a generator would take as long again
             count += len(log.records)
-        if count == self._seen and not self._untold:
+        if count == self._seen and not self._unreported:
             return
         self._seen = count
         self.open.clear()
-        self._hear()
-        self._untold = [each for each in self.letters() if origin(each) not in self._told]
-        for place, letter in {origin(each): each for each in self._untold}.items():
+        self._receive()
+        self._unreported = [each for each in self.letters() if origin(each) not in self._reported]
+        for place, letter in {origin(each): each for each in self._unreported}.items():
             sender = self._failed.get(place, "")
             if not self._says_no_more(sender, place):
                 self.open.add(place[:2])
@@ -64,17 +64,17 @@ class UntoldLetters:
                 self._read[id(record)] = record, letter
         return [self._read[id(record)][1] for record in records]
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         for entry in self._log.entries[self._entries :]:
             match entry:
                 case AttemptFinished(_, member, place, "failed"):
                     self._failed[place] = member
                 case AttemptFinished(_, _, place, "done"):
-                    self._told.add(place)
+                    self._reported.add(place)
                 case EventEmitted(_, member, Stopped() | Revoked() | Lost()):
                     self._stopped.add(member)
                 case EventEmitted(event=DeadLettered() | Skipped() as event):
-                    self._told.add(event.place)
+                    self._reported.add(event.place)
         self._entries = len(self._log.entries)
 
     def _event(self, letter: DeadLetter, sender: str) -> DeadLettered | Skipped:
