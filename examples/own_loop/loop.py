@@ -28,8 +28,9 @@ if __name__ == "__main__":
         transient=(httpx.TransportError, ConnectionError),
         dead_letters="orders.dlq",
     ) as consumer:
-        # `run` handles SIGTERM itself; in a loop of your own signals are yours.
-        signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
+        # `run` handles signals itself; in a loop of your own they are yours.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: consumer.stop())
         for attempt in consumer:
             with attempt as message:  # the loop's last statement: leaving it decides
                 if attempt.number > 1:
