@@ -121,19 +121,6 @@ def test_a_success_of_the_read_ahead_ends_the_row() -> None:
     assert [] == group.violations()
 
 
-def test_a_success_in_another_scope_ends_it() -> None:
-    """With a narrow scope the others go on: once one of them has succeeded, letters are sent."""
-    group = FakeGroup(partitions=2, scope="partition", letter_limit=1)
-    group.produce(0, 2)
-    refusing(group, 0, 1)
-    member = alone(group)
-    turn_until(group, member, events.LimitReached)
-    group.produce(1, 1)
-    group.finish()
-    assert [0, 1] == [letter.offset for letter in emitted(member, events.DeadLettered)]
-    assert [] == group.violations()
-
-
 def test_in_every_scope_the_next_letter_is_held_back() -> None:
     """The row is the consumer's: two partitions make it together, and wait for each other."""
     group = FakeGroup(partitions=2, scope="partition", letter_limit=2)
@@ -188,35 +175,6 @@ def test_what_an_operator_gave_up_counts_for_nothing_in_doubt_either() -> None:
     group.finish()
     assert {0, 1} == {letter.partition for letter in emitted(member, events.DeadLettered)}
     assert [] == emitted(member, events.LimitReached)
-    assert [] == group.violations()
-
-
-def test_an_exhausted_message_counts_as_any() -> None:
-    """What the strategy gave up is a letter in the row, and is held back behind it."""
-    group = FakeGroup(partitions=1, strategy=[1], letter_limit=1)
-    group.produce(0, 3)
-    group.dependency.down = True
-    member = alone(group)
-    turn_until(group, member, events.LimitReached, 2)
-    (letter,) = emitted(member, events.DeadLettered)
-    assert ("exhausted", 0) == (letter.reason, letter.offset)
-    assert [(1, 2), (1, 3)] == [
-        (e.offset, e.failures) for e in emitted(member, events.LimitReached)
-    ]
-    group.dependency.down = False
-    group.finish()
-    assert 1 == len(emitted(member, events.DeadLettered))
-    assert [] == group.violations()
-
-
-def test_without_a_limit_nothing_is_held_back() -> None:
-    """`limit=None`: any number of letters is sent."""
-    group = FakeGroup(partitions=1)
-    group.produce(0, 30)
-    refusing(group, *range(30))
-    member = alone(group)
-    group.finish()
-    assert 30 == len(emitted(member, events.DeadLettered))
     assert [] == group.violations()
 
 
@@ -380,19 +338,6 @@ def test_what_is_no_hold(hold: Any) -> None:
 def test_the_hold_is_the_policys(hold: Any, hold_s: float | None) -> None:
     """Seconds or a duration, as strategies take them."""
     assert hold_s == _retry_settings(DeadLetters(LETTERS, hold=hold)).policy.hold_s
-
-
-def test_a_bug_in_the_handler_does_not_empty_the_topic() -> None:
-    """A NameError used to send every message to the dead letters: by default 20 go, no more."""
-    group = FakeGroup(partitions=1, letter_limit=DeadLetters(LETTERS).limit)
-    group.produce(0, 25)
-    refusing(group, *range(25))
-    member = alone(group)
-    turn_until(group, member, events.LimitReached)
-    assert 20 == len(emitted(member, events.DeadLettered))
-    (reached,) = emitted(member, events.LimitReached)
-    assert (20, 20, 30.0) == (reached.offset, reached.limit, reached.delay_s)
-    assert [] == group.violations(finished=False)
 
 
 def _retry_settings(dead_letters: DeadLetters | None) -> RetrySettings:

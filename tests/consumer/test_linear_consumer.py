@@ -14,7 +14,6 @@ from linear_retry import (
     ConfigurationError,
     FencedError,
     LinearConsumer,
-    RetryAfter,
     Scope,
     Strategy,
     UsageError,
@@ -24,7 +23,6 @@ from linear_retry.events import (
     DeadLettered,
     Event,
     HandlerTooSlow,
-    ProbeFailed,
     Revoked,
     Stopped,
 )
@@ -227,32 +225,6 @@ def test_nothing_that_listeners_and_log_handlers_do_ends_run(
     with life.consumer:
         life.consumer.run(handler)
     assert (6, "closed") == (life.committed, life.consumer.circuits[Scope()].state)
-    assert [] == life.violations(finished=True)
-
-
-def test_no_error_of_a_handler_ends_run(fake: FakeKafka, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever form a wait is asked for in, and however deep a group is nested: waited for, and a
-    wait that cannot be read is logged once. The bug: each of these ended `run`, or made a dead
-    letter of an outage's message."""
-    deep: Exception = OutageError()
-    for _ in range(2000):
-        deep = ExceptionGroup("again", [deep])
-    late = RetryAfter(1)
-    late.seconds = float("inf")
-    in_vain = [RetryAfter("Wed, 21 Oct 2015 07:28:00 GMT"), RetryAfter("soon"), RetryAfter("soon")]
-    life = OwnLife(fake, strategy=Strategy([1, 5]))
-    act = raising({1: in_vain[0], 2: deep, 4: in_vain[1], 5: in_vain[2], 7: late}, life)
-
-    def handler(message: Message) -> None:
-        life.handle(message, act)
-        life.stop_after(11)
-
-    with life.consumer:
-        life.consumer.run(handler)
-    assert (6, 0) == (life.committed, life.letters)
-    waits = [one for one in life.events if isinstance(one, CircuitOpened | ProbeFailed)]
-    assert [1.0, 5.0, 1.0, 5.0, 3600.0] == [one.delay_s for one in waits]
-    assert 1 == sum("'soon'" in line and "Said once" in line for line in caplog.messages)
     assert [] == life.violations(finished=True)
 
 

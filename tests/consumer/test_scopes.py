@@ -152,29 +152,6 @@ def test_the_breaker_of_each_scope(scope: Narrow) -> None:
 
 @each_protocol
 @each_scope
-def test_a_probe_comes_between_two_messages_of_a_batch(scope: Narrow, protocol: Protocol) -> None:
-    """With a batch of another partition in hand, a probe waits for the handler call in progress,
-    and for nothing else."""
-    scene = _scene(scope, protocol, strategy=[1, 1])
-    scene.fails(0)
-    scene.fill([0], 1)
-    scene.joined()
-    scene.until_open(0)
-    opened_s = scene.group.fake.clock.now_s()
-    scene.fill([1], 1000)
-    scene.group.turn(4)
-    scene.group.dependency.takes_s = 0.3
-    scene.until_s(opened_s + 2)
-    begun = scene.timed()
-    probe = [index for index, (_, place) in enumerate(begun) if place[:2] == scene.partitions[0]][1]
-    assert begun[probe - 1][0] < opened_s + 1 < begun[probe][0] <= opened_s + 1.3
-    assert scene.partitions[1] == begun[probe - 1][1][:2] == begun[probe + 1][1][:2]
-    scene.group.dependency.takes_s = 0.0
-    scene.finished()
-
-
-@each_protocol
-@each_scope
 def test_what_is_always_due_starves_nobody(scope: Narrow, protocol: Protocol) -> None:
     """With delay 0 three circuits are due all the time: between their probes the others go on."""
     scene = _scene(scope, protocol, strategy=[0] * 100)

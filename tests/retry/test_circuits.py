@@ -51,18 +51,6 @@ def _open(
     circuits.open(scope, held, now_s, delay_s, _NOW_MS)
 
 
-def test_nothing_is_open_at_first() -> None:
-    """A new consumer stops nothing, waits for nothing, and shows one closed circuit."""
-    circuits = _circuits()
-    assert circuits.all_closed
-    assert [] == list(circuits)
-    assert not circuits.stops(_P0)
-    assert circuits.wanting_probe(_P0) is None
-    assert [] == circuits.due(1e12)
-    assert float("inf") == circuits.next_retry_at_s
-    assert {_ALL: CircuitView("closed")} == circuits.views
-
-
 def test_the_cycle_open_half_open_closed() -> None:
     """It opens until `retry_at`, half-opens with the held message, and tells how long it lasted."""
     circuits, held = _circuits(), _held(failures=1)
@@ -185,13 +173,6 @@ def test_what_is_due_comes_in_order_of_time() -> None:
     assert 120.0 == circuits.next_retry_at_s
 
 
-def test_a_delay_of_nothing_is_due_at_once() -> None:
-    """`[0, 0, 5]` retries without waiting."""
-    circuits = _circuits()
-    _open(circuits, _ALL, _held(), delay_s=0.0)
-    assert [_ALL] == circuits.due(100.0)
-
-
 def test_a_held_message_counts_its_failures() -> None:
     """Each failure adds one; the first time stays, the last time and the error are the newest."""
     first, second = OSError("first"), OSError("second")
@@ -279,16 +260,6 @@ def test_a_raising_pybreaker_listener_is_contained(raises_until: str) -> None:
     assert (3 if listener.raises else 1) == failures.count
 
 
-def test_each_scope_has_a_breaker_of_its_own() -> None:
-    """A breaker can be asked for, and listened to, before anything has failed."""
-    circuits = _circuits()
-    breaker = circuits.breaker(_ONE)
-    assert ("billing orders[0]", "closed") == (breaker.name, breaker.current_state)
-    _open(circuits, _ORDERS, _held())
-    assert "closed" == breaker.current_state
-    assert "open" == circuits.breaker(_ORDERS).current_state
-
-
 def test_a_view_says_what_is_held() -> None:
     """State, times, failures, coordinates and error; None where nothing is held."""
     circuits = _circuits()
@@ -304,15 +275,6 @@ def test_a_view_says_what_is_held() -> None:
     assert {_ALL: view} == circuits.views
     circuits.close(_ALL, 106.0)
     assert {_ALL: CircuitView("closed")} == circuits.views
-
-
-def test_the_whole_consumers_circuit_is_always_there() -> None:
-    """Narrower scopes come beside it, and go when they close."""
-    circuits = _circuits()
-    _open(circuits, _ONE, _held())
-    assert {_ALL, _ONE} == set(circuits.views)
-    circuits.close(_ONE, 101.0)
-    assert {_ALL} == set(circuits.views)
 
 
 def test_a_view_once_taken_stays_as_it_is() -> None:

@@ -89,19 +89,6 @@ def test_after_the_end_of_the_strategy_the_choice_holds(
     assert expected == decide(Transient(_ERROR, asked_s), failures, policy)
 
 
-@pytest.mark.parametrize("asked_s", [0.0, 60.0])
-@pytest.mark.parametrize(
-    ("on_exhausted", "expected"),
-    [("dead-letter", Publish(_DLQ, "exhausted")), ("stop", Stop("exhausted"))],
-)
-def test_an_empty_strategy_is_exhausted_at_once(
-    asked_s: float, on_exhausted: OnExhausted, expected: Decision
-) -> None:
-    """Without delays the first failure is the last."""
-    policy = Policy(Strategy([]), on_exhausted, dead_letters=_DLQ)
-    assert expected == decide(Transient(_ERROR, asked_s), 1, policy)
-
-
 @pytest.mark.parametrize("failures", [1, 2, 3, 1000])
 @pytest.mark.parametrize("delays_s", [[], [1, 5]])
 @pytest.mark.parametrize("on_exhausted", get_args(OnExhausted))

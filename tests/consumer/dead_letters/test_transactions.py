@@ -446,18 +446,6 @@ def test_closing_never_leaves_a_transaction_open() -> None:
     assert ([], 1) == (group.letters, group.committed)
 
 
-def test_no_transactions_no_start() -> None:
-    """Whoever may not begin a transaction learns so before the first message."""
-    fake = _topics()
-    refused = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "denied", True)
-    fake.faults.fail_transaction("init", refused)
-    with (
-        consumer_on(fake, dead_letters=DeadLetters(LETTERS, transactional=True)) as consumer,
-        pytest.raises(BrokerError, match="cannot begin: TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
-    ):
-        consumer.run(lambda _: None)
-
-
 def test_a_coordinator_that_does_not_answer() -> None:
     """Waited for as long as for a first broker, and no longer."""
     fake = _topics()

@@ -8,8 +8,6 @@ from confluent_kafka import KafkaError
 
 from linear_retry import (
     ConfigurationError,
-    ExhaustedError,
-    PermanentError,
     RetryAfter,
     UsageError,
     events,
@@ -31,16 +29,6 @@ def _failing(*errors: Exception | None) -> Callable[[int], None]:
             raise error
 
     return handler
-
-
-def test_what_succeeds_leaves_no_trace() -> None:
-    """A success is no event; only that the stream has begun is one, once for each start of it."""
-    world = World([1])
-    stream = world.stream(_failing())
-    world.runner.handle(stream)
-    stream.number = 1
-    world.runner.handle(stream)
-    assert [events.Assigned((PLACE,))] == world.events
 
 
 def test_a_transient_error_is_waited_for_in_place() -> None:
@@ -71,22 +59,6 @@ def test_work_that_nobody_would_do_is_refused() -> None:
         world.runner.handle(stream)
     assert ["Assigned", "Revoked"] == world.kinds()
     assert [] == world.letters()
-
-
-def test_the_circuit_is_open_while_it_waits() -> None:
-    """Anyone may see until when it waits, for which batch, and why."""
-    world = World([60])
-    seen = []
-
-    def look() -> None:
-        seen.append(world.circuits.views[Scope()])
-
-    world.kafka.clock.at(30, look)
-    world.runner.handle(world.stream(_failing(OutageError("down"))))
-    look()
-    during, after = seen
-    assert ("open", 0, "OutageError('down')") == (during.state, during.offset, during.error)
-    assert "closed" == after.state
 
 
 def test_exhausted_each_row_becomes_a_letter() -> None:
@@ -205,19 +177,6 @@ def test_a_stop_between_two_letters() -> None:
     with pytest.raises(StoppedError):
         world.runner.handle(stream)
     assert 3 >= len(world.letters())
-
-
-def test_stop_as_the_choice_raises_with_the_cause() -> None:
-    """`"stop"`: the stream fails; its error names stream, batch and what was raised last."""
-    world = World([1], on_exhausted="stop", on_permanent="stop", with_letters=False)
-    down = OutageError("down")
-    with pytest.raises(ExhaustedError, match=r"spark:charge.*batch 0: failure 2.*down") as caught:
-        world.runner.handle(world.stream(_failing(OutageError(), down)))
-    assert down is caught.value.__cause__
-    with pytest.raises(PermanentError, match="failure 1"):
-        world.runner.handle(world.stream(_failing(PoisonError())))
-    closed = [each for each in world.events if isinstance(each, events.CircuitClosed)]
-    assert ["dropped"] == [each.outcome for each in closed]
 
 
 def test_skip_is_one_event_for_the_batch() -> None:
