@@ -179,10 +179,10 @@ def stats_of(letters: Iterable[tuple[Letter, State]]) -> Stats:
         at_ms = letter.timestamp_ms
         if at_ms >= 0:
             timeline.add(at_ms)
-            oldest_ms = at_ms if oldest_ms is None or at_ms < oldest_ms else oldest_ms
-            newest_ms = at_ms if newest_ms is None or at_ms > newest_ms else newest_ms
-            if state is State.OPEN and (oldest_open_ms is None or at_ms < oldest_open_ms):
-                oldest_open_ms = at_ms
+            oldest_ms = at_ms if oldest_ms is None else min(oldest_ms, at_ms)
+            newest_ms = at_ms if newest_ms is None else max(newest_ms, at_ms)
+            if state is State.OPEN:
+                oldest_open_ms = at_ms if oldest_open_ms is None else min(oldest_open_ms, at_ms)
     return Stats(
         letters=states.total(),
         states={state: states[state] for state in State},

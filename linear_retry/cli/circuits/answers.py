@@ -24,14 +24,8 @@ def sentence(command: Command, answer: Answer) -> str:
     return f"{subject}: {_outcome(command, answer)}"
 
 
-def nobody(command: Command, topic: str, timeout_s: int, now_ms: int) -> str:
+def nobody(command: Command, topic: str, timeout_s: int) -> str:
     """Why there may be no answer."""
-    left_s = (command.at_ms + COMMAND_TTL_MS - now_ms) / 1000
-    later = (
-        f"; one that is busy in its handler, or starts, may still do it within {left_s:.0f} s"
-        if left_s > 0
-        else ""
-    )
     place, about = command.place, "no member of it follows"
     if place is not None:
         about = f"no member of it has {place.topic}[{place.partition}] now and follows"
@@ -40,7 +34,8 @@ def nobody(command: Command, topic: str, timeout_s: int, now_ms: int) -> str:
     start = "" if place is None else f"{place}: "
     return (
         f"{start}nobody in group {command.group!r} has answered within {timeout_s} s: {about} this "
-        f"topic (control={topic!r}), or it cannot reach it{later}"
+        f"topic (control={topic!r}), or it cannot reach it; one that is busy in its handler, or "
+        f"starts, may still do it until {COMMAND_TTL_MS // 1000} s after the sending"
     )
 
 

@@ -10,6 +10,7 @@ from linear_retry.cli.output.rows import plural
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import GroupView, Member, OpenCircuit
 from linear_retry.scope import Partition
+from linear_retry.strategy.delays import duration_text
 
 HEAD = (
     *("group", "member", "process", "scope", "message", "state", "failures"),
@@ -35,15 +36,9 @@ def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
 
 
 def span(length_ms: int) -> str:
-    """How long, in two units at most."""
-    seconds = max(length_ms, 0) // 1000
-    if seconds < 60:
-        return f"{seconds}s"
-    if seconds < 3600:
-        return f"{seconds // 60}m {seconds % 60:02}s"
-    if seconds < 86_400:
-        return f"{seconds // 3600}h {seconds // 60 % 60:02}m"
-    return f"{seconds // 86_400}d {seconds // 3600 % 24}h"
+    """How long, to the second; what is longer, to the minute or the hour."""
+    unit_ms = 1000 if length_ms < 3_600_000 else 60_000 if length_ms < 86_400_000 else 3_600_000
+    return duration_text(max(length_ms, 0) // unit_ms * unit_ms)
 
 
 def partitions(found: Iterable[Partition]) -> str:

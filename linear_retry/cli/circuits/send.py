@@ -115,7 +115,7 @@ class CommandSender:
             fields = {"member": None, "answer": None} if answer is None else _json(answer)
             write_json([{**asdict(command), **fields, "at_ms": command.at_ms}])
         elif answer is None:
-            typer.echo(nobody(command, self.topic, self.timeout_s, now_ms()), err=True)
+            typer.echo(nobody(command, self.topic, self.timeout_s), err=True)
         else:
             typer.echo(sentence(command, answer), err=bool(code))
         return code

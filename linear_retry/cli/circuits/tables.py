@@ -29,7 +29,7 @@ def circuit_table(circuits: Iterable[OpenCircuit], now_ms: int) -> Table:
     """
     table = Table.grid(padding=(0, 2, 0, 0), expand=True)
     table.add_column(no_wrap=True, width=len("half-open"))
-    table.add_column(no_wrap=True, width=len("in 59m 59s"))
+    table.add_column(no_wrap=True, width=len("in 59m59s"))
     table.add_column(overflow="fold", ratio=1)
     for one in circuits:
         state = one.state(now_ms)

@@ -11,7 +11,6 @@ from linear_retry.cli.output.exit_codes import NEGATIVE, fail
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Letter, Resolution, State
-from linear_retry.dlq.letters.foreign import binary_number
 from linear_retry.scope import Place
 
 _HEX_BYTES = 16
@@ -42,17 +41,13 @@ def _as_json(
         **formats.as_json(letter, state, payload=payload),
         "exception_stack": letter.exception_stack,
         "resolution": resolution,
-        "headers": [_header_as_json(name, value) for name, value in letter.headers],
+        "headers": [
+            {"name": name, **formats.content("value", value)} for name, value in letter.headers
+        ],
         "escaped_headers": letter.escaped_headers,
         "key_bytes": None if letter.key is None else len(letter.key),
         "value_bytes": None if letter.value is None else len(letter.value),
     }
-
-
-def _header_as_json(name: str, value: bytes | None) -> dict[str, Any]:
-    number = binary_number(name, value)
-    facts = {} if number is None else {"number": number}
-    return {"name": name, **formats.content("value", value), **facts}
 
 
 def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
@@ -81,9 +76,7 @@ def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
     yield "headers" if letter.headers else "headers     none"
     for name, value in letter.headers:
         if name not in _SHOWN_ABOVE:
-            number = binary_number(name, value)
-            text = formats.shown(value) if number is None else str(number)
-            yield f"  {printable.safe(name)} = {printable.safe(text)}"
+            yield f"  {printable.safe(name)} = {printable.safe(formats.shown(value))}"
 
 
 def _labelled(name: str, text: str) -> Iterator[str]:

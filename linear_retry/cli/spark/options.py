@@ -19,12 +19,6 @@ MASTER = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Spark's master; local[*] unless it says otherwise."),
 ]
-_OF_THE_EXTRA = frozenset(
-    {
-        *("altair", "jinja2", "markupsafe", "numpy", "pandas"),
-        *("py4j", "pyarrow", "pyspark", "vl_convert"),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +79,4 @@ def require_pyspark() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        if name not in _OF_THE_EXTRA:
-            raise
-        fail(f"the package {name} is missing: pip install 'linear-retry[spark]'", UNAVAILABLE)
+        fail(f"{error}: pip install 'linear-retry[spark]'", UNAVAILABLE)

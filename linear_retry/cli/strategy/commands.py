@@ -1,7 +1,6 @@
 """The commands `linear-retry strategy check` and `show`."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,24 +61,13 @@ def show(
     """
     loaded = load(file)
     if as_json:
-        rows = [] if isinstance(loaded, StrategyError) else [asdict(row) for row in _rows(loaded)]
+        rows = [] if isinstance(loaded, StrategyError) else [*_rows(loaded)]
         write_json([{**summary(file, loaded), "waits": rows}])
     elif isinstance(loaded, StrategyError):
         typer.echo(str(loaded), err=True)
     else:
         _show(loaded)
     raise typer.Exit(NEGATIVE if isinstance(loaded, StrategyError) else DONE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """The wait after one failure and the time since the first; `_max` is with all the jitter."""
-
-    failure: int
-    wait_s: float
-    wait_max_s: float
-    since_first_s: float
-    since_first_max_s: float
 
 
 def load(file: Path) -> Strategy | StrategyError:
@@ -92,14 +80,19 @@ def load(file: Path) -> Strategy | StrategyError:
         return error
 
 
-def _rows(strategy: Strategy) -> Iterator[_Row]:
+def _rows(strategy: Strategy) -> Iterator[dict[str, float]]:
+    """The wait after each failure and the time since the first; `_max_s` is with all the jitter."""
     longest = 1 + strategy.jitter
     since_ms = 0
     for failure, wait_ms in enumerate(strategy.delays_ms, 1):
         since_ms += wait_ms
-        both_s = (wait_ms / 1000, since_ms / 1000)
-        longest_s = (round(wait_ms * longest) / 1000, round(since_ms * longest) / 1000)
-        yield _Row(failure, both_s[0], longest_s[0], both_s[1], longest_s[1])
+        yield {
+            "failure": failure,
+            "wait_s": wait_ms / 1000,
+            "wait_max_s": round(wait_ms * longest) / 1000,
+            "since_first_s": since_ms / 1000,
+            "since_first_max_s": round(since_ms * longest) / 1000,
+        }
 
 
 def summary(file: Path, loaded: Strategy | StrategyError) -> dict[str, Any]:
@@ -123,9 +116,9 @@ def summary(file: Path, loaded: Strategy | StrategyError) -> dict[str, Any]:
 def _show(strategy: Strategy) -> None:
     rows: list[tuple[str, ...]] = [("failure", "wait", "since the first failure")]
     for row in _rows(strategy):
-        wait = range_text(row.wait_s, row.wait_max_s)
-        since_first = range_text(row.since_first_s, row.since_first_max_s)
-        rows.append((str(row.failure), wait, since_first))
+        wait = range_text(row["wait_s"], row["wait_max_s"])
+        since_first = range_text(row["since_first_s"], row["since_first_max_s"])
+        rows.append((str(row["failure"]), wait, since_first))
     rows.append((str(len(strategy) + 1), "gives up", ""))
     print_heading(strategy)
     write_aligned(rows)

@@ -140,23 +140,10 @@ def _outage(simulation: Simulation) -> tuple[str, ...]:
     jitter = _bounds(spread) if spread else "never"
     if spread and spread.may_give_up:
         jitter += " or never"
+    at = duration_text(ending.at_ms)
     if isinstance(ending, Recovered):
-        return (
-            *how,
-            "recovered",
-            duration_text(ending.at_ms),
-            duration_text(ending.idle_ms),
-            jitter,
-            "",
-        )
-    return (
-        *how,
-        ending.outcome,
-        duration_text(ending.at_ms),
-        "",
-        jitter,
-        duration_text(ending.too_early_ms),
-    )
+        return *how, "recovered", at, duration_text(ending.idle_ms), jitter, ""
+    return *how, ending.outcome, at, "", jitter, duration_text(ending.too_early_ms)
 
 
 def _bounds(spread: Spread) -> str:

@@ -139,22 +139,6 @@ FOREIGN: tuple[ForeignFormat, ...] = (
 )
 
 
-_BINARY: Mapping[str, Encoding] = {
-    name: encoding
-    for form in FOREIGN
-    for place in (form.partition, form.offset, form.timestamp_ms)
-    if place is not None
-    for name, encoding in (place,)
-    if encoding.size_bytes is not None
-}
-
-
-def binary_number(name: str, content: bytes | None) -> int | None:
-    """The number in a header that holds one as bytes; None for any other, and for garbled bytes."""
-    encoding = _BINARY.get(name)
-    return None if encoding is None or content is None else encoding.decode(content)
-
-
 @dataclass(slots=True)
 class _Reader:
     contents: Contents

@@ -84,13 +84,7 @@ def _ours(record: Record, contents: Contents) -> Letter:
     except DeadLetterError as error:
         return _of_others(record, NONE, str(error))
     return Letter(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp_ms,
-        record.key,
-        record.value,
-        record.headers,
+        *_as_it_lies(record),
         headers.retry_id,
         headers.generation,
         OURS,
@@ -116,17 +110,14 @@ def _foreign(record: Record, form: ForeignFormat, contents: Contents) -> Letter:
 
 
 def _of_others(record: Record, form: str, problem: str | None) -> Letter:
-    return Letter(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp_ms,
-        record.key,
-        record.value,
-        record.headers,
-        f"foreign/{record.topic}/{record.partition}/{record.offset}",
-        1,
-        form,
-        problem,
-        escaped_headers=record.escaped_headers,
-    )
+    name = f"foreign/{record.topic}/{record.partition}/{record.offset}"
+    kept = record.escaped_headers
+    return Letter(*_as_it_lies(record), name, 1, form, problem, escaped_headers=kept)
+
+
+def _as_it_lies(
+    record: Record,
+) -> tuple[str, int, int, int, bytes | None, bytes | None, tuple[Header, ...]]:
+    """The first fields of `Letter`."""
+    place = record.topic, record.partition, record.offset, record.timestamp_ms
+    return *place, record.key, record.value, record.headers

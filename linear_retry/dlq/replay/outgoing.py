@@ -173,16 +173,22 @@ def _original(letter: Letter, fetch: Fetch) -> Record:
     """The message that a reference stands for. It is whole, or not sent: the envelope has sums."""
     try:
         envelope = json.loads(letter.value or b"")
-        topic, partition, offset = (envelope[k] for k in ("topic", "partition", "offset"))
-        sums = {part: envelope[part] for part in ("key", "value")}
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise NotReplayableError("a reference whose envelope is garbled") from None
-    if not (isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int)):
-        raise NotReplayableError("a reference whose envelope is garbled")
-    record = fetch(topic, partition, offset)
+    except (ValueError, RecursionError):
+        envelope = None
+    match envelope:
+        case {
+            "topic": str(topic),
+            "partition": int(partition),
+            "offset": int(offset),
+            "key": key,
+            "value": value,
+        }:
+            record = fetch(topic, partition, offset)
+        case _:
+            raise NotReplayableError("a reference whose envelope is garbled")
     if record is None:
         raise NotReplayableError("a reference to a message that is no longer there")
-    if not (_matches(record.key, sums["key"]) and _matches(record.value, sums["value"])):
+    if not (_matches(record.key, key) and _matches(record.value, value)):
         raise NotReplayableError("a reference to a message that is another one now")
     return record
 

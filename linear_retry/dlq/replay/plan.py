@@ -54,13 +54,10 @@ class PartitionPlan:
         """Count one of its letters in."""
         self.groups.add(message.group_in(self.to_topic))
         at_ms = message.timestamp_ms
-        if packed > self.longest:
-            self.longest = packed
+        self.longest = max(self.longest, packed)
         if at_ms >= 0:
-            if self.oldest_ms is None or at_ms < self.oldest_ms:
-                self.oldest_ms = at_ms
-            if self.newest_ms is None or at_ms > self.newest_ms:
-                self.newest_ms = at_ms
+            self.oldest_ms = at_ms if self.oldest_ms is None else min(self.oldest_ms, at_ms)
+            self.newest_ms = at_ms if self.newest_ms is None else max(self.newest_ms, at_ms)
 
 
 @dataclass(slots=True)

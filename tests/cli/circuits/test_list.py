@@ -161,6 +161,6 @@ def test_a_terminal_gets_it_drawn(kafka: EmbeddedKafka) -> None:
     with terminal("circuits", "list", "--bootstrap", kafka.bootstrap) as shown:
         shown.wait_for("no such topic")
         text = str(shown)
-    for words in (GROUP, "orders[0]@1042", "in 3m ", "half-open", "again", "2 failures"):
+    for words in (GROUP, "orders[0]@1042", "in 3m", "half-open", "again", "2 failures"):
         assert words in text
     assert "\x1b[2J" not in shown.text

@@ -282,16 +282,6 @@ def test_show_in_json(topic: _Topic) -> None:
     assert ("key-1", 5, '{"order": 1}') == (first["key"], first["key_bytes"], first["value"])
 
 
-def test_the_numbers_of_spring_are_numbers(topic: _Topic) -> None:
-    """They were shown as the bytes they are: a partition of seven rang the bell."""
-    name = f"foreign/{topic.name}/0/3"
-    lines = _run(topic, "show", name).out.splitlines()
-    assert "  kafka_dlt-original-partition = 7" in lines
-    assert "  kafka_dlt-original-offset = 9" in lines
-    (found,) = _run(topic, "show", name, "--json").objects
-    assert [None, 7, 9, None] == [header.get("number") for header in found["headers"]]
-
-
 def test_no_such_letter(topic: _Topic) -> None:
     """The answer is no: exit code 1, and where ids are to be had."""
     output = _run(topic, "show", "billing/orders/9/9/9")

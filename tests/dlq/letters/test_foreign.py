@@ -2,7 +2,7 @@
 
 import pytest
 
-from linear_retry.dlq.letters.foreign import DIGITS, FOREIGN, ForeignFormat, Origin, binary_number
+from linear_retry.dlq.letters.foreign import DIGITS, FOREIGN, ForeignFormat, Origin
 from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.records.record import Record
 from linear_retry.records.text import Header
@@ -136,22 +136,3 @@ def test_each_rows_headers_begin_with_its_prefix(form: ForeignFormat) -> None:
         *form.exception_stack,
     }
     assert [] == [name for name in names if not name.startswith(form.prefix)]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("kafka_dlt-original-partition", b"\0\0\0\x07", 7),
-        ("kafka_dlt-original-offset", b"\0\0\0\0\0\0\x01\0", 256),
-        ("kafka_dlt-original-timestamp", b"\xff" * 8, -1),
-        ("kafka_dlt-original-offset", b"\0\0\0\x07", None),
-        ("kafka_dlt-original-offset", None, None),
-        ("__connect.errors.offset", b"42", None),
-        ("tenant", b"\0\0\0\x07", None),
-    ],
-)
-def test_a_number_in_bytes_is_known_by_its_header(
-    name: str, content: bytes | None, expected: int | None
-) -> None:
-    """Spring's are big-endian integers; any other header is what it says."""
-    assert expected == binary_number(name, content)
