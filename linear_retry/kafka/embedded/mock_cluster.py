@@ -145,7 +145,8 @@ def _new_handle(library: ctypes.CDLL, brokers: int) -> int:
     # and an error at each broker that is down on purpose: this handle is a client of theirs, too.
     text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
     for key, value in ((b"test.mock.num.brokers", b"%d" % brokers), (b"log_level", b"2")):
-        library.rd_kafka_conf_set(settings, key, value, text, len(text))
+        if library.rd_kafka_conf_set(settings, key, value, text, len(text)):
+            raise BrokerError(f"embedded broker: {text.value.decode()}")
     handle: int | None = library.rd_kafka_new(_PRODUCER, settings, text, len(text))
     if handle is None:
         raise BrokerError(f"embedded broker: {text.value.decode()}")
