@@ -12,6 +12,7 @@ from tests.examples.conftest import SceneFactory
 pytestmark = pytest.mark.broker
 
 _MANAGE = "python examples/django_command/manage.py"
+_LOCK = "python examples/django_command/lock.py examples/django_command/db.sqlite3 10"
 
 
 def test_it_waits_for_the_database_and_charges_once(scene: SceneFactory) -> None:
@@ -21,18 +22,16 @@ def test_it_waits_for_the_database_and_charges_once(scene: SceneFactory) -> None
     folder = here.copy.path("django_command")
     here.copy.run(f"{_MANAGE} migrate")
     orders = [{"order": number, "customer": "ann", "cents": 100 * number} for number in (1, 2, 0)]
-    here.produce(*(json.dumps(order).encode() for order in orders))
     command = f"{_MANAGE} consume_orders"
-    with here.copy.running(
-        "python examples/django_command/lock.py examples/django_command/db.sqlite3 10"
-    ) as lock:
-        lock.wait_for("locked")
-        with here.copy.running(command) as first:
+    with here.copy.running(command) as first:
+        first.wait_for("assigned")
+        with here.copy.running(_LOCK) as lock:
+            lock.wait_for("locked")
+            here.produce(*(json.dumps(order).encode() for order in orders))
             first.wait_for("circuit open")
-            assert "database is locked" in first.output
-            lock.kill()
-            here.wait_until_committed("shop")
-            first.end()
+        assert "database is locked" in first.output
+        here.wait_until_committed("shop")
+        first.end()
     assert [("permanent", 1)] == [(each.reason, each.failures) for each in here.dead_letters()]
     assert [(300,)] == _rows(folder, "spent_cents", "account")
     here.rewind("shop")
