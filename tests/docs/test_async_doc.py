@@ -116,7 +116,7 @@ def test_the_table_names_what_exists() -> None:
         *dir(asyncio),
         *dir(signal),
         *dir(builtins),
-        *(code(row[0])[0] for row in table(page("README.md"), "error")),
+        *(code(row[0])[0] for row in table(page("docs/reference/errors.md"), "error")),
     }
     words = {word for row in table(_PAGE, "what") for cell in row for word in code(cell)}
     assert set() == {re.sub(r"\(.*\)", "", word) for word in words} - known - {"run"}
