@@ -27,19 +27,10 @@ class Progress:
 
     elapsed_s: float
     partitions: tuple[PartitionProgress, ...]
+    paid: int
+    dead_lettered: int
+    total: int
     answers: Counter[Answer]
-
-    @property
-    def paid(self) -> int:
-        return sum(partition.paid for partition in self.partitions)
-
-    @property
-    def dead_lettered(self) -> int:
-        return sum(partition.dead_lettered for partition in self.partitions)
-
-    @property
-    def total(self) -> int:
-        return sum(partition.total for partition in self.partitions)
 
 
 class Record:
@@ -73,5 +64,8 @@ class Record:
                 PartitionProgress(number, paid[number], dead[number], total)
                 for number, total in sorted(totals.items())
             ),
+            paid.total(),
+            dead.total(),
+            totals.total(),
             Counter(request.answer for request in self.requests),
         )

@@ -22,7 +22,7 @@ from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.record import Record as KafkaRecord
 from linear_retry.scope import Place
 from linear_retry.strategy.strategy import Strategy
-from linear_retry.testing.when_done import when_done
+from linear_retry.testing.guarantees.done import when_done
 
 STRATEGY = Strategy([0.5, 1, {"every": 2, "times": 30}], name="demo")
 OUTAGES = (Outage(110, "refused", 2.5), Outage(260, "unavailable", 2.5))

@@ -161,20 +161,18 @@ def _check_handler(handler: Handler) -> None:
 def check_columns(schema: StructType) -> None:
     """Raises `ConfigurationError` if dead letters cannot be made of such rows."""
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
-    lacking = [name for name in _COLUMNS if name not in found]
     other = [
-        f"{name} ({found[name]})"
+        f"{name} ({found.get(name, 'missing')})"
         for name, wanted in _COLUMNS.items()
-        if found.get(name, wanted) != wanted
+        if found.get(name) != wanted
     ]
-    if lacking or other:
-        parts = [f"lacks {', '.join(lacking)}"] * bool(lacking)
-        parts += [f"has another type of {', '.join(other)}"] * bool(other)
+    if other:
         raise ConfigurationError(
-            f"foreach_batch: the stream {' and '.join(parts)}, and dead letters need each row as "
-            'it came from Kafka: read it with .option("includeHeaders", "true"), keep these '
-            "columns as they are, and put what you make of them beside; or choose otherwise than "
-            '"dead-letter" in on_exhausted and on_permanent'
+            f"foreach_batch: the stream has not Kafka's own columns: {', '.join(other)}; dead "
+            "letters need each row as it came from Kafka: read it with "
+            '.option("includeHeaders", "true"), keep these columns as they are, and put what you '
+            'make of them beside; or choose otherwise than "dead-letter" in on_exhausted and '
+            "on_permanent"
         )
 
 

@@ -19,13 +19,13 @@ from linear_retry.testing.guarantees import all_guarantees
 from linear_retry.testing.guarantees.commits import CommittedOnlyDone
 from linear_retry.testing.guarantees.dead_letters import DeadLetteredOnlyWhenDue, LettersWithinLimit
 from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder, NothingLost
+from linear_retry.testing.guarantees.done import when_done
 from linear_retry.testing.guarantees.guarantee import Guarantee, Violation, broken
 from linear_retry.testing.guarantees.liveness import Liveness
 from linear_retry.testing.guarantees.open_circuits import NothingWhileOpen
 from linear_retry.testing.guarantees.ownership import OnlyWhileOwned
 from linear_retry.testing.guarantees.state import BoundedState
 from linear_retry.testing.guarantees.timing import NothingEarly
-from linear_retry.testing.when_done import when_done
 
 __all__ = [
     "Appended",

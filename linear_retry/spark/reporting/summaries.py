@@ -94,7 +94,9 @@ def _source(
     table = _table(lake, name)
     if table is None:
         return None
-    rows = stack.enter_context(_persisted(prepare(table)))
+    # Computed once: several summaries are made of it.
+    rows = prepare(table).persist()
+    stack.callback(rows.unpersist)
     (found,) = rows.agg(F.count("*"), F.min(moment), F.max(moment)).collect()
     return _Source(rows, *found)
 
@@ -170,16 +172,6 @@ def _table(lake: Lake, name: str) -> DataFrame | None:
         return lake.table(name)
     except LakeError:
         return None
-
-
-@contextmanager
-def _persisted(rows: DataFrame) -> Iterator[DataFrame]:
-    """Computes once what several summaries are made of."""
-    kept = rows.persist()
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
 
 
 @contextmanager

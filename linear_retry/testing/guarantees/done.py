@@ -1,20 +1,16 @@
 """The messages that are done, as the log says."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from linear_retry import events
 from linear_retry.records.runs import Runs
 from linear_retry.scope import Partition, Place
-from linear_retry.testing.event_log import AttemptFinished, Entry, EventEmitted
+from linear_retry.testing.event_log import AttemptFinished, Entry, EventEmitted, EventLog
 
 Run: TypeAlias = tuple[Partition, int, int]
 """Of a partition: from this offset to that, which is not included."""
-
-
-DONE_BY_EVENT = (events.DeadLettered, events.Skipped, events.PassedOver, events.DataLost)
-"""The events that say it, besides an attempt's end."""
 
 
 class Done:
@@ -38,6 +34,32 @@ def done_by(entry: Entry) -> Iterator[Place]:
     for partition, begin, end in runs_done_by(entry):
         for offset in range(begin, end):
             yield Place(*partition, offset)
+
+
+def when_done(
+    log: EventLog, visible: Mapping[Partition, Iterable[int]], then: Callable[[], object]
+) -> None:
+    """Call `then`, once, when all of `visible` is done: handled, dead-lettered, skipped.
+
+    For `consumer.stop`. Called by whoever writes the entry: in the handler's thread; or at once,
+    where all of it is done already.
+    """
+    left: set[Place] = {
+        Place(*partition, offset) for partition, found in visible.items() for offset in found
+    }
+    for entry in log.entries:
+        left.difference_update(done_by(entry))
+    if not left:
+        then()
+        return
+
+    def watch(entry: Entry) -> None:
+        if left:
+            left.difference_update(done_by(entry))
+            if not left:
+                then()
+
+    log.watch(watch)
 
 
 def runs_done_by(entry: Entry) -> tuple[Run, ...]:
