@@ -13,6 +13,11 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 
+def guarded(*command: str) -> list[str]:
+    """The command, so that it ends with this process."""
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
+
+
 def main(parent: int, command: list[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

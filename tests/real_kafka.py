@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 import struct
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -146,10 +144,9 @@ class RealKafka(KafkaOperations):
             return False
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        python = (sys.executable, "-I", "-S", dying_with_parent.__file__, str(os.getpid()))
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                [*python, *self._java("kafka.Kafka", str(self._config))],
+                dying_with_parent.guarded(*self._java("kafka.Kafka", str(self._config))),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -2,7 +2,7 @@
 
 from concurrent.futures import Future
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -16,13 +16,8 @@ from linear_retry.retry.engine import ConsecutiveDeadLetters
 from linear_retry.scope import Scope
 from linear_retry.testing import AttemptStarted, Place
 from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, OutageError, consumer_on
+from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
 from tests.fake.cluster import FakeKafka
-
-_E = TypeVar("_E", bound=events.Event)
-
-
-def emitted(member: Member, kind: type[_E]) -> list[_E]:
-    return [event for event in member.events if isinstance(event, kind)]
 
 
 def attempts_of(group: FakeGroup, place: tuple[int, int]) -> list[float]:
@@ -42,14 +37,6 @@ def alone(group: FakeGroup) -> Member:
     member = group.join()
     group.share([0] * len(group.partitions))
     return member
-
-
-def turn_until(group: FakeGroup, member: Member, kind: type[events.Event], times: int = 1) -> None:
-    for _ in range(2000):
-        if len(emitted(member, kind)) >= times:
-            return
-        group.turn()
-    pytest.fail(f"no {kind.__name__} number {times}: {member.events}")
 
 
 def test_the_letter_after_the_last_one_is_held_back() -> None:

@@ -1,6 +1,6 @@
 """Seams: between two runs, while a letter is awaited, after a long absence."""
 
-from typing import TypeVar, get_args
+from typing import get_args
 
 import pytest
 from confluent_kafka import KafkaError
@@ -22,18 +22,14 @@ from tests.consumer.group import (
     Protocol,
     consumer_on,
 )
+from tests.consumer.misbehaviours.misbehaving import emitted
 from tests.fake.cluster import FakeKafka
 
-_E = TypeVar("_E", bound=events.Event)
 _INCREMENTAL: tuple[Protocol, ...] = ("cooperative", "consumer")
 
 
 def attempts(group: FakeGroup) -> list[Place]:
     return [entry.place for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
-
-
-def emitted(member: Member, kind: type[_E]) -> list[_E]:
-    return [event for event in member.events if isinstance(event, kind)]
 
 
 @pytest.mark.parametrize("protocol", _INCREMENTAL)

@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from tests.cli.terminal import terminal
 from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
 from tests.living import broker_of_orders, living, patient_consumer
+from tests.prometheus import free_port
 
 _PAGE = page("docs/operations/on-call.md")
 _CURL = "curl -s http://HOST:8080"
@@ -57,7 +57,7 @@ def _handle(_: Message) -> None:
 
 def test_what_is_typed_is_answered(broker: EmbeddedKafka, names: dict[str, Any]) -> None:
     """The page's service, asked by each of the page's commands, while a message is held."""
-    port = _free_port()
+    port = free_port()
     live = partial(names["live"], port=port)
     with living(patient_consumer(broker.bootstrap), _handle, live) as consumer:
         wait_until(lambda: consumer.health().state == "open", "a circuit is open")
@@ -102,12 +102,6 @@ def _typed(command: str, port: int) -> str:
     assert found is not None, command
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{found[1]}", timeout=10) as answer:
         return str(answer.read(), "utf-8")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_the_registry_takes_it(names: dict[str, Any]) -> None:

@@ -80,10 +80,10 @@ class Copy:
         assert f"\n{command}" in _pages(), f"no README of the examples has this line: {command}"
         program, *arguments = shlex.split(self.replaced(command))
         output = self._directory / f"output-{len(list(self._directory.glob('output-*')))}"
-        guard = (sys.executable, "-I", "-S", dying_with_parent.__file__, str(os.getpid()))
+        path = str(Path(sys.executable).with_name(program))
         with output.open("wb") as file:
             process = subprocess.Popen(
-                [*guard, str(Path(sys.executable).with_name(program)), *arguments],
+                dying_with_parent.guarded(path, *arguments),
                 cwd=self._directory,
                 env=os.environ | {"NO_PROXY": "127.0.0.1"} | dict(environment or {}),
                 stdin=subprocess.DEVNULL,

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -109,8 +108,7 @@ class Postgres:
         if _is_root():
             who = [f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
             return ["setpriv", *who, "--pdeathsig=KILL", *command]
-        dying = [sys.executable, "-I", "-S", dying_with_parent.__file__, str(os.getpid())]
-        return [*dying, *command]
+        return dying_with_parent.guarded(*command)
 
     def _environment(self) -> dict[str, str]:
         """What was unpacked has its libraries beside it."""

@@ -6,10 +6,8 @@ import json
 import shutil
 import socket
 import subprocess
-import sys
 import urllib.error
 import urllib.request
-from os import getpid
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -58,13 +56,13 @@ class Prometheus:
         config = self._directory / "prometheus.yml"
         config.write_text(self._config)
         command = [
-            *(sys.executable, "-I", "-S", dying_with_parent.__file__, str(getpid())),
             *(program("prometheus"), f"--config.file={config}", "--log.level=warn"),
             f"--storage.tsdb.path={self._directory / 'data'}",
             f"--web.listen-address=127.0.0.1:{self._port}",
         ]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
+            guarded = dying_with_parent.guarded(*command)
+            self._process = subprocess.Popen(guarded, stdout=log, stderr=log, process_group=0)
         try:
             wait_until(self._answers, "Prometheus answers", _START_LIMIT_S, self._log.read_text)
         except BaseException:

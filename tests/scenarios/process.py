@@ -1,6 +1,5 @@
 """A member in a process of its own."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -39,10 +38,9 @@ class Process:
         """`module` is run with the role as its argument. `died`: a signal has ended it."""
         self._role, self._errors = role, errors
         command = (sys.executable, "-m", module, role.to_json())
-        guard = (sys.executable, "-I", "-S", dying_with_parent.__file__)
         with errors.open("wb") as file:
             self._process = subprocess.Popen(
-                [*guard, str(os.getpid()), *command],
+                dying_with_parent.guarded(*command),
                 cwd=CHECKOUT,
                 stdin=subprocess.DEVNULL,
                 stdout=file,

@@ -1,7 +1,6 @@
 """The members of a soak, and what is measured of them."""
 
 import json
-import os
 import pickle
 import random
 import signal
@@ -175,10 +174,10 @@ class Soak:
             scope=self._scope,
             look_every_s=self.course.look_every_s,
         )
-        guard = (sys.executable, "-I", "-S", dying_with_parent.__file__, str(os.getpid()))
+        command = (sys.executable, "-m", "tests.soak.member", role.to_json())
         with (self._directory / f"{member}.stderr").open("wb") as file:
             popen = subprocess.Popen(
-                [*guard, sys.executable, "-m", "tests.soak.member", role.to_json()],
+                dying_with_parent.guarded(*command),
                 cwd=_CHECKOUT,
                 stdin=subprocess.DEVNULL,
                 stdout=file,

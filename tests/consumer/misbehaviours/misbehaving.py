@@ -25,6 +25,11 @@ def emitted(member: Member, kind: type[_E]) -> list[_E]:
     return [event for event in member.events if isinstance(event, kind)]
 
 
+def turn_until(group: FakeGroup, member: Member, kind: type[events.Event], times: int = 1) -> None:
+    """Turn, until the member has emitted so many of these."""
+    until(group, lambda: len(emitted(member, kind)) >= times)
+
+
 def begun(group: FakeGroup) -> list[tuple[float, Place]]:
     """When the handler was called, and with which message."""
     return [

@@ -13,7 +13,8 @@ from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.records.control import COMMAND_TTL_MS, AnswerName, Command, CommandName
 from linear_retry.retry.decision import Policy
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member
-from tests.consumer.operations.test_requests import emitted, reasons, turn_until, waiting
+from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
+from tests.consumer.operations.test_requests import reasons, waiting
 
 
 def _command(

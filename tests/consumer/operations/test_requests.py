@@ -4,7 +4,7 @@ import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import pytest
 from confluent_kafka import KafkaError
@@ -24,17 +24,13 @@ from tests.consumer.group import (
     Protocol,
     consumer_on,
 )
+from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
 from tests.fake.cluster import FakeKafka
 from tests.testing.violations import violations
 
-_E = TypeVar("_E", bound=events.Event)
 _FIRST = ((TOPIC, 0), 0)
 _Kind: TypeAlias = Literal["retry", "give-up"]
 _KINDS: tuple[_Kind, ...] = ("retry", "give-up")
-
-
-def emitted(member: Member, kind: type[_E]) -> list[_E]:
-    return [event for event in member.events if isinstance(event, kind)]
 
 
 def ask(member: Member, kind: _Kind, offset: int = 0, partition: int = 0) -> Future[bool]:
@@ -75,14 +71,6 @@ def waiting(
     group.share([0] * partitions)
     turn_until(group, member, events.CircuitOpened)
     return group, member
-
-
-def turn_until(group: FakeGroup, member: Member, kind: type[events.Event], times: int = 1) -> None:
-    for _ in range(500):
-        if len(emitted(member, kind)) >= times:
-            return
-        group.turn()
-    pytest.fail(f"no {kind.__name__} number {times}: {member.events}")
 
 
 def test_a_held_message_is_attempted_now() -> None:

@@ -1,29 +1,16 @@
 """Where a partition goes on once retention has removed its next offset."""
 
-from collections.abc import Callable
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 import pytest
 
 from linear_retry import events
-from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member, Protocol
+from tests.consumer.group import GROUP, TOPIC, FakeGroup, Protocol
+from tests.consumer.misbehaviours.misbehaving import emitted, until
 
-_E = TypeVar("_E", bound=events.Event)
 Reset = Literal["earliest", "latest"]
 
 _LOW = 5
-
-
-def emitted(member: Member, kind: type[_E]) -> list[_E]:
-    return [event for event in member.events if isinstance(event, kind)]
-
-
-def turn_until(group: FakeGroup, done: Callable[[], object]) -> None:
-    for _ in range(300):
-        if done():
-            return
-        group.turn()
-    raise AssertionError("it never came")
 
 
 @pytest.mark.filterwarnings("ignore:auto.offset.reset=latest")
@@ -64,13 +51,13 @@ def test_another_fails_right_after_the_loss(protocol: Protocol, reset: Reset) ->
     group.turn(5)
     group.dependency.down_for = {failing}
     group.produce(failing, 20)
-    turn_until(group, lambda: emitted(member, events.CircuitOpened))
+    until(group, lambda: emitted(member, events.CircuitOpened))
     group.produce(lost, 10)
     group.fake.delete_records(*lost, _LOW)
     group.dependency.down_for = set()
-    turn_until(group, lambda: emitted(member, events.DataLost))
+    until(group, lambda: emitted(member, events.DataLost))
     group.dependency.down_for = {failing}
-    turn_until(group, lambda: emitted(member, events.CircuitOpened)[1:])
+    until(group, lambda: emitted(member, events.CircuitOpened)[1:])
     group.produce(lost, 3)
     group.dependency.down_for = set()
     group.finish()
@@ -92,7 +79,7 @@ def test_all_is_removed_while_a_letter_is_awaited(protocol: Protocol) -> None:
     clock = group.fake.clock
     clock.at(0.1, lambda: group.fake.delete_records(TOPIC, 0, 10))
     clock.at(9, lambda: committed.append(group.fake.group(GROUP).get((TOPIC, 0))))
-    turn_until(group, lambda: emitted(member, events.DeadLettered))
+    until(group, lambda: emitted(member, events.DeadLettered))
     assert 1 == len(emitted(member, events.DataLost))
     assert [0] == committed
     group.produce(0, 3)
@@ -117,7 +104,7 @@ def test_the_end_is_reported_before_all_is_done(protocol: Protocol) -> None:
             group.fake.clock.advance(1.5)  # so that it polls after each of them
 
     group.dependency.advance = slow
-    turn_until(group, lambda: 20 == group.fake.group(GROUP).get((TOPIC, 0)))
+    until(group, lambda: 20 == group.fake.group(GROUP).get((TOPIC, 0)))
     assert max(ahead) > 1
     assert 1 == len(emitted(member, events.DataLost))
     assert [] == group.violations()

@@ -12,6 +12,7 @@ from linear_retry.consumer.runners.async_signals import stopping_async_on_signal
 from linear_retry.consumer.runners.signals import stopping_on_signals
 from linear_retry.kafka import Message
 from tests.consumer.runners.async_life import Life, awaiting, forever
+from tests.consumer.runners.test_signals import Stops
 from tests.fake.cluster import FakeKafka
 
 _BOTH = (signal.SIGINT, signal.SIGTERM)
@@ -26,16 +27,6 @@ def pythons_own() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
-
-
-class Stops:
-    """Counts its calls."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self) -> None:
-        self.count += 1
 
 
 def send(number: int = signal.SIGTERM) -> None:

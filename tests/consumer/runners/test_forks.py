@@ -5,7 +5,8 @@ import gc
 import os
 import signal
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import pytest
@@ -40,6 +41,19 @@ class _Forking:
     @property
     def is_child(self) -> bool:
         return self._pid == 0
+
+    @contextmanager
+    def ending_the_child(self) -> Iterator[None]:
+        """The child goes no further than this."""
+        try:
+            yield
+        except UsageError as error:
+            if not self.is_child:
+                raise
+            self.report(error)
+        finally:
+            if self.is_child:
+                self.report(None)
 
     def report(self, end: object) -> None:
         """In the child: what its `run` has ended with, and how many attempts were begun."""
@@ -94,16 +108,8 @@ def test_a_fork_in_the_handler(fake: FakeKafka, run: Callable[[OwnLife, _Act], N
         if not fork.is_child:
             life.stop_after(6)
 
-    try:
-        with life.consumer:
-            run(life, handle)
-    except UsageError as error:
-        if not fork.is_child:
-            raise
-        fork.report(error)
-    finally:
-        if fork.is_child:
-            fork.report(None)
+    with fork.ending_the_child(), life.consumer:
+        run(life, handle)
     assert "UsageError, 3 begun, 1" == fork.reported()
     assert (6, 6) == (life.done, life.committed)
     assert [] == life.violations(finished=True)
@@ -123,16 +129,8 @@ def test_a_failure_in_the_child(fake: FakeKafka) -> None:
         life.handle(message, act)
         life.stop_after(7)
 
-    try:
-        with life.consumer:
-            life.consumer.run(handle)
-    except UsageError as error:
-        if not fork.is_child:
-            raise
-        fork.report(error)
-    finally:
-        if fork.is_child:
-            fork.report(None)
+    with fork.ending_the_child(), life.consumer:
+        life.consumer.run(handle)
     assert "UsageError, 2 begun, 2" == fork.reported()
     assert [] == life.violations(finished=True)
 

@@ -29,7 +29,7 @@ def _send(number: int) -> None:
     signal.getsignal(number)  # a handler runs between two bytecodes: by now it has
 
 
-class _Stops:
+class Stops:
     def __init__(self) -> None:
         self.count = 0
 
@@ -40,7 +40,7 @@ class _Stops:
 @pytest.mark.parametrize("number", _BOTH)
 def test_the_first_signal_stops(number: int, received: list[int]) -> None:
     """It raises nothing, and the program's own handler is not called."""
-    stops = _Stops()
+    stops = Stops()
     with stopping_on_signals(stops):
         _send(number)
     assert (1, []) == (stops.count, received)
@@ -52,7 +52,7 @@ def test_the_second_signal_does_what_it_did_before(
     first: int, second: int, received: list[int]
 ) -> None:
     """Whoever presses Ctrl-C twice means it: both signals are the program's own again."""
-    stops = _Stops()
+    stops = Stops()
     with stopping_on_signals(stops):
         _send(first)
         _send(second)
@@ -63,7 +63,7 @@ def test_the_second_signal_does_what_it_did_before(
 def test_after_it_signals_are_what_they_were(number: int, received: list[int]) -> None:
     """The program's own handlers are back, after an exception too."""
     before = [signal.getsignal(one) for one in _BOTH]
-    with pytest.raises(LookupError), stopping_on_signals(_Stops()):
+    with pytest.raises(LookupError), stopping_on_signals(Stops()):
         raise LookupError
     assert before == [signal.getsignal(one) for one in _BOTH]
     _send(number)
@@ -72,7 +72,7 @@ def test_after_it_signals_are_what_they_were(number: int, received: list[int]) -
 
 def test_nested_the_inner_one_stops_first(received: list[int]) -> None:
     """A consumer run inside another's handler: each signal stops one, from the inside."""
-    inner, outer, seen = _Stops(), _Stops(), []
+    inner, outer, seen = Stops(), Stops(), []
     with stopping_on_signals(outer), stopping_on_signals(inner):
         for _ in range(3):
             _send(signal.SIGTERM)
@@ -82,7 +82,7 @@ def test_nested_the_inner_one_stops_first(received: list[int]) -> None:
 
 def test_in_another_thread_nothing_is_changed(received: list[int]) -> None:
     """Python allows handlers in the main thread only; elsewhere someone has to call `stop`."""
-    inside, leave, stops = threading.Event(), threading.Event(), _Stops()
+    inside, leave, stops = threading.Event(), threading.Event(), Stops()
 
     def run() -> None:
         with stopping_on_signals(stops):
@@ -104,8 +104,8 @@ class _Turn:
     def __init__(self, numbers: list[signal.Signals], error: Exception | None = None) -> None:
         self._numbers = numbers
         self._error = error
-        self.hurries = _Stops()
-        self.cuts = _Stops()
+        self.hurries = Stops()
+        self.cuts = Stops()
         self.ended = False
 
     def run(self) -> None:
@@ -132,8 +132,8 @@ def test_a_handler_that_returns_is_called_when_the_signal_comes(
     number: int, received: list[int]
 ) -> None:
     """What it does counts at once, and the end is not hurried for it."""
-    hurries = _Stops()
-    with deferring_interrupts(hurries, _Stops()):
+    hurries = Stops()
+    with deferring_interrupts(hurries, Stops()):
         _send(number)
         _send(number)
         assert [number, number] == received
@@ -170,7 +170,7 @@ def test_an_interrupt_is_raised_after_an_error() -> None:
 def test_after_it_the_handlers_are_back(received: list[int]) -> None:
     """After an exception too."""
     before = [signal.getsignal(one) for one in _BOTH]
-    with pytest.raises(LookupError), deferring_interrupts(_Stops(), _Stops()):
+    with pytest.raises(LookupError), deferring_interrupts(Stops(), Stops()):
         raise LookupError
     assert before == [signal.getsignal(one) for one in _BOTH]
 
@@ -182,7 +182,7 @@ def test_a_handler_that_a_handler_installs_stays(received: list[int]) -> None:
         signal.signal(number, signal.SIG_IGN)
 
     signal.signal(signal.SIGINT, once)
-    with deferring_interrupts(_Stops(), _Stops()):
+    with deferring_interrupts(Stops(), Stops()):
         _send(signal.SIGINT)
     assert signal.SIG_IGN == signal.getsignal(signal.SIGINT)
 
@@ -192,14 +192,14 @@ def test_what_python_does_not_handle_is_left_alone(disposition: signal.Handlers)
     """Ignored stays ignored; what ends the process ends it."""
     for number in _BOTH:
         signal.signal(number, disposition)
-    with deferring_interrupts(_Stops(), _Stops()):
+    with deferring_interrupts(Stops(), Stops()):
         assert [disposition] * 2 == [signal.getsignal(number) for number in _BOTH]
 
 
 def test_in_run_of_another_consumer_a_signal_stops_that_one(received: list[int]) -> None:
     """A loop of one's own in the handler of `run`: the first is for `run`, the second is not."""
-    stops = _Stops()
-    with stopping_on_signals(stops), deferring_interrupts(_Stops(), _Stops()):
+    stops = Stops()
+    with stopping_on_signals(stops), deferring_interrupts(Stops(), Stops()):
         _send(signal.SIGTERM)
         assert (1, []) == (stops.count, received)
         _send(signal.SIGTERM)
@@ -212,7 +212,7 @@ def test_elsewhere_nothing_is_deferred(received: list[int]) -> None:
     seen = []
 
     def run() -> None:
-        with deferring_interrupts(_Stops(), _Stops()):
+        with deferring_interrupts(Stops(), Stops()):
             seen.extend([signal.getsignal(one) for one in _BOTH])
 
     thread = threading.Thread(target=run)

@@ -5,18 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from linear_retry.scope import ScopeKind
+from tests.torture.schedules.schedule import State
 
 Company: TypeAlias = Literal["nobody", "joins", "joins and leaves"]
-State: TypeAlias = Literal[
-    "closed",
-    "open",
-    "half-open",
-    "in the handler",
-    "waiting for a letter",
-    "committing",
-    "in a callback",
-    "closing",
-]
 
 
 @dataclass(frozen=True, slots=True)

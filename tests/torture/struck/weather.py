@@ -14,7 +14,8 @@ from linear_retry.scope import ScopeKind
 from tests.real_kafka import RealKafka
 from tests.scenarios.protocols import PROTOCOLS
 from tests.torture.layer import Broker, Counts, Tally, play_all
-from tests.torture.struck.points import POINTS, STATES, Point, State
+from tests.torture.schedules.schedule import State
+from tests.torture.struck.points import POINTS, STATES, Point
 from tests.torture.struck.scene import struck_scene
 from tests.torture.struck.weather_kinds import ROUND, Kind, Play
 

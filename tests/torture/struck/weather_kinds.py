@@ -12,7 +12,7 @@ from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.scenarios.process import Process
 from tests.scenarios.scene import Member
-from tests.torture.struck.points import State
+from tests.torture.schedules.schedule import State
 from tests.torture.struck.scene import PARTITIONS, TRANSACTION_MS, StruckScene
 
 _MAX_POLL_INTERVAL_MS = 3000
