@@ -33,7 +33,7 @@ from linear_retry.consumer.session.shutdown import Shutdown
 from linear_retry.consumer.session.startup import Brokers, RetentionCheck, Startup
 from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
 from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement, InstanceIdWait
-from linear_retry.consumer.watchdogs.stalled_partition import Reclaiming, StalledPartitionWatchdog
+from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.consumer.watchdogs.unreadable_batches import (
     UnreadableBatches,
     UnreadableBatchWatchdog,
@@ -217,10 +217,10 @@ class Wiring:
         )
         stalled = StalledPartitionWatchdog(
             *(assignment, partitions.offsets, partitions.read_ahead, partitions.flow_control),
-            admin.ask_end,
+            *(admin.ask_end, brokers.sees),
         )
         return [
-            (assignment, Reclaiming(assignment, partitions.flow_control, brokers).tick),
+            (assignment, stalled.reclaim),
             (assignment, stalled.tick),
             (assignment, batches.reread),
             (assignment, assignment.plan_check),

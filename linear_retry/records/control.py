@@ -77,7 +77,6 @@ class Command:
 
     @property
     def place(self) -> Place | None:
-        """Its message."""
         return _place_of(self)
 
     def is_for(self, member: str) -> bool:
@@ -117,7 +116,6 @@ class Answer:
 
     @property
     def place(self) -> Place | None:
-        """Its message."""
         return _place_of(self)
 
 

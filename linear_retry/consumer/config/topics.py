@@ -26,19 +26,16 @@ def check_topics(topics: object) -> None:
             f"topics={list(topics)!r}: {', '.join(twice)} is named twice; name each topic once"
         )
     for topic in topics:
-        (_check_pattern if is_pattern(topic) else _check_name)(topic)
+        _check_source(topic)
 
 
-def _check_name(topic: str) -> None:
-    if not is_topic_name(topic):
+def _check_source(topic: str) -> None:
+    if not is_pattern(topic) and not is_topic_name(topic):
         raise ConfigurationError(
             f"topics: {topic!r} cannot be the name of a topic, which has at most 249 letters, "
             "digits, dots, underscores and hyphens; correct it, or write ^ before a pattern"
         )
-
-
-def _check_pattern(topic: str) -> None:
-    refusal = pattern_refusal(topic)
+    refusal = pattern_refusal(topic) if is_pattern(topic) else None
     if refusal is not None:
         raise ConfigurationError(
             f"topics: {topic!r} is no pattern that librdkafka takes ({refusal}); write a regular "

@@ -76,7 +76,6 @@ class ControlTopicFollower:
             self._ended.wait(timeout_s)
 
     def follow(self) -> None:
-        """Until the end."""
         while not self._ending.is_set():
             try:
                 self._follow_once()

@@ -89,7 +89,6 @@ class OperatorActions:
             self.requests.answer(request, True)
 
     def dead_lettered(self, held: Held[Message]) -> None:
-        """Its letter is acknowledged."""
         for request in self.requests.claimed(GiveUp((held.partition, held.offset))):
             self.requests.answer(request, True)
 

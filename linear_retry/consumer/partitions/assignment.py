@@ -89,7 +89,6 @@ class Assignment:
         return partition not in self.epochs or (silence is not None and silence.serial > serial)
 
     def suspiciously_silent(self) -> list[Partition]:
-        """Those that have delivered nothing for longer than their timeout."""
         now_s = self.now_s()
         return [key for key, silence in self._silent.items() if now_s >= silence.check_at_s]
 
@@ -99,7 +98,6 @@ class Assignment:
         return [key for key, at_s in self._suspect.items() if now_s >= at_s]
 
     def rereadable(self) -> list[Partition]:
-        """The unreadable ones whose time to be read once more has come."""
         now_s = self.now_s()
         return [key for key in self.stopped if self.unreadable[key].retry_at_s <= now_s]
 
@@ -113,7 +111,6 @@ class Assignment:
             self.expect(partition)
 
     def drop(self, partitions: Iterable[Partition]) -> None:
-        """Revoked or lost."""
         self.epoch += 1
         for partition in partitions:
             self.epochs.pop(partition, None)
@@ -163,7 +160,6 @@ class Assignment:
         return found
 
     def reread(self, partition: Partition) -> None:
-        """It is being read once more."""
         self.unreadable[partition] = replace(self.unreadable[partition], is_stopped=False)
 
     def note_readable(self, partition: Partition) -> None:

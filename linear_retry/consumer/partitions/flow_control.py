@@ -44,7 +44,6 @@ class FlowControl:
         return self.circuits.stops(partition) or partition in self._assignment.stopped
 
     def holds(self, partition: Partition, offset: int) -> bool:
-        """Whether a circuit holds this message."""
         return self.circuits.holding(partition, offset) is not None
 
     def has_in_memory(self, partition: Partition) -> bool:
@@ -197,7 +196,6 @@ class FlowControl:
         self._emit(Lost(tuple(gone), reason))
 
     def mark_all_lost(self, reason: str) -> None:
-        """`mark_lost`, of everything that is assigned."""
         self.mark_lost(self._assignment.partitions, reason)
 
     def reclaim(self, partitions: Iterable[Partition]) -> None:

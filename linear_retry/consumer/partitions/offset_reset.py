@@ -138,12 +138,8 @@ class OffsetReset:
 
 def _no_place_to_begin(partition: Partition, offset: int | None) -> str:
     topic, number = partition
-    if offset is None:
-        return (
-            f"{topic}[{number}]: the group has committed no offset, and auto.offset.reset=error; "
-            "commit one, or set auto.offset.reset to earliest or latest"
-        )
+    where = f"{topic}[{number}]" if offset is None else str(Place(topic, number, offset))
     return (
-        f"{Place(topic, number, offset)}: the broker does not have this offset (any more), and "
-        "auto.offset.reset=error; commit one that exists, or set auto.offset.reset"
+        f"{where}: the group has committed no offset that the broker has, and "
+        "auto.offset.reset=error; commit one, or set auto.offset.reset to earliest or latest"
     )

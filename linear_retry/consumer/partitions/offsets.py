@@ -114,7 +114,6 @@ class Offsets:
         return max(end - committed - hidden, 0)
 
     def begin(self, partitions: Iterable[Partition]) -> None:
-        """Assigned: nothing is known yet."""
         self._positions |= {partition: _Position() for partition in partitions}
 
     def forget(self, partitions: Iterable[Partition]) -> None:
@@ -145,7 +144,6 @@ class Offsets:
         position.has_commit = has_commit
 
     def note_first_commit(self, partition: Partition) -> None:
-        """The group's first offset is committed."""
         self._positions[partition].has_commit = True
 
     def note_gone(self, partition: Partition, start: int, end: int) -> None:

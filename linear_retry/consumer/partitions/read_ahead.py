@@ -80,7 +80,6 @@ class ReadAhead:
         return self._polled(lambda: self._consume(1))
 
     def keep(self, messages: list[Message]) -> None:
-        """Join the read-ahead."""
         self.messages += messages
 
     def drop(self, covers: Callable[[Partition], bool]) -> None:

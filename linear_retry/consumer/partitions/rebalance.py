@@ -55,7 +55,6 @@ class Rebalance:
         self._emit(Lost(tuple(partitions), "the group has given them to others"))
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
-        """The broker has acknowledged these."""
         self._flow_control.offsets.committed(offsets)
 
     def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:

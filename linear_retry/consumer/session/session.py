@@ -51,7 +51,6 @@ class Session:
         return self.wiring.requests.submit(request)
 
     def health(self) -> Health:
-        """As it is now."""
         clock, handed_out = self._plan.dependencies.clock, self._monitor.handed_out
         polled_s, joined = None, self._monitor.joined
         if self.wiring is not None and self._owner_thread.joined:

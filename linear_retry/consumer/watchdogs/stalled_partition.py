@@ -7,7 +7,6 @@ from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
-from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
 from linear_retry.scope import Partition
 
 
@@ -26,6 +25,7 @@ class StalledPartitionWatchdog:
         read_ahead: ReadAhead,
         flow_control: FlowControl,
         ask_end: Callable[[Partition], Future[int]],
+        sees_brokers: Callable[[], bool],
     ) -> None:
         """`ask_end`: the broker's end for our isolation level, asked without waiting."""
         self._assignment = assignment
@@ -33,7 +33,16 @@ class StalledPartitionWatchdog:
         self._read_ahead = read_ahead
         self._flow_control = flow_control
         self._ask_end = ask_end
+        self._sees_brokers = sees_brokers
         self._asked: dict[Partition, tuple[int, Future[int]]] = {}
+
+    def reclaim(self) -> None:
+        """Take back what was given up, nobody has taken since, and librdkafka still has."""
+        reclaimable = self._assignment.reclaimable()
+        # That nobody has taken it from us says nothing while nobody could. And a KIP-848 member
+        # that is out, and begins anew with no broker there, never joins again.
+        if reclaimable and self._sees_brokers():
+            self._flow_control.reclaim(reclaimable)
 
     def tick(self) -> None:
         """Ask about what is suspiciously silent; revive what the answers show to be dead."""
@@ -57,21 +66,3 @@ class StalledPartitionWatchdog:
         if answer.exception() is None and answer.result() > next_offset:
             self._flow_control.revive(partition, "it has messages, and delivered none")
         self._assignment.extend_timeout(partition)
-
-
-class Reclaiming:
-    """Takes back what was given up, nobody has taken since, and librdkafka still has."""
-
-    def __init__(
-        self, assignment: Assignment, flow_control: FlowControl, brokers: BrokerWatchdog
-    ) -> None:
-        self._assignment = assignment
-        self._flow_control = flow_control
-        self._brokers = brokers
-
-    def tick(self) -> None:
-        reclaimable = self._assignment.reclaimable()
-        # That nobody has taken it from us says nothing while nobody could. And a KIP-848 member
-        # that is out, and begins anew with no broker there, never joins again.
-        if reclaimable and self._brokers.sees():
-            self._flow_control.reclaim(reclaimable)

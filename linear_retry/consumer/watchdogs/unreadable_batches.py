@@ -73,10 +73,6 @@ class UnreadableBatches:
         if unreadable is not None and offset >= unreadable.offset:
             self._note_readable(partition, offset, unreadable)
 
-    def reread(self, partition: Partition) -> None:
-        self._assignment.reread(partition)
-        self._flow_control.reassign(partition)
-
     def is_next(self, partition: Partition, offset: int) -> bool:
         """Whether it stands still there, and all before that is done."""
         unreadable = self._assignment.unreadable.get(partition)
@@ -137,15 +133,14 @@ class UnreadableBatchWatchdog:
         self.is_searching = False
 
     def reread(self) -> None:
-        """Read once more what stopped a while ago."""
         for partition in self._assignment.rereadable():
             # Not while it is about to be skipped; and what is in memory would come twice.
             is_searched = self._search is not None and self._search.partition == partition
             if not (is_searched or self._flow_control.has_in_memory(partition)):
-                self._batches.reread(partition)
+                self._assignment.reread(partition)
+                self._flow_control.reassign(partition)
 
     def consider_skips(self) -> None:
-        """Go on with what operators want skipped."""
         for request in self._requests.pending():
             if isinstance(request.wish, SkipUnreadable):
                 self._consider(request, *request.wish.target)

@@ -36,6 +36,7 @@ class _Scene:
             *(self.joined.assignment, self.joined.offsets, self.joined.read_ahead),
             self.joined.flow_control,
             self.ends.ask_end,
+            lambda: True,
         )
         self.joined.read_ahead.dry = True
         self.joined.own(_P0, done=5)
