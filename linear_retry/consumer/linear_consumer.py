@@ -10,11 +10,7 @@ from linear_retry.consumer.config.checks import Transient, check_listeners, plan
 from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.health import Health
-from linear_retry.consumer.monitoring.listeners import (
-    bind_listeners,
-    breaker_listener_failed,
-)
-from linear_retry.consumer.monitoring.monitor import Counts, Monitor
+from linear_retry.consumer.monitoring.monitor import Counts, Monitor, bind_listeners
 from linear_retry.consumer.operations.operator_methods import OperatorMethods
 from linear_retry.consumer.operations.requests import OperatorRequest
 from linear_retry.consumer.runners.async_handler import AsyncHandler
@@ -98,9 +94,7 @@ class LinearConsumer(OperatorMethods):
             wanted.settings, wanted.instance, wanted.process, close_timeout_s
         )
         bind_listeners(listeners, context)
-        self._circuits: Circuits[Message] = Circuits(
-            wanted.settings.group_id, breaker_listener_failed
-        )
+        self._circuits: Circuits[Message] = Circuits(wanted.settings.group_id)
         self.group_id = wanted.settings.group_id
         self.member = wanted.member
         self.journals = tuple(journals)

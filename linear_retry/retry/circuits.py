@@ -1,7 +1,7 @@
 """The circuits of a consumer: which are open, until when, and what each holds."""
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias
 import pybreaker
 
 from linear_retry.events import WaitReason
+from linear_retry.log import log_listener_failure
 from linear_retry.retry.decision import GIVEN_UP
 from linear_retry.retry.held import Held, T
 from linear_retry.scope import Partition, Scope
@@ -63,14 +64,9 @@ class Circuits(Generic[T]):
     none is.
     """
 
-    def __init__(self, name: str, on_listener_error: Callable[[], None]) -> None:
-        """`name` is the pybreakers' name, followed by the scope.
-
-        `on_listener_error` is called, inside the `except`, where a user's pybreaker listener
-        raises: it must not disturb the loop.
-        """
+    def __init__(self, name: str) -> None:
+        """`name` is the pybreakers' name, followed by the scope."""
         self._name = name
-        self._on_listener_error = on_listener_error
         self._open: dict[Scope, Circuit[T]] = {}
         self.all_closed = True
         self.next_retry_at_s = float("inf")
@@ -238,7 +234,7 @@ class Circuits(Generic[T]):
         try:
             command[state]()
         except Exception:  # noqa: BLE001  (pybreaker calls the user's listeners in there)
-            self._on_listener_error()
+            log_listener_failure("of a pybreaker")
             # pybreaker 1.4 notes its state only after its listeners have been called.
             states.state = state
 

@@ -101,7 +101,7 @@ class Member:
         )
         self.name = name
         self.stop = StopFlag()
-        self.circuits: Circuits[Message] = Circuits(name, lambda: None)
+        self.circuits: Circuits[Message] = Circuits(name)
         listen = group.witness.listener(name)
         self.events: list[Event] = []
 

@@ -65,7 +65,7 @@ class Joined:
         self.assignment = Assignment(now_s)
         self.offsets = Offsets()
         self.monitor = Monitor((self.emit,), self.clock.utc_ms)
-        self.circuits: Circuits[Message] = Circuits(self.settings.group_id, lambda: None)
+        self.circuits: Circuits[Message] = Circuits(self.settings.group_id)
         self.read_ahead = ReadAhead(
             self.client,
             self.clock,

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast, get_args
 
-from linear_retry.consumer.config.consumer_config import ConsumerConfig, Dependencies
+from linear_retry.consumer.config.consumer_config import ConsumerConfig, Dependencies, this_process
 from linear_retry.consumer.config.topics import check_topics, refuse_own_topics
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.client_log import with_log
-from linear_retry.consumer.monitoring.identity import this_process
 from linear_retry.consumer.runners.handler_checks import why_not
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener

@@ -1,6 +1,8 @@
 """What a consumer is made of: everything that was checked at construction."""
 
+import os
 import random
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,3 +74,9 @@ class ConsumerConfig:
         isolation = self.settings.config.get("isolation.level")
         extra = {} if isolation is None else {"isolation.level": isolation}
         return {**self.settings.connection, **extra}
+
+
+def this_process(config: Mapping[str, Any]) -> Process:
+    """This one, with the `client.id` that these keys of librdkafka have."""
+    client_id = config.get("client.id") or "rdkafka"
+    return Process(socket.gethostname(), os.getpid(), str(client_id))

@@ -1,7 +1,8 @@
 """Attempts a micro-batch until it is done or given up, as a consumer does a message."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import NoReturn, Protocol
 
 from linear_retry import events
 from linear_retry.consumer.dead_letters.publisher import (
@@ -9,7 +10,6 @@ from linear_retry.consumer.dead_letters.publisher import (
     Steps,
     Stop,
 )
-from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
 from linear_retry.consumer.runners.results import Results, UndoneError
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError, UsageError
 from linear_retry.events import Listener
@@ -29,10 +29,41 @@ from linear_retry.retry.engine import (
     NotSent,
 )
 from linear_retry.retry.held import Held, dead_letter
-from linear_retry.scope import Scope
+from linear_retry.scope import Partition, Scope
 
 _SCOPE = Scope()
 _START_WITHIN_S = 10.0
+
+
+class MicroBatch(Protocol):
+    """One micro-batch in the hands of its stream, which goes no further meanwhile."""
+
+    @property
+    def place(self) -> Partition:
+        """The name of its stream, and 0: what events have for topic and partition."""
+
+    @property
+    def number(self) -> int:
+        """Its number in that stream: what events have for the offset."""
+
+    @property
+    def run(self) -> str:
+        """Which start of the stream it is of."""
+
+    def attempt(self) -> object:
+        """Have it handled. Returns and raises what the handler does."""
+
+    def wait(self, seconds: float) -> None:
+        """Never shorter. Where the stream is stopped meanwhile, `end` at once."""
+
+    def is_stopping(self) -> bool:
+        """Whether the stream is being stopped: what fails then tells nothing."""
+
+    def end(self) -> NoReturn:
+        """Of a stream that is being stopped: raises what that takes for its end."""
+
+    def records(self) -> Iterator[Record]:
+        """Its rows as they came from Kafka, each partition in order, few at a time."""
 
 
 class MicroBatchRunner:

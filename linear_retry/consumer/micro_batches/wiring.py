@@ -13,7 +13,7 @@ from linear_retry.consumer.config.checks import (
     is_transient,
     policy_of,
 )
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.config.consumer_config import Dependencies, this_process
 from linear_retry.consumer.dead_letters.publisher import (
     AckWait,
     DeadLetterPublisher,
@@ -23,12 +23,7 @@ from linear_retry.consumer.dead_letters.publisher import (
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
 from linear_retry.consumer.monitoring.client_log import with_log
-from linear_retry.consumer.monitoring.identity import this_process
-from linear_retry.consumer.monitoring.listeners import (
-    bind_listeners,
-    breaker_listener_failed,
-)
-from linear_retry.consumer.monitoring.monitor import Monitor
+from linear_retry.consumer.monitoring.monitor import Monitor, bind_listeners
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
@@ -69,7 +64,7 @@ def micro_batch_runner(
     bind_listeners(listeners, context)
     return MicroBatchRunner(
         retry_settings,
-        Circuits(settings.group_id, breaker_listener_failed),
+        Circuits(settings.group_id),
         emit,
         dependencies.clock,
         settings.group_id,

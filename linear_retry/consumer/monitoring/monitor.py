@@ -1,5 +1,6 @@
 """Hears every event of a consumer, counts, and says how its uses begin and end."""
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from typing import NamedTuple
 
 from linear_retry import events
 from linear_retry.consumer.monitoring.health import End
-from linear_retry.events import Listener
+from linear_retry.events import Event, Listener
+from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import Message
 from linear_retry.log import log, log_listener_failure
 from linear_retry.records.text import brief
@@ -47,6 +49,27 @@ class Counts:
     events: Mapping[Happened, int]
     waits: Mapping[Partition, int]
     waited_s: Mapping[Partition, float]
+
+
+class BoundListener(ABC):
+    """A listener of one consumer, which gets its group as that is made."""
+
+    @abstractmethod
+    def bind(self, group_id: str) -> None:
+        """Raises `ConfigurationError` where it is another's."""
+
+    @abstractmethod
+    def __call__(self, event: Event) -> object:
+        """As any listener's."""
+
+
+def bind_listeners(listeners: Iterable[Listener], context: JournalContext) -> None:
+    """Tell those that ask for it whose they are. Raises `ConfigurationError` for another's."""
+    for listener in listeners:
+        if isinstance(listener, Journal):
+            listener.bind(context)
+        elif isinstance(listener, BoundListener):
+            listener.bind(context.group)
 
 
 class Monitor:

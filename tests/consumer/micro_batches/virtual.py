@@ -11,8 +11,7 @@ from linear_retry.consumer.dead_letters.publisher import (
     PlainDelivery,
     Stop,
 )
-from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
-from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
+from linear_retry.consumer.micro_batches.runner import MicroBatch, MicroBatchRunner
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits
@@ -88,7 +87,7 @@ class World:
         self.kafka = FakeKafka()
         self.kafka.create_topic(LETTERS, 2)
         self.events: list[Event] = []
-        self.circuits: Circuits[MicroBatch] = Circuits("billing", lambda: None)
+        self.circuits: Circuits[MicroBatch] = Circuits("billing")
         policy = Policy(
             *(Strategy(list(delays)), on_exhausted, on_permanent, limit), dead_letters=LETTERS
         )

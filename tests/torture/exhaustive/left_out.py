@@ -69,7 +69,7 @@ CHOSEN = (
     .of(Client, lambda it: (it.reconnect_within_s, it.restarts_all))
     .of(CallbackGuard, lambda it: it._generation)
     .of(GroupMembership, lambda it: it.metadata)
-    .of(Circuits, lambda it: (it._asked_for, it._choosing, it._name, it._on_listener_error))
+    .of(Circuits, lambda it: (it._asked_for, it._choosing, it._name))
     .of(Rebalance, lambda it: (it._emit, it._own_topics))
     .of(Assignment, lambda it: it.now_s)
     .of(ReadAhead, lambda it: (it._epoch, it._max_poll_interval_s, it._session_timeout_s))
