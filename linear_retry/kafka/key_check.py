@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaException, libversion
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.known_keys import KNOWN_KEYS
+from linear_retry.kafka.quiet import text_of
 
 _LAST = "linear_retry.last"
 _UNKNOWN = re.compile('No such configuration property: "(.*)"', re.DOTALL)
@@ -54,8 +55,7 @@ def _refusal(client: Callable[..., Any], config: Mapping[str, Any]) -> str | Non
     try:
         client({**config, _LAST: ""})
     except (KafkaException, ValueError, TypeError) as error:
-        first = error.args[0]
-        text = str(first.str() if isinstance(error, KafkaException) else first)
+        text = text_of(error)
         match = _UNKNOWN.fullmatch(text)
         return None if match is not None and match[1] == _LAST else text
     raise AssertionError(f"librdkafka has taken {_LAST}: a bug; please report it")

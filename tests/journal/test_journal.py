@@ -101,14 +101,6 @@ def test_every_event_is_in_the_topic_in_order(fake: FakeKafka) -> None:
     assert 0 == journal.dropped
 
 
-def test_who_says_it(fake: FakeKafka) -> None:
-    """Group and member are the consumer's; without a `group.instance.id` the life is the member."""
-    _Life(fake, Journal()).run()
-    (group,) = {entry.group for entry in _entries(fake)}
-    ((member, instance),) = {(entry.member, entry.instance) for entry in _entries(fake)}
-    assert (GROUP, instance) == (group, member)
-
-
 def test_a_member_can_be_traced_to_its_process(
     fake: FakeKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -274,8 +266,7 @@ def test_a_journal_of_no_consumer_says_so() -> None:
         ("a b", {}, "Journal topic='a b': the name of a topic"),
         ("", {}, "Journal topic='': the name of a topic"),
         (7, {}, "Journal topic=7: the name of a topic"),
-        ("journal", {"transactional.id": "x"}, "Journal config transactional.id='x'"),
-        ("journal", {"delivery.report.only.error": True}, "leave the key out"),
+        ("journal", {"linger.mss": 5}, "Journal config linger.mss"),
     ],
 )
 def test_what_cannot_work_is_refused(topic: Any, config: dict[str, Any], reason: str) -> None:

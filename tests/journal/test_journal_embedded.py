@@ -3,14 +3,13 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message
 
-from linear_retry import Event, Journal, LinearConsumer, Scope, Strategy, events
+from linear_retry import Event, Journal, LinearConsumer, Strategy, events
 from linear_retry.journal.entry import Entry, read_entry
 from linear_retry.testing import EmbeddedKafka
 from tests.consumer.group import OutageError
@@ -105,30 +104,6 @@ def test_nobody_takes_it(
     assert f"journal: {len(reported)} events so far are not in {_JOURNAL} (" in caplog.messages[-1]
 
 
-def test_10000_openings_beside_brokers_that_are_away() -> None:
-    """A thousand wait, in the producer and beside it; the others are dropped at once, and counted.
-
-    The consumer's timing with as many is shown on the fake Kafka, whose clock tells every wait.
-    """
-    journal = Journal(config={"bootstrap.servers": "127.0.0.1:9", "log_level": 0})
-    consumer = LinearConsumer(
-        {"bootstrap.servers": "127.0.0.1:9", "group.id": "billing"},
-        ["orders"],
-        strategy=Strategy([1]),
-        transient=OutageError,
-        dead_letters="orders.dlq",
-        close_timeout_s=0.4,
-        listeners=[journal],
-    )
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    with consumer:
-        for offset in range(10_000):
-            journal(events.CircuitOpened(Scope(), "orders", 0, offset, "down", 1, 1.0, at))
-        assert 9_000 == journal.dropped
-        journal(events.Stopped(True))
-    assert 10_001 == journal.dropped
-
-
 def test_it_comes_back_after_deliveries_have_timed_out(
     kafka: EmbeddedKafka, other: EmbeddedKafka
 ) -> None:
@@ -148,24 +123,3 @@ def test_it_comes_back_after_deliveries_have_timed_out(
     assert entries[-1].sequence == len(reported)
     missing = len(reported) - len({entry.event_id for entry in entries})
     assert 0 < missing == journal.dropped
-
-
-def test_a_topic_that_is_made_later_is_written_to(
-    kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Reported at the start, counted while it is missing, and found once it is there."""
-    journal = Journal(config={"topic.metadata.propagation.max.ms": 500, "log_level": 0})
-    made: list[str] = []
-
-    def fails() -> bool:
-        if journal.dropped and not made:
-            kafka.create_topic(_JOURNAL)
-            made.append(_JOURNAL)
-        return not (made and kafka.offsets(_JOURNAL)[_JOURNAL, 0])
-
-    with caplog.at_level(logging.WARNING, logger="linear_retry"):
-        reported = _reported(kafka, journal, fails)
-    assert f"journal: no such topic: {_JOURNAL}" in caplog.text
-    entries = _entries(kafka)
-    assert 0 < journal.dropped == len(reported) - len({entry.event_id for entry in entries})
-    assert isinstance(entries[-1].event, events.Stopped)

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported by import only
 
-from tests.kafka.test_kafka_contract import FakeWorld, Member, RealWorld, World
+from tests.kafka.test_kafka_contract import FakeWorld, Laws, Member, RealWorld, World
 from tests.real_kafka import RealKafka
 
 PROTOCOLS = {
@@ -80,23 +80,8 @@ def error_of(call: Callable[[], object]) -> tuple[str, bool, bool]:
     return error.name(), error.fatal(), error.txn_requires_abort()
 
 
-class Contract:
-    """The laws. `world` comes with the subclass."""
-
-    @pytest.fixture
-    def topic(self, world: World) -> str:
-        name = f"transactions-{next(_numbers)}"
-        world.create_topic(name, 2)
-        world.append(name, 0, [b"0", b"1", b"2", b"3", b"4"])
-        return name
-
-    @pytest.fixture
-    def member(self, world: World, topic: str) -> Callable[..., Member]:
-        def make(**config: Any) -> Member:
-            keys = {key.replace("_", "."): value for key, value in config.items()}
-            return Member(world, topic, f"group-of-{topic}", keys)
-
-        return make
+class Contract(Laws):
+    """The laws."""
 
     def test_commit(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """Records and offset are there after the commit; a marker takes an offset, too."""
@@ -108,7 +93,6 @@ class Contract:
         assert 3 == _committed(one)
         writer.write().commit()
         one.until(lambda: one.read(1) == [0, 1, 3])
-        one.client.close()
 
     def test_abort(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """Neither records nor offset are there after an abort, and their place stays empty."""
@@ -119,7 +103,6 @@ class Contract:
         writer.write().commit()
         one.until(lambda: one.read(1) == [3])
         assert 1 == _committed(one)
-        one.client.close()
 
     def test_open(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """What is not decided is not read, nor what comes after it; the end is before it."""
@@ -129,7 +112,6 @@ class Contract:
         first.commit()
         one.until(lambda: one.read(1) == [0, 1])
         second.write().abort()
-        one.client.close()
 
     @pytest.mark.parametrize(
         ("level", "end"),
@@ -156,7 +138,6 @@ class Contract:
         assert "_TIMED_OUT" == error_of(lambda: one.client.committed([one.place()], 0.3))[0]
         writer.commit()
         assert 3 == _committed(one)
-        one.client.close()
 
     def test_lower_commit(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """Of two commits the broker keeps the one that arrived last, not the one decided last."""
@@ -168,7 +149,6 @@ class Contract:
         assert 1 == _committed(one)
         writer.write().add_offset(one.place(3), membership).commit()
         assert 3 == _committed(one)
-        one.client.close()
 
     def test_fenced(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """A newer producer of the same id ends what the older left open, and the older for good."""
@@ -181,7 +161,6 @@ class Contract:
         assert ("_FENCED", True) == error_of(older.commit)[:2]
         newer.write().commit()
         one.until(lambda: one.read(1) == [2])
-        one.client.close()
 
     def test_times_out(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """A transaction that lasts too long is aborted, and its producer cannot commit it."""
@@ -196,7 +175,6 @@ class Contract:
         one.until(lambda: one.read(1) == [2])
         with pytest.raises(AssertionError):
             assert 3 == _committed(one)
-        one.client.close()
 
     def test_not_a_member(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """Who has left the group is refused; the transaction is to be aborted, the next works."""
@@ -213,7 +191,6 @@ class Contract:
         membership = one.client.consumer_group_metadata()
         writer.write().add_offset(one.place(3), membership).commit()
         assert 3 == _committed(one)
-        one.client.close()
 
     @pytest.mark.parametrize(
         "config",
@@ -233,8 +210,6 @@ class Contract:
         assert ("ILLEGAL_GENERATION", False, True) == refused
         writer.write().add_offset(one.place(3), one.client.consumer_group_metadata()).commit()
         assert 3 == _committed(one)
-        one.client.close()
-        two.client.close()
 
     def test_not_ours(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """A living member's commit is taken for a partition that is not its own."""
@@ -244,8 +219,6 @@ class Contract:
         writer = Writer(world, topic).write()
         writer.add_offset(one.place(3), other.client.consumer_group_metadata()).commit()
         assert 3 == _committed(one)
-        one.client.close()
-        two.client.close()
 
     def test_no_member(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """A commit that names no member is taken from anyone, while the group has members."""
@@ -254,8 +227,6 @@ class Contract:
         writer = Writer(world, topic).write()
         writer.add_offset(one.place(3), stranger.client.consumer_group_metadata()).commit()
         assert 3 == _committed(one)
-        one.client.close()
-        stranger.client.close()
 
     def test_order_of_calls(self, world: World, topic: str) -> None:
         """Nothing before the initialisation, nothing outside of a transaction, none in another."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
 from operator import length_hint, methodcaller
 from typing import Any
 
@@ -186,9 +185,7 @@ def _entries(found: Any) -> list[Any]:
             return []
         case list() | tuple():
             return list(found)
-        case Mapping():  # the handler may have put one there; `set_headers` takes anything
-            return list(found.items())
-        case _:
+        case _:  # the handler may have put it there; `set_headers` takes anything
             return [(None, found)]
 
 

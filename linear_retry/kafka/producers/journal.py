@@ -15,10 +15,6 @@ from linear_retry.kafka.producers.acknowledged import TOO_LARGE, ProducerHandle,
 from linear_retry.records.record import OutgoingRecord
 
 _RENEW_EVERY_S = 30.0
-_REFUSED = {
-    "transactional.id": "nobody would begin a transaction",
-    "delivery.report.only.error": "what is written would be kept in memory for ever",
-}
 _DEFAULTS: dict[str, Any] = {
     # These bound the memory while nobody takes what is written.
     "queue.buffering.max.messages": 1_000,
@@ -40,17 +36,13 @@ def check_overlay(overlay: Config) -> None:
     """Raises `ConfigurationError` for a key that a journal, or librdkafka, cannot live with."""
     if not isinstance(overlay, Mapping):
         raise ConfigurationError(f"Journal config={overlay!r}: a mapping of librdkafka's keys")
-    for key, why in _REFUSED.items():
-        if key in overlay:
-            raise ConfigurationError(
-                f"Journal config {key}={overlay[key]!r}: {why}; leave the key out"
-            )
     check_keys(overlay, Producer, "Journal config ")
 
 
 def journal_config(connection: Config, overlay: Config) -> dict[str, Any]:
     """The journal producer's keys: the consumer's brokers and security, then `overlay`."""
-    return {**connection, **_DEFAULTS, **overlay}
+    # What is written would be kept in memory for ever, if no report said so.
+    return {**connection, **_DEFAULTS, **overlay, "delivery.report.only.error": False}
 
 
 class JournalProducer(ProducerHandle):

@@ -14,6 +14,7 @@ from confluent_kafka import (
 )
 
 from linear_retry.errors import BrokerError, UnknownTopicError
+from linear_retry.kafka.consumer.settings import servers_of
 from linear_retry.kafka.quiet import QUIET, make_client
 
 _Answer = TypeVar("_Answer")
@@ -54,9 +55,7 @@ class StandaloneConsumer:
     """One confluent_kafka `Consumer` that is in no group."""
 
     def __init__(self, config: Mapping[str, Any], timeout_s: float) -> None:
-        self.where = str(
-            config.get("bootstrap.servers") or config.get("metadata.broker.list") or "no address"
-        )
+        self.where = servers_of(config)
         self.timeout_s = timeout_s
         self._last_error: KafkaError | None = None
         self._tell: Callable[[KafkaError], object] = config.get("error_cb", QUIET["error_cb"])
@@ -73,13 +72,14 @@ class StandaloneConsumer:
         )
 
     def partitions(self, topic: str) -> tuple[int, ...]:
-        def ask() -> tuple[int, ...]:
-            described = self.consumer.list_topics(topic, timeout=_SLICE_S).topics[topic]
-            if described.error is not None:
-                raise KafkaException(described.error)
-            return tuple(sorted(described.partitions))
+        return self._answer(f"topic {topic!r}", lambda: self.partitions_now(topic))
 
-        return self._answer(f"topic {topic!r}", ask)
+    def partitions_now(self, topic: str) -> tuple[int, ...]:
+        """Raises `KafkaException` where no answer comes at once."""
+        described = self.consumer.list_topics(topic, timeout=_SLICE_S).topics[topic]
+        if described.error is not None:
+            raise KafkaException(described.error)
+        return tuple(sorted(described.partitions))
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         numbers = self.partitions(topic)

@@ -21,7 +21,6 @@ from linear_retry.kafka.topics.standalone_consumer import (
 )
 from linear_retry.records.record import Record
 
-_ANSWER_S = 0.5
 _LOOK_EVERY_S, _LOOK_AGAIN_S = 30.0, 1.0
 _FOLLOWING: dict[str, Any] = {
     # A broker that is silent, and not gone, is noticed within this, and not within a minute.
@@ -122,16 +121,13 @@ class TopicTail:
 
     def _look_for_partitions(self) -> None:
         try:
-            topics = self._handle.consumer.list_topics(self._topic, timeout=_ANSWER_S).topics
-            described = topics[self._topic]
-            if described.error is not None:
-                raise KafkaException(described.error)
+            found = self._handle.partitions_now(self._topic)
         except KafkaException as problem:
             self._note(problem.args[0])
             return
         self.trouble = None
         self._look_at_s = time.monotonic() + self._look_every_s
-        new = dict.fromkeys(described.partitions.keys() - self._next.keys(), OFFSET_BEGINNING)
+        new = dict.fromkeys(set(found) - self._next.keys(), OFFSET_BEGINNING)
         self._assign(new)
         self._next |= new
 

@@ -67,9 +67,12 @@ class _Listener:
 class _Scene:
     """A `Client`, the consumer it has made, and who is told."""
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, config: Mapping[str, Any] | None = None, *, transactional: bool = False
+    ) -> None:
         self.made: list[RecordingConsumer] = []
-        self.client = Client(consumer_settings(_LEAST | dict(config or {})), self._make)
+        settings = consumer_settings(_LEAST | dict(config or {}))
+        self.client = Client(settings, self._make, transactional=transactional)
         (self.librdkafka,) = self.made
         self.listener = _Listener(self.librdkafka)
         self.client.set_listener(self.listener)
@@ -374,22 +377,6 @@ def test_the_users_error_callback_is_called_and_contained() -> None:
     assert [("client_error", KafkaError._TRANSPORT)] == scene.listener.reported
 
 
-@pytest.mark.parametrize(
-    "error",
-    [KafkaException(KafkaError(KafkaError._INVALID_ARG, "no such key")), ValueError("no such key")],
-    ids=repr,
-)
-def test_what_librdkafka_refuses_is_a_configuration_error(error: Exception) -> None:
-    """With librdkafka's own text, and the cause kept."""
-
-    def refuse(config: Mapping[str, Any]) -> None:
-        raise error
-
-    with pytest.raises(ConfigurationError, match="no such key; correct the key") as caught:
-        Client(consumer_settings(_LEAST), refuse)
-    assert error is caught.value.__cause__
-
-
 def test_librdkafka_takes_our_keys_and_names_what_it_does_not_know() -> None:
     """A typing error is reported by its name before anything is read."""
     with pytest.raises(ConfigurationError, match=r"fetch\.typo"):
@@ -470,18 +457,8 @@ def test_which_commits_may_be_sent_again(error: KafkaError, expected: bool) -> N
 
 def _transactional() -> tuple[Client, RecordingConsumer, dict[str, Any]]:
     """A client that keeps its membership, and librdkafka's three callbacks of the group."""
-    made: list[RecordingConsumer] = []
-
-    def make(config: Mapping[str, Any]) -> RecordingConsumer:
-        made.append(RecordingConsumer(config))
-        return made[-1]
-
-    client = Client(consumer_settings(_LEAST), make, transactional=True)
-    client.set_listener(_Listener(made[0]))
-    kept: dict[str, Any] = {}
-    made[0].answers["subscribe"] = lambda topics, **callbacks: kept.update(callbacks)
-    client.subscribe(["orders"])
-    return client, made[0], kept
+    scene = _Scene(transactional=True)
+    return scene.client, scene.librdkafka, scene.subscribe()
 
 
 def test_the_membership_is_that_of_the_last_assignment() -> None:

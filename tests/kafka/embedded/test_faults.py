@@ -192,14 +192,6 @@ def test_errors_that_were_not_met_are_dropped(three: EmbeddedKafka) -> None:
         _commit(consumer, 1)
 
 
-def test_a_connection_is_cut(three: EmbeddedKafka) -> None:
-    """The library's own transport error cuts the connection, and the client asks again."""
-    with three.counting() as asked:
-        three.fail("Metadata", KafkaError._TRANSPORT)
-        assert _admin(three).list_topics(timeout=_ANSWER_S)
-    assert sum(times for (_, kind), times in asked().items() if kind == "Metadata") > 1
-
-
 def test_a_leader_moves_with_its_messages(three: EmbeddedKafka) -> None:
     """Another broker leads from then on; readers and writers find it, and nothing is gone."""
     three.produce("orders", [b"book"])
