@@ -47,7 +47,8 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.installed-demo
 
 $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	@echo "installing linear_retry into $(VENV): half a minute, the first time only"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
 	@touch $@
 
 jars: install

@@ -71,3 +71,15 @@ def _show(verdicts: tuple[Verdict, ...], as_json: bool) -> None:
     else:
         # Wide enough for every figure in one line; FORCE_COLOR is for terminals.
         Console(color_system=None, width=110).print(table(verdicts))
+    if not as_json:
+        typer.echo(_summary(verdicts))
+
+
+def _summary(verdicts: tuple[Verdict, ...]) -> str:
+    failed = [verdict.claim for verdict in verdicts if not verdict.holds]
+    if failed:
+        return f"Not proved: {'; '.join(failed)}. Please report it, with what is above."
+    return (
+        f"Proved: all {len(verdicts)} claims hold. Next: a consumer of your own, "
+        "docs/getting-started.md"
+    )
