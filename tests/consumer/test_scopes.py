@@ -135,21 +135,6 @@ def test_three_are_open_at_once(scope: Narrow, protocol: Protocol) -> None:
     scene.finished()
 
 
-@each_scope
-def test_the_breaker_of_each_scope(scope: Narrow) -> None:
-    """The pybreaker of a scope follows its own circuit, and what is closed is not shown."""
-    scene = _scene(scope)
-    scene.fails(0)
-    scene.fill([0, 1], 1)
-    member = scene.joined()
-    scene.until_open(0)
-    states = [member.circuits.breaker(scene.scope(number)).current_state for number in (0, 1)]
-    assert ["open", "closed"] == states
-    assert "closed" == member.circuits.breaker(Scope()).current_state
-    scene.finished()
-    assert {Scope(): CircuitView("closed")} == member.circuits.views
-
-
 @each_protocol
 @each_scope
 def test_what_is_always_due_starves_nobody(scope: Narrow, protocol: Protocol) -> None:
@@ -248,32 +233,6 @@ def test_one_of_two_held_messages_goes(scope: Narrow, protocol: Protocol) -> Non
     assert [(scene.scope(1), "dropped")] == closed
     failures = [event.failures for event in _emitted(first, events.ProbeFailed)]
     assert [2 if stays_here else 1] == failures
-    scene.finished()
-
-
-@each_protocol
-@each_scope
-def test_what_goes_and_comes_back_waits_for_retry_at(scope: Narrow, protocol: Protocol) -> None:
-    """The first message that arrives then is the probe, of this scope; the others are not stopped
-    by any of it."""
-    scene = _scene(scope, protocol, strategy=[10, 10])
-    scene.fails(0)
-    scene.fill(range(4), 3)
-    member = scene.joined()
-    scene.until_open(0)
-    opened_s = scene.group.fake.clock.now_s()
-    scene.group.fake.revoke(member.consumer)
-    scene.for_s(1)
-    scene.group.share([0, 0, 0, 0])
-    scene.for_s(1)
-    scene.fill([1, 2, 3], 2)
-    scene.for_s(1)
-    assert [5, 5, 5] == [len(scene.attempts(number)) for number in (1, 2, 3)]
-    assert 1 == len(scene.attempts(0))
-    assert [] == _emitted(member, events.LeakDropped)
-    scene.until_s(opened_s + 11)
-    assert 2 == len(scene.attempts(0))
-    assert [1] == [event.failures for event in _emitted(member, events.ProbeFailed)]
     scene.finished()
 
 

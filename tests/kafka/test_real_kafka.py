@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer
 
-from tests.conftest import TopicFactory
 from tests.kafka_jars import KAFKA_VERSION, NoBrokerError, directory
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
@@ -17,67 +16,12 @@ from tests.real_kafka import RealKafka
 CHECKOUT = Path(__file__).parents[2]
 
 
-def _commit_one(kafka: RealKafka, group: str, topic: str, protocol: str = "classic") -> list[str]:
-    settings = {
-        "group.id": group,
-        "client.id": "reader",
-        "group.protocol": protocol,
-        "auto.offset.reset": "earliest",
-    }
-    consumer = Consumer(kafka.client_settings(**settings))
-    consumer.subscribe([topic])
-    assert consumer.poll(20) is not None
-    consumer.commit(asynchronous=False)
-    members = kafka.group_members(group)
-    consumer.close()
-    return members
-
-
-@pytest.mark.broker
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_reads_and_commits(kafka: RealKafka, topic: TopicFactory, protocol: str) -> None:
-    """In both protocols a message is read, its offset committed, its reader named a member."""
-    name = topic(2)
-    kafka.produce(name, [(1, b"ann", b"book", [("trace", b"7")])])
-    members = _commit_one(kafka, f"readers-of-{name}", name, protocol)
-    assert ["reader"] == members
-    assert {1: 1} == kafka.committed(f"readers-of-{name}", name)
-    wait_until(lambda: not kafka.group_members(f"readers-of-{name}"), "the reader leaves")
-
-
-@pytest.mark.broker
-def test_reading_gives_back_what_was_produced(kafka: RealKafka, topic: TopicFactory) -> None:
-    """Partition, key, value and headers come back as they were, a tombstone as a tombstone."""
-    name = topic(2)
-    records = [(0, b"ann", b"book", [("trace", b"7")]), (1, None, None, [])]
-    kafka.produce(name, records)
-    read = [(m.partition(), m.key(), m.value(), m.headers() or []) for m in kafka.read(name)]
-    assert records == read
-    assert {0: 1, 1: 1} == kafka.end_offsets(name)
-
-
-@pytest.mark.broker
-def test_records_and_topics_go_and_partitions_come(kafka: RealKafka, topic: TopicFactory) -> None:
-    """Deleted records are not read, added partitions have an end, a deleted topic is unknown."""
-    name = topic(1)
-    kafka.produce(name, [(0, None, b"%d" % n, []) for n in range(3)])
-    kafka.delete_records(name, 0, 2)
-    kafka.add_partitions(name, 2)
-    assert [b"2"] == [m.value() for m in kafka.read(name)]
-    assert {0: 3, 1: 0} == kafka.end_offsets(name)
-    kafka.delete_topic(name)
-    kafka.create_topic(name, 3)
-    assert {0: 0, 1: 0, 2: 0} == kafka.end_offsets(name)
-
-
-@pytest.mark.broker
-def test_what_is_refused_is_an_error(kafka: RealKafka, topic: TopicFactory) -> None:
-    """A record larger than the topic takes, and a topic that exists, raise."""
-    name = topic(1, {"max.message.bytes": "1000"})
-    with pytest.raises(AssertionError, match="1 refused"):
-        kafka.produce(name, [(0, None, bytes(2000), [])])
-    with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
-        kafka.create_topic(name)
+def _commit_one(kafka: RealKafka, group: str, topic: str) -> None:
+    settings = {"group.id": group, "auto.offset.reset": "earliest"}
+    with Consumer(kafka.client_settings(**settings)) as consumer:
+        consumer.subscribe([topic])
+        assert consumer.poll(20) is not None
+        consumer.commit(asynchronous=False)
 
 
 @pytest.mark.broker

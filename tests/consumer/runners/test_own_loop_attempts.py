@@ -9,7 +9,6 @@ from linear_retry import (
     Attempt,
     ExhaustedError,
     PermanentError,
-    RetryAfter,
     Strategy,
     UsageError,
     events,
@@ -61,34 +60,6 @@ def test_a_letter_is_acknowledged_before_the_next_attempt(fake: FakeKafka) -> No
         life.loop(3, act)
     assert [(0, 0), (1, 1), (1, 1)] == letters
     assert [] == life.violations()
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (RetryAfter(30), [30.0]),
-        (ExceptionGroup("both", [OutageError(), OutageError()]), [1.0]),
-        (ExceptionGroup("one", [OutageError(), PoisonError()]), []),
-    ],
-    ids=["RetryAfter", "all transient", "one permanent"],
-)
-def test_what_an_exception_says(fake: FakeKafka, error: Exception, expected: list[float]) -> None:
-    """`RetryAfter` and groups of errors mean what they mean in a handler."""
-    life = OwnLife(fake)
-    with life.consumer:
-        life.loop(7 if expected else 6, raising({2: error}, life))
-    assert expected == waits_s(life)
-    assert [] == life.violations(finished=True)
-
-
-def test_repeat(fake: FakeKafka) -> None:
-    """`on_exhausted="repeat"`: the last delay for ever, and the numbers go on."""
-    life = OwnLife(fake, on_exhausted="repeat", strategy=Strategy([2]))
-    with life.consumer:
-        attempts = life.loop(11, raising(dict.fromkeys(range(1, 6), OutageError()), life))
-    assert [2.0] * 5 == waits_s(life)
-    assert [1, 2, 3, 4, 5, 6] == [attempt.number for attempt in attempts[:6]]
-    assert [] == life.violations(finished=True)
 
 
 _STOPPING: pytest.MarkDecorator = pytest.mark.parametrize(

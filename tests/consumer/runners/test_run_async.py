@@ -55,19 +55,6 @@ def test_outcomes(fake: FakeKafka) -> None:
     assert [] == life.violations(finished=True)
 
 
-def test_retry_after(fake: FakeKafka) -> None:
-    """`RetryAfter` lengthens this wait."""
-    life = Life(fake)
-
-    async def handle(_: Message) -> None:
-        if len(life.begun) == 1:
-            raise RetryAfter(30)
-
-    awaiting(life.run(life.stopping_after(7, handle)))
-    assert [30.0] == [event.delay_s for event in life.emitted(events.CircuitOpened)]
-    assert [] == life.violations(finished=True)
-
-
 @pytest.mark.parametrize(
     ("choice", "raised", "expected"),
     [
