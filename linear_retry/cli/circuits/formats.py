@@ -65,9 +65,21 @@ def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
         yield f"{many} of a journal ({one_line(states.trouble)})"
 
 
-def away(trouble: str) -> str:
-    """Why nothing comes."""
-    return in_one_line(f"{trouble}; it goes on once they are back")
+def no_such_group(group: str, states: GroupStates, topic: str) -> str:
+    """What to say of a group that has said nothing."""
+    there = ", ".join(map(one_line, states.groups))
+    return f"group {one_line(group)!r} has said nothing in {topic} in this time; " + (
+        f"there are: {there}" if there else "nor has any other"
+    )
+
+
+def amiss(states: GroupStates, group: str, topic: str, trouble: str | None) -> list[str]:
+    """The same of one group that is watched; `trouble` is why nothing comes."""
+    found = [] if group in states.groups else [no_such_group(group, states, topic)]
+    found += troubles(states, [states.view(group)])
+    if trouble is not None:
+        found.append(in_one_line(f"{trouble}; it goes on once they are back"))
+    return found
 
 
 def circuit_json(group: str, circuit: OpenCircuit, now_ms: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def list_circuits(journal: JournalTail, group: str | None, *, as_json: bool) -> 
     for trouble in formats.troubles(states, views):
         typer.echo(trouble, err=True)
     if group is not None and group not in states.groups:
-        fail(no_such_group(group, states, journal.topic), NEGATIVE)
+        fail(formats.no_such_group(group, states, journal.topic), NEGATIVE)
     rows = [(view.group, circuit) for view in views for circuit in view.circuits]
     _print(rows, as_json=as_json)
     if not groups:
@@ -34,14 +34,6 @@ def list_circuits(journal: JournalTail, group: str | None, *, as_json: bool) -> 
     elif not rows:
         where = ", ".join(map(one_line, groups))
         typer.echo(f"no circuit is open in {where}, as far as {journal.topic} tells", err=True)
-
-
-def no_such_group(group: str, states: GroupStates, topic: str) -> str:
-    """What to say of a group that has said nothing."""
-    there = ", ".join(map(one_line, states.groups))
-    return f"group {one_line(group)!r} has said nothing in {topic} in this time; " + (
-        f"there are: {there}" if there else "nor has any other"
-    )
 
 
 def _print(rows: Sequence[tuple[str, OpenCircuit]], *, as_json: bool) -> None:

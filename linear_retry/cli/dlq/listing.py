@@ -1,10 +1,10 @@
 """Prints or counts the letters of a topic: `dlq list`."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from heapq import nlargest
 from itertools import islice, starmap
-from typing import Any
+from typing import Any, TypeAlias
 
 import typer
 
@@ -20,13 +20,10 @@ _SORTED_BYTES = 16 * 1024 * 1024
 _CHUNK = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """How a letter becomes a row, and rows are written. A row is small: no letter waits in memory
-    for the others to be read."""
-
-    row: Callable[[Letter, State], Any]
-    write: Callable[[Sequence[Any]], object]
+# How a letter becomes a row, and rows are written. A row is small: no letter waits in memory for
+# the others to be read.
+_RowOf: TypeAlias = Callable[[Letter, State], Any]
+_Write: TypeAlias = Callable[[Sequence[Any]], object]
 
 
 def list_letters(
@@ -41,25 +38,23 @@ def list_letters(
 
     Some thousands by time; more as they are read.
     """
-    writer = _writer(payload=payload, as_json=as_json)
+    row_of, write = _writer(payload=payload, as_json=as_json)
     with ProgressBar(f"reading {topic.topic}") as bar:
         found = topic.letters(letter_filter, bar)
         if newest is None:
-            rows, is_all = _sorted_rows(found, writer.row)
+            rows, is_all = _sorted_rows(found, row_of)
         else:
-            rows, is_all = _newest_rows(found, writer.row, newest), True
+            rows, is_all = _newest_rows(found, row_of, newest), True
         bar.hide()
         if not rows:
             typer.echo(formats.no_letters(topic.topic, letter_filter), err=True)
             return
-        writer.write(rows)
-        while not is_all and (rows := list(starmap(writer.row, islice(found, _CHUNK)))):
-            writer.write(rows)
+        write(rows)
+        while not is_all and (rows := list(starmap(row_of, islice(found, _CHUNK)))):
+            write(rows)
 
 
-def _sorted_rows(
-    found: Iterator[tuple[Letter, State]], row_of: Callable[[Letter, State], Any]
-) -> tuple[list[Any], bool]:
+def _sorted_rows(found: Iterator[tuple[Letter, State]], row_of: _RowOf) -> tuple[list[Any], bool]:
     """As many as may be held in memory, by time, and whether these are all."""
     first: list[tuple[tuple[int, int, int], Any]] = []
     left_bytes, is_all = _SORTED_BYTES, True
@@ -73,9 +68,7 @@ def _sorted_rows(
     return [row for _, row in first], is_all
 
 
-def _newest_rows(
-    found: Iterator[tuple[Letter, State]], row_of: Callable[[Letter, State], Any], count: int
-) -> list[Any]:
+def _newest_rows(found: Iterator[tuple[Letter, State]], row_of: _RowOf, count: int) -> list[Any]:
     """The last `count` by time, in their order."""
     rows = ((_when_and_where(letter), row_of(letter, state)) for letter, state in found)
     return [row for _, row in reversed(nlargest(count, rows, key=lambda each: each[0]))]
@@ -85,25 +78,22 @@ def _when_and_where(letter: Letter) -> tuple[int, int, int]:
     return letter.timestamp_ms, letter.partition, letter.offset
 
 
-def _writer(*, payload: bool, as_json: bool) -> _Writer:
+def _writer(*, payload: bool, as_json: bool) -> tuple[_RowOf, _Write]:
     if as_json:
-        return _Writer(
+        return (
             lambda letter, state: json_line(formats.as_json(letter, state, payload=payload)),
             lambda lines: typer.echo(b"".join(lines), nl=False),
         )
     if is_terminal():
         from linear_retry.cli.dlq.tables import print_letters, table_row
 
-        return _Writer(
-            lambda letter, state: table_row(letter, state, payload=payload), print_letters
-        )
-    if payload:
-        both = TabbedRows((*formats.HEAD, *formats.PAYLOAD_HEAD))
-        return _Writer(
-            lambda letter, state: (*formats.cells(letter, state), *formats.payload_cells(letter)),
-            both.write,
-        )
-    return _Writer(formats.cells, TabbedRows(formats.HEAD).write)
+        return partial(table_row, payload=payload), print_letters
+    if not payload:
+        return formats.cells, TabbedRows(formats.HEAD).write
+    return (
+        lambda letter, state: (*formats.cells(letter, state), *formats.payload_cells(letter)),
+        TabbedRows((*formats.HEAD, *formats.PAYLOAD_HEAD)).write,
+    )
 
 
 def count_letters(

@@ -76,7 +76,7 @@ def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
     yield "headers" if letter.headers else "headers     none"
     for name, value in letter.headers:
         if name not in _SHOWN_ABOVE:
-            yield f"  {printable.safe(name)} = {printable.safe(formats.shown(value))}"
+            yield f"  {printable.in_one_line(f'{name} = {formats.shown(value)}')}"
 
 
 def _labelled(name: str, text: str) -> Iterator[str]:

@@ -9,12 +9,7 @@ _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to
 
 def lines(text: str) -> list[str]:
     """`text` in lines, each safe to print."""
-    return [safe(line) for line in text.split("\n")]
-
-
-def safe(text: str) -> str:
-    """`text` without what moves a cursor, or changes a terminal: a message may hold anything."""
-    return text if text.isprintable() else "".join(map(_printable, text.replace("\t", "    ")))
+    return [in_one_line(line) for line in text.split("\n")]
 
 
 def moment(timestamp_ms: int) -> str:
@@ -49,11 +44,5 @@ def cut(text: str) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """`text` with a space for each character that moves a cursor."""
+    """`text` with a space for what moves a cursor, or changes a terminal: it may hold anything."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
-
-
-def _printable(character: str) -> str:
-    if character.isprintable():
-        return character
-    return " " if character.isspace() else "\ufffd"

@@ -1,6 +1,6 @@
 """Tunes and simulates strategies by recorded outages: `spark tune`, `strategy simulate --lake`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import typer
@@ -119,9 +119,9 @@ def _print(found: list[Tuned], conditions: Conditions) -> None:
 
 
 def _print_tuned(one: Tuned, conditions: Conditions) -> None:
-    for line in _reasons(one):
-        typer.echo(line)
     if not isinstance(one.proposal, tuple):
+        why = _why_nothing(one.proposal)
+        typer.echo(f"{one_line(one.group)}: nothing is proposed: {why}")
         return
     others = f"compared on the {one.outages - one.seen} after them"
     typer.echo(f"{one_line(one.group)}: made from {one.seen} outages, {others}")
@@ -133,20 +133,18 @@ def _print_tuned(one: Tuned, conditions: Conditions) -> None:
         typer.echo(f"{conditions.cover:g} are not covered: outages were longer than those before")
 
 
-def _reasons(one: Tuned) -> Iterator[str]:
-    match one.proposal:
+def _why_nothing(found: TooFew | Unreachable) -> str:
+    match found:
+        case Unreachable(covered):
+            less = int(covered * 1000) / 1000
+            return f"no more than {less:g} of the outages are known to end; ask for less than that"
         case TooFew(ended, None, _):
-            why = (
+            return (
                 f"no number of outages, be it {ended}, tells how long all last; ask for less than 1"
             )
         case TooFew(ended, needed, cover):
+            enough = "" if cover is None else f"; that is enough for --cover {cover:g}"
             known = (
                 f"it takes {needed} outages with a known end to learn from, and there are {ended}"
             )
-            why = known if cover is None else f"{known}; that is enough for --cover {cover:g}"
-        case Unreachable(covered):
-            less = int(covered * 1000) / 1000
-            why = f"no more than {less:g} of the outages are known to end; ask for less than that"
-        case _:
-            return
-    yield f"{one_line(one.group)}: nothing is proposed: {why}"
+            return known + enough

@@ -11,14 +11,7 @@ from linear_retry.strategy.simulation import Recovered, Simulation
 
 _OUTAGE, _IDLE, _FAILS, _SUCCEEDS, _GIVES_UP = "▒", "░", "×", "✓", "†"
 _STYLES = {_OUTAGE: "red", _IDLE: "yellow", _SUCCEEDS: "bold green", _GIVES_UP: "bold red"}
-_SEVERAL = set("23456789+")
-_LEGEND = {
-    _OUTAGE: "dependency down",
-    _IDLE: "idle",
-    _FAILS: "fails",
-    _SUCCEEDS: "succeeds",
-    _GIVES_UP: "given up",
-}
+_LEGEND = "▒ down   ░ idle   × fails (2 to 9: so many, +: more)  ✓ succeeds  † gives up"
 
 
 def timeline(simulation: Simulation, width: int) -> Text:
@@ -28,7 +21,7 @@ def timeline(simulation: Simulation, width: int) -> Text:
     bar = Text.assemble(
         *(("".join(same), _STYLES.get(cell, "bold white on red")) for cell, same in groupby(cells))
     )
-    lines = [bar, *_marks(simulation, scale), _legend(cells)]
+    lines = [bar, *_marks(simulation, scale), Text(_LEGEND, "dim")]
     return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
 
 
@@ -77,12 +70,3 @@ def _marks(simulation: Simulation, scale: _Scale) -> Iterator[Text]:
     else:
         yield Text(f"{early} ┘".rjust(cell + 1).ljust(last) + "│")
     yield Text(f"{late} ┘".rjust(scale.cell(late_ms) + 1))
-
-
-def _legend(cells: str) -> Text:
-    """What is drawn, and nothing else."""
-    several = _SEVERAL & set(cells)
-    found = set(cells) | ({_FAILS} if several else set())
-    texts = {**_LEGEND, _FAILS: "fails (2 to 9: so many, + more)"} if several else _LEGEND
-    entries = [f"{mark} {text}" for mark, text in texts.items() if mark in found]
-    return Text("   ".join(entries), style="dim")

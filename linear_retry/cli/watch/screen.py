@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from linear_retry.cli.circuits import formats
-from linear_retry.cli.circuits.listing import no_such_group
 from linear_retry.cli.circuits.tables import STYLES as CIRCUIT_STYLES
 from linear_retry.cli.circuits.tables import circuit_table, clock
 from linear_retry.cli.output.printable import in_one_line, moment
@@ -91,13 +90,9 @@ class Screen:
         first.append(f"  {moment(now_ms)}  {in_one_line(self._topic)}", "not bold dim")
         states = [one.state for one in view.members]
         counts = ", ".join(f"{states.count(one)} {one}" for one in _ORDER if one in states)
-        second = Text(f"members: {counts}; {_counted(view.counts)}")
-        if not view.members:
-            second = Text(no_such_group(self._group, self._states, self._topic), "yellow")
-        troubles = [Text(one, "yellow") for one in formats.troubles(self._states, [view])]
-        if self._trouble is not None:
-            troubles.append(Text(formats.away(self._trouble), "bold red"))
-        return [_cut(first), second, *troubles]
+        second = [Text(f"members: {counts}; {_counted(view.counts)}")] if view.members else []
+        amiss = formats.amiss(self._states, self._group, self._topic, self._trouble)
+        return [_cut(first), *second, *(Text(one, "yellow") for one in amiss)]
 
     def _fitting(
         self, draw: Callable[[int], RenderableType], count: int, lines_left: int

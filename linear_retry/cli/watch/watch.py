@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 
 from linear_retry.cli.circuits import formats
-from linear_retry.cli.circuits.listing import no_such_group
 from linear_retry.cli.options.connection import Connection
 from linear_retry.cli.options.journal import JournalSpan
 from linear_retry.cli.output.exit_codes import exit_on_error
@@ -68,30 +67,19 @@ class LineDisplay:
 
     def __init__(self, states: GroupStates, group: str, topic: str) -> None:
         self._states, self._group, self._topic = states, group, topic
+        self._amiss: list[str] | None = None
         self._trouble: str | None = None
-        self._has_begun = False
-        self._printed: set[str] = set()
 
     def show(self, news: Sequence[Entry], trouble: str | None) -> None:
-        if not self._has_begun:
-            self._has_begun = True
-            if self._group not in self._states.groups:
-                typer.echo(
-                    f"{no_such_group(self._group, self._states, self._topic)}; waiting", err=True
-                )
-            news = news[-_FIRST:]
-        for entry in news:
+        for entry in news[-_FIRST:] if self._amiss is None else news:
             typer.echo(event_line(entry))
-        self._print_troubles(trouble)
-
-    def _print_troubles(self, trouble: str | None) -> None:
-        for sentence in formats.troubles(self._states, [self._states.view(self._group)]):
-            if sentence not in self._printed:
-                self._printed.add(sentence)
+        amiss = formats.amiss(self._states, self._group, self._topic, trouble)
+        for sentence in amiss:
+            if sentence not in (self._amiss or ()):
                 typer.echo(sentence, err=True)
-        if trouble != self._trouble:
-            self._trouble = trouble
-            typer.echo(formats.away(trouble) if trouble else "the brokers are back", err=True)
+        if self._trouble is not None and trouble is None:
+            typer.echo("the brokers are back", err=True)
+        self._amiss, self._trouble = amiss, trouble
 
 
 class JsonDisplay:

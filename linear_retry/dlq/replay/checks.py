@@ -1,10 +1,11 @@
 """Checks that a replay can be carried out, before anything is sent."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from linear_retry.dlq.cluster import Cluster
+from linear_retry.dlq.replay.order import InOrder
 from linear_retry.dlq.replay.outgoing import largest_packed, unpacked
-from linear_retry.dlq.replay.plan import Plan
+from linear_retry.dlq.replay.plan import PartitionPlan, Plan
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics.description import TopicDescription
 from linear_retry.records.dead_letter import resolutions_topic
@@ -38,12 +39,13 @@ def check(plan: Plan, facts: Facts, now_ms: int, *, compressed: bool) -> None:
         if fact is None:
             problems.append(_not_there(plan, target))
             continue
-        problems += _partitions(plan, target, fact)
+        mine = {n: each for n, each in enumerate(plan.partitions) if each.to_topic == target}
+        problems += _partitions(mine.values(), target, fact)
         problems += _permission(target, fact)
         if not compressed:
-            problems += _sizes(plan, target, fact)
+            problems += _sizes(plan.order, mine, target, fact)
         if plan.keep_timestamp:
-            problems += _times(plan, target, fact, now_ms)
+            problems += _times(mine.values(), target, fact, now_ms)
     if problems:
         raise RefusedError(problems)
 
@@ -94,17 +96,13 @@ def _not_there(plan: Plan, target: str) -> str:
     )
 
 
-def _partitions(plan: Plan, target: str, fact: TopicDescription) -> Iterator[str]:
-    missing = [
-        planned
-        for planned in plan.partitions
-        if planned.to_topic == target
-        and planned.to_partition is not None
-        and planned.to_partition >= fact.partitions
-    ]
+def _partitions(
+    planned: Iterable[PartitionPlan], target: str, fact: TopicDescription
+) -> Iterator[str]:
+    missing = [each for each in planned if (each.to_partition or 0) >= fact.partitions]
     if missing:
-        letters = sum(planned.letters for planned in missing)
-        highest = max(planned.to_partition or 0 for planned in missing)
+        letters = sum(each.letters for each in missing)
+        highest = max(each.to_partition or 0 for each in missing)
         yield (
             f"{target}: it has {fact.partitions} partitions, and {letters} dead letters come from "
             f"partitions up to {highest}; add partitions, name another topic (--to), or leave "
@@ -117,15 +115,17 @@ def _permission(topic: str, fact: TopicDescription) -> Iterator[str]:
         yield f"{topic}: no permission to write; ask for WRITE and DESCRIBE on it"
 
 
-def _sizes(plan: Plan, target: str, fact: TopicDescription) -> Iterator[str]:
+def _sizes(
+    order: InOrder, planned: Mapping[int, PartitionPlan], target: str, fact: TopicDescription
+) -> Iterator[str]:
     limit = fact.max_message_bytes
     if limit is None:
         return
     sizes = [
         size
-        for number, planned in enumerate(plan.partitions)
-        if planned.to_topic == target and planned.longest > largest_packed(limit)
-        for content in plan.order.longer_than(largest_packed(limit), number)
+        for number, each in planned.items()
+        if each.longest > largest_packed(limit)
+        for content in order.longer_than(largest_packed(limit), number)
         if (size := unpacked(content).size_bytes()) > limit
     ]
     if sizes:
@@ -135,12 +135,10 @@ def _sizes(plan: Plan, target: str, fact: TopicDescription) -> Iterator[str]:
         )
 
 
-def _times(plan: Plan, target: str, fact: TopicDescription, now_ms: int) -> Iterator[str]:
-    known = [
-        planned.oldest_ms
-        for planned in plan.partitions
-        if planned.to_topic == target and planned.oldest_ms is not None
-    ]
+def _times(
+    planned: Iterable[PartitionPlan], target: str, fact: TopicDescription, now_ms: int
+) -> Iterator[str]:
+    known = [each.oldest_ms for each in planned if each.oldest_ms is not None]
     if fact.stamps_by_broker:
         yield (
             f"{target}: message.timestamp.type=LogAppendTime: the broker stamps what is sent; "

@@ -38,7 +38,7 @@ def test_an_object_says_the_same_of_each(letter: Letter, state: State, payload: 
 @given(st.text(st.characters(codec="utf-8")))
 def test_what_is_safe_is_printable(text: str) -> None:
     """Escape sequences, and marks that write from right to left, end here."""
-    assert printable.safe(text).isprintable()
+    assert printable.in_one_line(text).isprintable()
     assert all(line.isprintable() for line in printable.lines(text))
     assert "\u202e" not in printable.one_line(f"{text}\u202e\x1b[2J")
 
