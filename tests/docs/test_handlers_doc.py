@@ -1,0 +1,97 @@
+"""docs/guides/handlers.md is true."""
+
+import sqlite3
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from linear_retry import LinearConsumer
+from tests.charges import broker_with_orders, reasons, run_example
+from tests.docs.markdown import blocks, page
+
+_JSON, _HTTP, _DATABASE, _AVRO = blocks(page("docs/guides/handlers.md"), "python")
+
+
+def _defined(code: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names
+
+
+def test_what_is_not_json_is_a_dead_letter(capsys: pytest.CaptureFixture[str]) -> None:
+    """And what is, is handled."""
+    book = _defined(_JSON)["book"]
+
+    def handle(message: Message) -> None:
+        book(message)
+        if message.offset() == 1:
+            consumer.stop()
+
+    with broker_with_orders(b"{", b'{"id": 7}') as broker:
+        consumer = LinearConsumer(
+            {"bootstrap.servers": broker.bootstrap, "group.id": "billing"},
+            ["orders"],
+            strategy=[1],
+            transient=ConnectionError,
+            dead_letters="orders.dlq",
+        )
+        with consumer:
+            consumer.run(handle)
+        assert [(b"{", "permanent")] == reasons(broker)
+    assert "order 7\n" == capsys.readouterr().out
+
+
+def test_the_program_charges() -> None:
+    """Each order, with its key, in order; a 503 is retried, a 402 is a dead letter."""
+    # Its service names no time in a 503: the strategy's first delay is the wait.
+    run_example(_HTTP.replace("RetryAfter.from_response(response)", "RetryAfter(10)"))
+
+
+class _Message:
+    """What a handler asks of a message."""
+
+    def __init__(self, value: bytes, offset: int) -> None:
+        self._value, self._offset = value, offset
+
+    def topic(self) -> str:
+        return "orders"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self._offset
+
+    def value(self) -> bytes:
+        return self._value
+
+
+def test_a_message_that_comes_again_is_booked_once() -> None:
+    """And one that fails leaves nothing behind."""
+    save = _defined(_DATABASE)["save"]
+    database = sqlite3.connect(":memory:")
+    database.execute(
+        'CREATE TABLE handled (topic, partition, "offset", '
+        'PRIMARY KEY (topic, partition, "offset"))'
+    )
+    database.execute("CREATE TABLE account AS SELECT 100 AS balance")
+    for _ in range(2):
+        save(database, _Message(b"30", 5))
+    with pytest.raises(ValueError, match="invalid literal"):
+        save(database, _Message(b"many", 6))
+    assert [(70,)] == database.execute("SELECT balance FROM account").fetchall()
+    assert [(5,)] == database.execute('SELECT "offset" FROM handled').fetchall()
+    database.close()
+
+
+def test_the_deserializer_gets_value_and_topic() -> None:
+    """As confluent-kafka's deserializers want them."""
+    seen: list[object] = []
+
+    def deserialize(value: bytes, context: SerializationContext) -> object:
+        return value.decode(), context.topic, context.field
+
+    _defined(_AVRO)["decoding"](deserialize, seen.append)(_Message(b"book", 0))
+    assert [("book", "orders", MessageField.VALUE)] == seen
