@@ -1,20 +1,20 @@
-"""Draws the pictures of the documentation: `python -m docs.pictures`."""
+"""Draws the diagrams of the documentation: `python -m docs.pictures`."""
 
 from pathlib import Path
 
-from docs.pictures.circuit import circuit
-from docs.pictures.message import message
-from docs.pictures.rebalance import rebalance
-from docs.pictures.replay import replay
-from docs.pictures.scopes import scopes
+from docs.pictures.diagrams.circuit import circuit
+from docs.pictures.diagrams.message import message
+from docs.pictures.diagrams.rebalance import rebalance
+from docs.pictures.diagrams.replay import replay
+from docs.pictures.diagrams.scopes import scopes
 
-PICTURES = (circuit, message, rebalance, replay, scopes)
+DIAGRAMS = (circuit, message, rebalance, replay, scopes)
 FOLDER = Path(__file__).parent
 
 
 def main() -> None:
-    """Write each picture beside the function's module."""
-    for draw in PICTURES:
+    """Write each under the name of its function."""
+    for draw in DIAGRAMS:
         (FOLDER / f"{draw.__name__}.svg").write_text(draw().svg(), "utf-8")
 
 

@@ -5,12 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from docs.pictures.__main__ import FOLDER, PICTURES
-from docs.pictures.drawing import Drawing
+from docs.pictures.__main__ import DIAGRAMS, FOLDER
+from docs.pictures.demo import PICTURE
+from docs.pictures.diagrams.drawing import Drawing
 
 
-@pytest.mark.parametrize("draw", PICTURES, ids=lambda draw: draw.__name__)
-def test_a_picture_is_current(draw: Callable[[], Drawing]) -> None:
+@pytest.mark.parametrize("draw", DIAGRAMS, ids=lambda draw: draw.__name__)
+def test_a_diagram_is_current(draw: Callable[[], Drawing]) -> None:
     """If it fails: python -m docs.pictures."""
     kept = (FOLDER / f"{draw.__name__}.svg").read_text("utf-8")
     assert draw().svg() == kept
@@ -19,4 +20,5 @@ def test_a_picture_is_current(draw: Callable[[], Drawing]) -> None:
 
 def test_there_is_no_other_picture() -> None:
     """One that no script draws could not be changed."""
-    assert {draw.__name__ for draw in PICTURES} == {path.stem for path in FOLDER.glob("*.svg")}
+    drawn = {draw.__name__ for draw in DIAGRAMS} | {PICTURE.stem}
+    assert drawn == {path.stem for path in FOLDER.glob("*.svg")}

@@ -1,6 +1,6 @@
 """Draws what an open circuit stops, for each scope."""
 
-from docs.pictures.drawing import Drawing, Kind
+from docs.pictures.diagrams.drawing import Drawing, Kind
 
 _PARTITIONS = ("orders[0]", "orders[1]", "refunds[0]", "refunds[1]")
 _PAUSED = {"consumer": 4, "topic": 2, "partition": 1}

@@ -1,6 +1,6 @@
 """Draws a message's life: every way from the topic to its end."""
 
-from docs.pictures.drawing import Drawing
+from docs.pictures.diagrams.drawing import Drawing
 
 
 def message() -> Drawing:

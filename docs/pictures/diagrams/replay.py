@@ -1,6 +1,6 @@
 """Draws a message that is dead-lettered and replayed twice, with its generations."""
 
-from docs.pictures.drawing import Drawing, Kind
+from docs.pictures.diagrams.drawing import Drawing, Kind
 
 _SOURCE: tuple[tuple[int, int, str, Kind], ...] = (
     (110, 46, "41", "done"),

@@ -1,6 +1,6 @@
 """Draws the circuit over time: two failures of one message, and its success."""
 
-from docs.pictures.drawing import Drawing, Kind
+from docs.pictures.diagrams.drawing import Drawing, Kind
 
 _ATTEMPTS: tuple[tuple[int, str, Kind], ...] = (
     (120, "40", "done"),

@@ -1,6 +1,6 @@
 """Draws a rebalance while a circuit is open: what moves, and what stays."""
 
-from docs.pictures.drawing import Drawing
+from docs.pictures.diagrams.drawing import Drawing
 
 
 def rebalance() -> Drawing:
