@@ -43,9 +43,6 @@ class FlowControl:
         """Whether a circuit is open over it, or what comes next in it cannot be read."""
         return self.circuits.stops(partition) or partition in self._assignment.stopped
 
-    def holds(self, partition: Partition, offset: int) -> bool:
-        return self.circuits.holding(partition, offset) is not None
-
     def has_in_memory(self, partition: Partition) -> bool:
         """Whether something of it is held or read ahead: begun anew, it would come twice."""
         return self.circuits.stops(partition) or self._read_ahead.last_of(partition) is not None

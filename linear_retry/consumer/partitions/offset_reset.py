@@ -45,6 +45,7 @@ class OffsetReset:
         self._offsets = offsets
         self._flow_control = flow_control
         self._reset = reset
+        self._begins_at_end = reset == "latest"
         self._emit = emit
         self.missing: dict[Partition, _Missing] = {}
         self._unanswered_at_s = -math.inf
@@ -107,10 +108,6 @@ class OffsetReset:
         first, end = client.ask_offset(partition, BEGINNING), client.ask_offset(partition, END)
         return first is not None and end is not None and first <= next_offset <= end
 
-    @property
-    def _begins_at_end(self) -> bool:
-        return self._reset == "latest"
-
     def _begin(self, partition: Partition, missing_offset: int | None, there: int) -> None:
         """At a number, and never "at the beginning" or "at the end".
 
@@ -133,7 +130,8 @@ class OffsetReset:
         next_offset = self._offsets.next_offset(partition)
         if next_offset is None:
             return False
-        return missing_offset != next_offset or self._flow_control.holds(partition, next_offset)
+        holding = self._flow_control.circuits.holding(partition, next_offset)
+        return missing_offset != next_offset or holding is not None
 
 
 def _no_place_to_begin(partition: Partition, offset: int | None) -> str:

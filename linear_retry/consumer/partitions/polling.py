@@ -9,7 +9,12 @@ from linear_retry.consumer.partitions.commits import OffsetCommits
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import Offsets
-from linear_retry.consumer.partitions.read_ahead import ReadAhead, is_about_client, partition_of
+from linear_retry.consumer.partitions.read_ahead import (
+    ReadAhead,
+    is_about_client,
+    offset_of,
+    partition_of,
+)
 from linear_retry.consumer.watchdogs.unreadable_batches import (
     UnreadableBatches,
     UnreadableBatchWatchdog,
@@ -137,13 +142,6 @@ class OffsetCheck:
             self._flow_control.seek([partition])
             return False
         return True
-
-
-def offset_of(message: Message) -> int:
-    offset = message.offset()
-    if offset is None:
-        raise AssertionError("a consumed message has an offset")
-    return offset
 
 
 class DeliveryFilter:

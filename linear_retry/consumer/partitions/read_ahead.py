@@ -63,7 +63,7 @@ class ReadAhead:
 
     def last_of(self, partition: Partition) -> int | None:
         """The offset of its last message that is in memory, and not done; None: there is none."""
-        ahead = [(partition_of(message), message.offset() or 0) for message in self.messages]
+        ahead = [(partition_of(message), offset_of(message)) for message in self.messages]
         known = ahead if self.in_hand is None else [self.in_hand, *ahead]
         return max((offset for key, offset in known if key == partition), default=None)
 
@@ -91,7 +91,7 @@ class ReadAhead:
         self.messages = [
             message
             for message in self.messages
-            if partition_of(message) != partition or (message.offset() or 0) > offset
+            if partition_of(message) != partition or offset_of(message) > offset
         ]
 
     def start_small(self) -> None:
@@ -164,3 +164,7 @@ def is_about_client(message: Message) -> bool:
 def partition_of(message: Message) -> Partition:
     """The key under which everything about this message's partition is kept."""
     return message.topic(), message.partition()  # type: ignore[return-value]  # set on a consumed one
+
+
+def offset_of(message: Message) -> int:
+    return message.offset()  # type: ignore[return-value]  # set on a consumed one

@@ -65,7 +65,16 @@ class OwnerThread:
         """
         self.check_process()  # first: another thread may have had the lock at the fork
         with self._lock:
-            self._take()
+            self.check_open()
+            if self._fatal is not None:
+                raise self._fatal
+            self._check_here()
+            if self.running:
+                raise UsageError(
+                    "this LinearConsumer was used from within its handler, or a listener; return "
+                    "from it instead"
+                )
+            self._owner = threading.current_thread()
         try:
             self.running = True  # in here, or an interrupt before it would leave it so for ever
             with self.keeping_fatal_errors():
@@ -134,18 +143,6 @@ class OwnerThread:
         with self._lock:
             begun, self.closing = self.closing, True
         return "done" if begun else "ours"
-
-    def _take(self) -> None:
-        self.check_open()
-        if self._fatal is not None:
-            raise self._fatal
-        self._check_here()
-        if self.running:
-            raise UsageError(
-                "this LinearConsumer was used from within its handler, or a listener; return from "
-                "it instead"
-            )
-        self._owner = threading.current_thread()
 
     def _check_here(self) -> None:
         if self.elsewhere:

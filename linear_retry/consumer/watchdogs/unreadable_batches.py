@@ -130,7 +130,10 @@ class UnreadableBatchWatchdog:
         self._requests = requests
         self._batch_end = batch_end
         self._search: _Search | None = None
-        self.is_searching = False
+
+    @property
+    def is_searching(self) -> bool:
+        return self._search is not None
 
     def reread(self) -> None:
         for partition in self._assignment.rereadable():
@@ -159,7 +162,6 @@ class UnreadableBatchWatchdog:
             steps = self._batch_end.search(partition, offset)
             give_up_at_s = self._assignment.now_s() + _SEARCH_WITHIN_S
             self._search = _Search(request, partition, steps, give_up_at_s)
-            self.is_searching = True
 
     def _go_on(self, search: _Search, offset: int) -> None:
         try:
@@ -176,5 +178,5 @@ class UnreadableBatchWatchdog:
     def _answer(self, request: Request, truth: bool) -> None:
         if self._search is not None and self._search.request is request:
             self._search.steps.close()
-            self._search, self.is_searching = None, False
+            self._search = None
         self._requests.answer(request, truth)
