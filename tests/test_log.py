@@ -323,7 +323,7 @@ def test_a_field_is_as_plain_as_it_can_be(caplog: pytest.LogCaptureFixture) -> N
 def test_a_line_about_no_event_has_fields_too(
     write: Callable[[], None], fields: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Every line has the name of what it tells, and its values."""
+    """Every line has the name of what it is about, and its values."""
     write()
     found = vars(caplog.records[0])
     assert fields == {name: found[f"linear_retry_{name}"] for name in fields}
@@ -377,7 +377,7 @@ class _Closed(io.StringIO):
 def test_a_log_handler_that_raises_where_stderr_is_lost_too(
     stderr: io.StringIO | None, log_server: _Unreachable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is left who could be told; the consumer goes on all the same."""
+    """Nothing is left to write to; the consumer goes on all the same."""
     monkeypatch.setattr(sys, "stderr", stderr)
     log(_sample(Stopped))
     assert 1 == log_server.asked

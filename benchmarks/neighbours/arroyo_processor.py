@@ -1,4 +1,4 @@
-"""How fast is Arroyo? Run by its own environment's Python."""
+"""Measures Arroyo: run by its own environment's Python."""
 
 import json
 import sys

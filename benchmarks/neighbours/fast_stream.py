@@ -1,4 +1,4 @@
-"""How fast is FastStream, with its Confluent broker? Run by its own environment's Python."""
+"""Measures FastStream with its Confluent broker: run by its own environment's Python."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""How fast is Quix Streams? Run by its own environment's Python."""
+"""Measures Quix Streams: run by its own environment's Python."""
 
 import json
 import sys

@@ -86,7 +86,7 @@ class Commits:
         return (error, items) if error is not None else _taken(self._fake, self._group, items)
 
     def _fenced_off(self, items: list[TopicPartition], life: int) -> KafkaError | None:
-        """A member that the group counts out is refused, whatever its client has told it.
+        """A member that the group counts out is refused, whatever its client knows.
 
         And for what it has sent by then, though it is in again: under another id.
         """

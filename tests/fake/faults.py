@@ -1,4 +1,4 @@
-"""Which misbehaviour of librdkafka or of the broker comes next? None unless a test says so.
+"""The misbehaviours of librdkafka and of the broker that come next: none by itself.
 
 Which misbehaviour is which switch, and which is always there: `tests/fake/misbehaviours.py`.
 """

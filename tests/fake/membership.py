@@ -27,7 +27,7 @@ _COOPERATIVE = (
 class Change:
     """A rebalance that waits to be served, after so many more messages at most.
 
-    A zombie is `lost` to the group whatever it is `told`.
+    A zombie is `lost` to the group whatever is `reported`.
     """
 
     kind: Kind

@@ -97,7 +97,7 @@ MISBEHAVIOURS = (
         f"{_READS}::test_the_first_message_is_the_one_before",
     ),
     Misbehaviour(
-        "the first message takes longer than any patience",
+        "the first message takes longer than any timeout",
         "late_fetch_s",
         f"{_READS}::test_a_slow_broker",
     ),
@@ -106,7 +106,7 @@ MISBEHAVIOURS = (
     ),
     Misbehaviour("gaps in the offsets", "append", f"{_READS}::test_gaps_everywhere"),
     Misbehaviour(
-        "the end is told again after a resume and a seek",
+        "the end is reported again after a resume and a seek",
         ALWAYS,
         f"{_CONTRACT}::Contract::test_end_of_partition",
     ),
@@ -126,12 +126,12 @@ MISBEHAVIOURS = (
         f"{_READS}::test_the_end_is_not_known_when_something_is_lost",
     ),
     Misbehaviour(
-        "what is missing is told twice",
+        "what is missing is reported twice",
         "echo",
         f"{_READS}::test_what_is_out_of_range_is_reported_again",
     ),
     Misbehaviour(
-        "an offset is not told while a transaction may commit more",
+        "an offset is not answered while a transaction may commit more",
         ALWAYS,
         f"{_READS}::test_a_first_offset_that_is_not_decided",
     ),
@@ -154,7 +154,7 @@ MISBEHAVIOURS = (
         "a member that is out looks healthy", "lose", f"{_GROUP}::test_a_zombie_learns_of_it_late"
     ),
     Misbehaviour(
-        "it is told of a revoke (librdkafka #5604)",
+        "it is given a revoke (librdkafka #5604)",
         "lost_as_revoked",
         f"{_GROUP}::test_a_zombie_learns_of_it_late",
     ),
@@ -187,7 +187,7 @@ MISBEHAVIOURS = (
         "callbacks with no partition", "call_back_empty", f"{_GROUP}::test_a_rebalance_of_nothing"
     ),
     Misbehaviour(
-        "who polls too late is out, and hears of it later",
+        "who polls too late is out, and learns of it later",
         ALWAYS,
         "consumer/test_review.py::test_a_listener_takes_too_long",
     ),

@@ -28,7 +28,7 @@ _UNTOLD = KafkaError(KafkaError._NOENT, "No report ever comes")
 
 
 class FakeProducer:
-    """One producer handle: `produce` only queues; what became of it is told in `poll`."""
+    """One producer handle: `produce` only queues; what became of it is reported in `poll`."""
 
     def __init__(self, fake: FakeKafka, config: Mapping[str, Any], name: str) -> None:
         self.name = name

@@ -38,7 +38,7 @@ def test_raising_poll(fake: FakeKafka) -> None:
 
 
 def test_raising_call(fake: FakeKafka) -> None:
-    """A call raises what it is told to, as often, and does nothing."""
+    """A call raises what is set, as often, and does nothing."""
     consumer = joined(fake, P0)
     consumer.poll(0)
     fake.faults.raise_in_call("pause", KeyboardInterrupt())

@@ -1,4 +1,4 @@
-"""Do the fake Kafka's clock, commands and faults do what they say? (The rest: the contract.)"""
+"""The fake Kafka's clock and commands do what they say; the rest is the contract's."""
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -85,7 +85,7 @@ class TestGroup:
         assert (False, ("on_lost", (P0,))) == (zombie.has(P0), calls(fake, "on_lost")[-1])
 
     def test_lost_reported_as_revoked(self, fake: FakeKafka) -> None:
-        """The same, told as a revoke (librdkafka #5604)."""
+        """The same, reported as a revoke (librdkafka #5604)."""
         fake.faults.lost_as_revoked = True
         consumer = joined(fake, P0)
         consumer.poll(0)

@@ -29,7 +29,7 @@ def test_report_takes_time(fake: FakeKafka) -> None:
     [("orders", KafkaError._MSG_TIMED_OUT), ("not-there", KafkaError._UNKNOWN_TOPIC)],
 )
 def test_failed_delivery(fake: FakeKafka, topic: str, code: int) -> None:
-    """A failed delivery is only told in the report; a missing topic takes 30 seconds."""
+    """A failed delivery is only in the report; a missing topic takes 30 seconds."""
     fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
     producer, codes = fake.producer({}), list[int | None]()
     producer.produce(topic, b"v", on_delivery=noting(codes))
@@ -67,7 +67,7 @@ def test_purge(fake: FakeKafka) -> None:
 
 
 def test_raising_produce(fake: FakeKafka) -> None:
-    """`produce` raises what it is told to, as often."""
+    """`produce` raises what is set, as often."""
     fake.faults.raise_in_produce(BufferError("Local: Queue full"))
     producer = fake.producer({})
     with pytest.raises(BufferError):

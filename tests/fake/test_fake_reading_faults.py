@@ -90,7 +90,7 @@ def test_stale(fake: FakeKafka) -> None:
 
 
 def test_failing_seek(fake: FakeKafka) -> None:
-    """A seek fails as often as told, and does nothing then."""
+    """A seek fails as often as set, and does nothing then."""
     consumer = joined(fake, P0)
     consumer.poll(0)
     fake.faults.fail_seek(KafkaError._STATE)

@@ -1,4 +1,4 @@
-"""Does the fake Kafka behave as the real one? Both pass the same laws."""
+"""The fake Kafka behaves as the real one: both pass the same laws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the fake Kafka's transactions behave as the real one's? Both pass the same laws."""
+"""The fake Kafka's transactions behave as the real one's: both pass the same laws."""
 
 from __future__ import annotations
 

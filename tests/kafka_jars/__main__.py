@@ -1,4 +1,4 @@
-"""`python -m tests.kafka_jars`: are Java and the jars here? Fetches the jars where they are not."""
+"""Fetches the jars where they are not, and checks Java: `python -m tests.kafka_jars`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Does a test die without each rule? `python -m tests.rules --rule gate`."""
+"""Takes each rule away and names the test that dies: `python -m tests.rules --rule gate`."""
 
 import json
 import sys

@@ -72,7 +72,7 @@ class Process:
         return self._errors.read_text(errors="replace")
 
     def _wait(self, died: Callable[[], None]) -> None:
-        """At once, for it may be killed from anywhere; and told before anyone learns of its end."""
+        """At once, for it may be killed from anywhere; and noted before its end is known."""
         code = self._process.wait()
         if code < 0:
             died()

@@ -71,7 +71,7 @@ def _final(kafka: KafkaOperations, control: str, command: Command) -> list[Answe
 def test_waits_are_ended_from_a_shell(
     kafka: RealKafka, scene: SceneFactory, topic: TopicFactory
 ) -> None:
-    """A give-up, a retry, and what is refused: told to the sender, and on record in the journal."""
+    """A give-up, a retry, and what is refused: answered, and on record in the journal."""
     group, dependency, control = scene(strategy=[_HOUR_S]), Dependency(), topic()
     journal, typed = Journal(topic()), _typing(group, control)
     group.produce(3)
@@ -121,7 +121,7 @@ def test_a_restarted_member_repeats_nothing(
     second = group.join("second", dependency, control=control)
     group.wait_for(events.CircuitOpened, 2)
     _say(kafka, control, encode(unknown))
-    wait_until(lambda: _answers(kafka, control, unknown), "the second hears")
+    wait_until(lambda: _answers(kafka, control, unknown), "the second answers")
     wait_until(lambda: _answers(kafka, control, late), "the late one is refused")
     second.stop()
     assert ["expired"] == [one.answer for one in _answers(kafka, control, late)]

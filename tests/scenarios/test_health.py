@@ -31,7 +31,7 @@ _SHORT_SESSION = {"session.timeout.ms": 1000}
 
 
 def _ask(port: int, path: str) -> tuple[int, str]:
-    """Status, and the state that the body tells."""
+    """Status, and the state in the body."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
             return answer.status, json.load(answer)["state"]
@@ -52,7 +52,7 @@ def _metrics(port: int) -> dict[str, set[tuple[str, ...]]]:
 
 
 def _brokers_lag(group: Scene, consumer: LinearConsumer) -> dict[tuple[str, int], int]:
-    """End less committed, as other clients are told; of what the consumer has."""
+    """End less committed, as other clients see it; of what the consumer has."""
     ends, committed = group.kafka.end_offsets(group.topic), group.committed()
     return {
         (group.topic, number): end - committed.get((group.topic, number), 0)
@@ -71,7 +71,7 @@ def _raise(error: Exception) -> Any:
 def test_four_that_stand_still(scene: SceneFactory) -> None:
     """One waits for a dependency, the handler of one hangs, one has ended, one is killed.
 
-    Health and metrics tell them apart; of the killed one nothing answers. The one that waits is
+    Health and metrics distinguish them; of the killed one nothing answers. The one that waits is
     alive and ready over three times max.poll.interval.ms, takes over what the others had, and its
     lag is what the broker says.
     """
@@ -145,7 +145,7 @@ def test_a_member_without_a_partition_is_ready(
 def test_a_member_that_has_lost_its_group_is_not_ready(
     own_kafka: RealKafka, own_scene: SceneFactory
 ) -> None:
-    """KIP-848: it polls, and nobody tells it that it is in no group; with the broker it is again.
+    """KIP-848: it polls, and nobody says that it is in no group; with the broker it is again.
 
     The broker is away as its handler is too slow: so it has left, and cannot join.
     """

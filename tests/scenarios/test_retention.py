@@ -33,7 +33,7 @@ class Waiting:
         before = self.group.join("before", self.dependency, config=earliest)
         self.group.wait_until_done()
         # `error` wants a committed offset in every partition.
-        wait_until(lambda: len(self.group.committed()) == 2, "both are anchored")
+        wait_until(lambda: len(self.group.committed()) == 2, "both are committed")
         before.stop()
         self.dependency.down = True
         self.group.produce(END - HELD)

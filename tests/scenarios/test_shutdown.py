@@ -1,4 +1,4 @@
-"""A member ends when it is told to."""
+"""A member ends on a signal."""
 
 import signal
 from pathlib import Path

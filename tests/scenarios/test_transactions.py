@@ -57,7 +57,7 @@ def _woken(kafka: RealKafka, moment: str, transaction_ms: int) -> None:
 
 
 def _wait_until_lost(group: StruckScene) -> None:
-    wait_until(lambda: group.emitted(events.Lost, "first"), "it hears of it", detail=group.report)
+    wait_until(lambda: group.emitted(events.Lost, "first"), "it learns of it", detail=group.report)
 
 
 class Refusals:

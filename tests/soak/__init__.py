@@ -1,1 +1,1 @@
-"""Does it hold, and stay as small as it is, for hours? `python -m tests.soak --help`."""
+"""Members run for hours, keep the guarantees and stay small: `python -m tests.soak --help`."""

@@ -1,4 +1,4 @@
-"""How is it soaked? `python -m tests.soak --minutes 30`."""
+"""The command of the soak: `python -m tests.soak --minutes 30`."""
 
 import json
 import logging

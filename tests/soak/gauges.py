@@ -1,4 +1,4 @@
-"""How much does a process take of the machine? On Linux, from /proc."""
+"""Measures what a process takes of the machine: on Linux, from /proc."""
 
 import os
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A member that grows is told from one that does not."""
+"""A member that grows is distinguished from one that does not."""
 
 import os
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A short soak ends, with all that a long one tells."""
+"""A short soak ends, with all that a long one shows."""
 
 import json
 from pathlib import Path

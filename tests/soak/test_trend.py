@@ -1,4 +1,4 @@
-"""A line that rises is told from one that sways."""
+"""A line that rises is distinguished from one that sways."""
 
 import math
 import random

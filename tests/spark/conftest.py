@@ -1,4 +1,4 @@
-"""Where does a test get Spark from? One session, for it takes seconds to begin."""
+"""One Spark session for all tests, for it takes seconds to begin."""
 
 import gc
 from collections.abc import Iterator, Mapping

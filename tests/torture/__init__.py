@@ -1,1 +1,1 @@
-"""How much does it take to break a guarantee? `python -m tests.torture --help`."""
+"""Tries to break the guarantees, layer by layer: `python -m tests.torture --help`."""

@@ -1,4 +1,4 @@
-"""How is it tried for long? `python -m tests.torture schedules --first 20000 --amount 50000`."""
+"""The command of the torture: `python -m tests.torture schedules --amount 50000`."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _parts(run: _Run, broker: Broker) -> Iterator[Tally]:
 
 
 def _play(console: Console, run: _Run, parts: Iterator[Tally]) -> None:
-    """All of a layer. The first failures are told as they come."""
+    """All of a layer. The first failures are shown as they come."""
     begun_s = time.monotonic()
     with _progress(console, run.layer) as progress:
         task = progress.add_task(run.layer.name, total=None)
@@ -196,7 +196,7 @@ def _table(runs: list[_Run]) -> Table:
 
 
 if __name__ == "__main__":
-    # A shell's background job ignores Ctrl-C, and is ended by SIGTERM: what it has played is told.
+    # A shell's background job ignores Ctrl-C, and is ended by SIGTERM: what it has played is shown.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     typer.run(main)

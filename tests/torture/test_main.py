@@ -94,7 +94,7 @@ def test_no_single_seed() -> None:
 
 
 def test_a_depth_is_no_number_of_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A depth of 1 is one, and not a replay; what was played is told as a depth."""
+    """A depth of 1 is one, and not a replay; what was played is shown as a depth."""
     monkeypatch.setattr(torture, "LAYERS", (_Deep(),))
     wide = {"COLUMNS": "200"}
     assert "depth 1 " in CliRunner().invoke(_APP, ["--amount", "1"], env=wide).output
@@ -103,7 +103,7 @@ def test_a_depth_is_no_number_of_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was played by then is told."""
+    """What was played by then is shown."""
     monkeypatch.setattr(torture, "LAYERS", (_Here(interrupted_after=2),))
     ended = CliRunner().invoke(_APP, ["here"])
     assert 130 == ended.exit_code
@@ -127,7 +127,7 @@ def test_left_in_the_midst() -> None:
 
 
 def test_a_process_that_dies() -> None:
-    """Nobody can say in which seed, so those that it may have been are told, with all the rest."""
+    """Nobody can say in which seed, so those that it may have been are named, with all the rest."""
     layer = Seeded("two", "plays", short=1, long=1, play=_seven_kills, chunk=5)
     tally = Tally()
     for part in layer.run(0, 100, _no_broker):

@@ -10,7 +10,7 @@ from tests.torture.layers import LAYERS
 
 @pytest.mark.parametrize("layer", [pytest.param(layer, id=layer.name) for layer in LAYERS])
 def test_nothing_breaks(layer: Layer, request: pytest.FixtureRequest) -> None:
-    """No seed of the short form breaks a guarantee, and none is left out. All of it is told."""
+    """No seed of the short form breaks a guarantee, and none is left out."""
 
     def broker() -> RealKafka:
         kafka: RealKafka = request.getfixturevalue("kafka")

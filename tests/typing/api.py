@@ -1,4 +1,4 @@
-"""Is every legal form of every public call accepted by a type checker? Checked, never run."""
+"""Every legal form of every public call, for a type checker: checked, never run."""
 
 import asyncio
 import functools

@@ -19,7 +19,7 @@ from tests.torture.layer import Counts, Seeded
 _SCOPES: tuple[ScopeKind, ...] = ("consumer", "topic", "partition")
 _STRATEGY = [0.02, 0.1, 0.2, 0.4]
 
-logging.getLogger("linear_retry").addHandler(logging.NullHandler())  # the story is told otherwise
+logging.getLogger("linear_retry").addHandler(logging.NullHandler())  # the story has it all
 
 
 class Operations(KafkaOperations):

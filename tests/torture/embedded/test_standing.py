@@ -23,7 +23,7 @@ def test_what_another_has_committed_does_not_count() -> None:
 
 
 def test_who_has_gone_owns_nothing() -> None:
-    """Killed, stopped, or told of a loss; and what is committed late is nobody's then."""
+    """Killed, stopped, or lost; and what is committed late is nobody's then."""
     ends: list[Entry] = [
         Crashed(0.0, "first"),
         EventEmitted(0.0, "first", events.Stopped(left_group=True)),

@@ -43,7 +43,7 @@ class Reached:
 
 
 class Explorer:
-    """Goes from state to state in one process. What it has seen before it does not tell again."""
+    """Goes from state to state in one process. What it has seen before it does not return again."""
 
     def __init__(self) -> None:
         self._begun: dict[int, tuple[World, Snapshot]] = {}

@@ -48,7 +48,7 @@ class Eye:
     distances from now. What is met again is only named: so who refers to whom is seen as well.
 
     The member, and what the guarantees remember, change only where the loop turns, the clock moves
-    or something is told: until then what was seen of them stands, for it is the most to look at.
+    or something is logged: until then what was seen of them stands, for it is the most to look at.
     """
 
     def __init__(self, world: World, naming: tuple[Partition, ...]) -> None:

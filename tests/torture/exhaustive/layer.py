@@ -124,7 +124,7 @@ def _ahead(pool: Executor, chunks: Iterator[list[int]]) -> Iterator[Reached]:
 
 
 def _with_story(failure: Failure) -> Failure:
-    """As the replay tells it. Where that finds nothing, it is the exploring that is wrong."""
+    """As the replay has it. Where that finds nothing, it is the exploring that is wrong."""
     replayed = play_all(play, range(failure.seed, failure.seed + 1)).failures
     if replayed:
         return replayed[0]

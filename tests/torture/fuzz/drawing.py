@@ -1,4 +1,4 @@
-"""What does Hypothesis draw from these bytes? A seed's bytes, so that a seed is an example."""
+"""Runs a Hypothesis test on a seed's bytes, so that a seed is an example."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ from tests.torture.pause_race.race import Race
 ASSIGNMENTS = 2_500
 """Of one play: it goes on until there were so many."""
 
-logging.getLogger("linear_retry").addHandler(logging.NullHandler())  # the story is told otherwise
+logging.getLogger("linear_retry").addHandler(logging.NullHandler())  # the story has it all
 
 
 def play(number: int) -> Counts:

@@ -33,7 +33,7 @@ _SHOWN_ENTRIES = 60
 _OPEN_S = 200.0
 """Longer than a play takes, shorter than `max.poll.interval.ms`: then the clock leaps over it."""
 _REVIVAL_S = 6.0
-"""Longer than the patience with a silent partition."""
+"""Longer than the timeout of a silent partition."""
 _PATIENCE_S = 3.0
 """So long nothing more is read before the clock leaps to where dead partitions are looked for."""
 _WITHIN_S = 60.0
@@ -269,7 +269,7 @@ class Race:
 
 
 class _Progress:
-    """Leaps over the patience with dead partitions where nothing else is left to be read."""
+    """Leaps over the timeout of dead partitions where nothing else is left to be read."""
 
     def __init__(self, clock: LeapingClock) -> None:
         self._clock = clock

@@ -12,7 +12,7 @@ _LONGEST_POLL_S = 0.02
 
 
 class Restless(Consumer):
-    """A client that leaves its group and joins again between two polls, when it is told to.
+    """A client that leaves its group and joins again between two polls, when it is asked to.
 
     What was here before librdkafka remembers as paused, if it was (confluent-kafka-go #193); while
     `forgetful`, it is assigned as to a new client, which is what has to be raced.

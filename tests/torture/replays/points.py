@@ -33,9 +33,9 @@ POINTS: tuple[str, ...] = (
 
 
 def reporting(at_point: Callable[[str], None]) -> Callable[..., Producer]:
-    """Makes producers that tell of each point, before they go on.
+    """Makes producers that report each point, before they go on.
 
-    `amid` a commit is told before librdkafka is asked for it: who is told strikes a little later.
+    `amid` a commit is reported before librdkafka is asked for it: the strike comes a little later.
     """
 
     class ReportingProducer(RealProducer):

@@ -74,7 +74,7 @@ class Ends:
 
 
 class Raised:
-    """What was raised inside of a member's handler or callback is told, whoever has caught it."""
+    """What was raised inside of a member's handler or callback is raised, whoever has caught it."""
 
     def __init__(self) -> None:
         self._first: Exception | None = None

@@ -13,7 +13,7 @@ _SHRUNK = 3
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """What its plays counted is told by state; the first failures are shrunk, as they come.
+    """What its plays counted is summed by state; the first failures are shrunk, as they come.
 
     `enough` schedules strike everywhere; fewer may leave a rare state out.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MOST_MEMBERS = 3
 QUIET_S = 60.0
-"""Longer than the watchdog's patience, which is doubled with every silence: 5, 10, 20 s."""
+"""Longer than the watchdog's timeout, which is doubled with every silence: 5, 10, 20 s."""
 
 MOVES = Kinds()
 
@@ -150,10 +150,10 @@ def add_partitions(world: World, owners: tuple[int, ...]) -> None:
     world.group.deal(owners)
 
 
-@MOVES.add(member=MEMBERS, patience=(100, 1, 2, 4))
-def leave_the_loop(world: World, member: int, patience: int) -> None:
+@MOVES.add(member=MEMBERS, leaves_after=(100, 1, 2, 4))
+def leave_the_loop(world: World, member: int, leaves_after: int) -> None:
     """After so many attempts, from now on, in the midst of a batch."""
-    world.member(member).patience = patience
+    world.member(member).leaves_after = leaves_after
 
 
 @MOVES.add(weight=2)

@@ -1,4 +1,4 @@
-"""The operators of a play: what they are told is true, and nothing is done unasked."""
+"""The operators of a play: what they are answered is true, and nothing is done unasked."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future

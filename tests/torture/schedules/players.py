@@ -23,7 +23,7 @@ class Player(Member):
         self.killed = False
         self.ends = False
         self.commits = True
-        self.patience = 100
+        self.leaves_after = 100
         self.interrupted = False
         self.sends = False
         super().__init__(group, name, protocol)
@@ -50,7 +50,7 @@ class Player(Member):
 
 
 class OwnLoopPlayer(Player):
-    """Attempts what comes in a loop of its own, and leaves that after `patience` attempts.
+    """Attempts what comes in a loop of its own, and leaves that after `leaves_after` attempts.
 
     What it left is applied when it goes on: whatever the schedule does, it may do in the midst of
     a batch.
@@ -75,7 +75,7 @@ class OwnLoopPlayer(Player):
 
     def _attempt_some(self) -> None:
         self.stop.asked = self.ends
-        for _ in range(self.patience):
+        for _ in range(self.leaves_after):
             attempt = next(self.attempts.ready, None) or self.attempts.next()
             if attempt is None:
                 return

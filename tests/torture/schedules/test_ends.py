@@ -1,4 +1,4 @@
-"""An end that nothing explains is told, and only such a one."""
+"""An end that nothing explains is reported, and only such a one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,14 +39,14 @@ def _raises(error: Exception) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("error", [FencedError("?"), BrokerError("?"), ConfigurationError("?")])
 def test_a_turn_that_ends_the_program(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has fenced it, no broker has refused it anything: that is told."""
+    """Nobody has fenced it, no broker has refused it anything: that is reported."""
     monkeypatch.setattr(ReadAhead, "read", _raises(error))
     with pytest.raises(BrokenError, match=f"Unexplained{type(error).__name__}: member-1 ended"):
         _play()
 
 
 def test_a_close_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a program hears as it leaves counts like what it hears in its loop."""
+    """What is raised as a program leaves counts like what is raised in its loop."""
     monkeypatch.setattr(Attempts, "finish", _raises(FencedError("?")))
     with pytest.raises(BrokenError, match="UnexplainedFencedError"):
         _play(_step("leave", member=0, owners=(0,)), loop="own")
@@ -102,7 +102,7 @@ def test_too_slow_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_inside_the_handler_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That one takes it for a failure of its own message; it is told all the same."""
+    """That one takes it for a failure of its own message; it is raised all the same."""
 
     def hasty(failure: Failure, *arguments: Any, **options: Any) -> Decision:
         if isinstance(failure, Transient) and stops:

@@ -1,4 +1,4 @@
-"""The schedules find what is broken, tell it shortly, and say the same each time."""
+"""The schedules find what is broken, shrink it, and play the same each time."""
 
 import os
 import subprocess
@@ -120,7 +120,7 @@ def test_another_law_is_not_the_same() -> None:
 
 
 def test_what_breaks_nothing_cannot_be_shrunk() -> None:
-    """There is nothing to tell."""
+    """There is no story."""
     with pytest.raises(ValueError, match="breaks nothing"):
         Shrinking(lambda _: None, {}, 10).shrink(Schedule(Setting(), ()))
 
@@ -170,7 +170,7 @@ def test_a_failure_is_reported_as_soon_as_it_is_there(monkeypatch: pytest.Monkey
 
 
 def test_what_does_not_fail_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told as it came, and that it did not come again."""
+    """It is reported as it came, with the remark that it did not come again."""
     failed = Tally(9, failures=[Failure(0, "as it came")])
     monkeypatch.setattr(layer, "Seeded", _in_parts(failed))
     part = next(Schedules(shrinking_plays=5).run(0, 100, _no_broker))
@@ -185,7 +185,7 @@ def test_what_never_struck_is_replayed_by_all() -> None:
 
 
 def test_one_seed_is_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is played here, and its failure is told as shortly as can be."""
+    """It is played here, and its failure is shrunk as far as can be."""
     monkeypatch.setattr(Circuits, "stops", _ungated)
     seed = next(seed for seed in range(400) if broken_law(draw(seed, KINDS)) is not None)
     parts = list(Schedules(shrinking_plays=5).run(seed, 1, _no_broker))

@@ -12,7 +12,7 @@ from tests.fake.topic import PartitionLog, Record
 class UnreportedLetters:
     """Letters of members that were killed, interrupted, or revoked between letter and event.
 
-    They are written into the log as if told: what is in the dead-letter topic is done.
+    They are written into the log as if reported: what is in the dead-letter topic is done.
     """
 
     def __init__(

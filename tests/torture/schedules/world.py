@@ -263,7 +263,7 @@ class World:
         self.group.dependency.takes_s = 0.0
         self.faults.clear()
         for player in self.group.players:
-            player.patience = 100
+            player.leaves_after = 100
         let_the_blind_see(self)
         self._all_is_calm()
 

@@ -41,7 +41,7 @@ class Moments:
     """Told what the member does, it knows at which moment it is. Strikes once."""
 
     def __init__(self, blow: Blow, witnessed: Callable[[Mapping[Partition, int]], object]) -> None:
-        """`told` what the broker has acknowledged."""
+        """`witnessed` is called with what the broker has acknowledged."""
         self._blow = blow
         self._witnessed = witnessed
         self._left = blow.nth

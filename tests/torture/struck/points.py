@@ -60,7 +60,7 @@ SLOW = Plot({"0@3": ["wait 2.8"]}, config={"max.poll.interval.ms": 2000})
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One of them. `Moments` tells the moments apart; this one surely comes `times` in its plot."""
+    """One of them. `Moments` names the moments; this one surely comes `times` in its plot."""
 
     moment: str
     plot: Plot

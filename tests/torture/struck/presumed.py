@@ -10,9 +10,9 @@ from linear_retry.testing import AttemptFinished, Entry, EventEmitted, Place
 def presumed(
     letters: Iterable[DeadLetter], log: list[Entry], member: str, struck_s: float
 ) -> list[EventEmitted]:
-    """As if `member`, struck at `struck_s`, had told of each right after its failure.
+    """As if `member`, struck at `struck_s`, had reported each right after its failure.
 
-    Only of those of which no other member has told.
+    Only of those of which no other member has reported.
     """
     known = {
         event.retry_id
@@ -32,7 +32,7 @@ def presumed(
 
 
 def with_presumed(log: list[Entry], better: list[EventEmitted]) -> list[Entry]:
-    """`log` with what is known `better`, each letter told of once by its sender."""
+    """`log` with what is known `better`, each letter reported once by its sender."""
     ids = {(emitted.member, event.retry_id) for emitted, event in _tellings(better)}
     late = {
         id(emitted) for emitted, event in _tellings(log) if (emitted.member, event.retry_id) in ids
