@@ -33,6 +33,7 @@ autodoc_default_options = {
     "inherited-members": "BaseException, Exception, Metric",
 }
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 
