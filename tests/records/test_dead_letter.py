@@ -164,17 +164,6 @@ def test_a_replayed_message_keeps_its_identity() -> None:
     )
 
 
-def test_generations_count_on_over_many_lives() -> None:
-    """Each replay and death adds one generation and no header."""
-    letter = to_dead_letter(_record(("trace", b"x")), _FAILURE)
-    lengths = {len(letter.headers())}
-    for generation in range(2, 6):
-        letter = to_dead_letter(_replayed(letter, offset=generation), _FAILURE)
-        lengths.add(len(letter.headers()))
-        assert generation == letter.generation
-    assert len(lengths) == 1
-
-
 def test_a_letter_copied_by_hand_is_a_first_death() -> None:
     """Without `retry-replay-id` the headers of another message's death are replaced."""
     first = to_dead_letter(_record(), _FAILURE)

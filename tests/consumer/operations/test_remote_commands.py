@@ -197,17 +197,23 @@ def test_a_give_up_is_pending_while_its_letter_cannot_be_sent() -> None:
     assert [] == group.violations()
 
 
-def test_what_is_pending_at_the_end_is_not_done() -> None:
-    """The consumer stops: whoever waits for it learns so, and the record says it before its end."""
+@pytest.mark.parametrize("stops", [True, False])
+def test_what_is_pending_at_the_end_is_not_done(stops: bool) -> None:
+    """The consumer stops, or the partition goes: whoever waits for it learns so, and the record
+    says it before the end."""
     group, member = waiting()
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 100)
     member.wiring.commands.post(_command(group, "give-up"))
     turn_until(group, member, events.DeadLetterFailed)
-    group.leave(member)
+    if stops:
+        group.leave(member)
+    else:
+        group.join()
+        group.share([1])
+        group.turn(20)
     assert "not-held" == _answers(member)[-1]
-    kinds = [type(event) for event in member.events]
-    assert events.Stopped is kinds[-1]
-    assert events.CommandAnswered in kinds
+    assert stops == isinstance(member.events[-1], events.Stopped)
+    assert ("give-up", "ops@desk", "not-held") == _on_record(member)[-1]
     assert [] == reasons(group)
 
 
@@ -221,15 +227,6 @@ def test_an_unknown_message_is_refused() -> None:
     record = [("retry", "ops@desk", "not-held"), ("give-up", "ops@desk", "not-held")]
     assert record == _on_record(member)
     assert [] == emitted(member, events.RetriedNow)
-
-
-def test_who_has_not_got_the_partition_is_silent() -> None:
-    """Another member answers: no answer of ours may say that it is held by nobody."""
-    group, member = waiting(partitions=1)
-    member.wiring.commands.post(_command(group, "retry", partition=7))
-    group.turn(2)
-    assert [] == _answers(member)
-    assert [] == _on_record(member)
 
 
 def test_only_the_owner_acts() -> None:
@@ -257,21 +254,6 @@ def test_an_expired_command_does_nothing() -> None:
     )
     assert [] == emitted(member, events.RetriedNow)
     assert [] == reasons(group)
-
-
-def test_a_command_that_waited_for_a_handler_expires_too() -> None:
-    """It comes while the handler is busy, for longer than it lives."""
-    group, member = waiting()
-
-    def busy(_: float) -> None:
-        member.wiring.commands.post(_command(group, "retry"))
-        group.fake.clock.advance(COMMAND_TTL_MS / 1000 + 1)
-
-    group.dependency.advance = busy
-    turn_until(group, member, events.ProbeFailed)
-    group.turn()
-    assert ["expired"] == _answers(member)
-    assert [] == emitted(member, events.RetriedNow)
 
 
 def test_a_flood_holds_up_no_turn() -> None:
@@ -307,16 +289,3 @@ def test_what_is_given_up_nowhere_is_refused() -> None:
         ("give-up", "ops@desk", "no-dead-letters"),
         ("lift-limit", "ops@desk", "no-limit"),
     ] == _on_record(member)
-
-
-def test_a_partition_that_goes_away_ends_it() -> None:
-    """Its letter was pending; the next owner begins again."""
-    group, member = waiting()
-    group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 100)
-    member.wiring.commands.post(_command(group, "give-up"))
-    turn_until(group, member, events.DeadLetterFailed)
-    group.join()
-    group.share([1])
-    for _ in range(20):
-        group.turn()
-    assert "not-held" == _answers(member)[-1]

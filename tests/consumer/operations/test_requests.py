@@ -94,19 +94,6 @@ def test_a_held_message_is_attempted_now() -> None:
     assert [] == group.violations()
 
 
-def test_its_failure_counts_as_any() -> None:
-    """The strategy goes on from there: the second failure waits for the second delay."""
-    group, member = waiting()
-    answer = retry(member)
-    group.turn()
-    assert answer.result(0)
-    (failed,) = emitted(member, events.ProbeFailed)
-    assert (2, 60.0) == (failed.failures, failed.delay_s)
-    group.dependency.down = False
-    group.finish()
-    assert [] == group.violations()
-
-
 def test_it_is_true_when_the_attempt_starts() -> None:
     """Before its outcome is known: whoever waits for it need not wait for the handler."""
     group, member = waiting()
@@ -125,16 +112,6 @@ def test_two_at_once_are_one_attempt() -> None:
     assert [True, True] == [answer.result(0) for answer in answers]
     assert 2 == attempts(group).count(Place(TOPIC, 0, 0))
     assert 1 == len(emitted(member, events.RetriedNow))
-
-
-def test_one_after_the_other_are_two_attempts() -> None:
-    """Each is an attempt of its own, with a poll before it."""
-    group, member = waiting(strategy=(30, 60, 90))
-    for _ in range(2):
-        answer = retry(member)
-        group.turn()
-        assert answer.result(0)
-    assert 3 == attempts(group).count(Place(TOPIC, 0, 0))
 
 
 def test_where_only_the_letter_waits_the_sending_is_tried() -> None:
@@ -217,17 +194,6 @@ def test_all_circuits_are_retried_at_once() -> None:
     assert 2 == len(emitted(member, events.CircuitClosed))
     group.finish()
     assert [] == group.violations()
-
-
-def test_where_nothing_is_open_nothing_is_ended() -> None:
-    """False, and no event."""
-    group = FakeGroup(partitions=1)
-    member = group.join()
-    group.share([0])
-    answer = everything(member)
-    group.turn(2)
-    assert not answer.result(0)
-    assert [] == emitted(member, events.WaitEnded)
 
 
 def test_a_wait_that_is_over_is_not_ended_again() -> None:
@@ -364,18 +330,6 @@ def test_give_up_after_retry_now() -> None:
     assert [2] == [event.failures for event in emitted(member, events.DeadLettered)]
 
 
-def test_give_up_after_a_retry_now_that_succeeds() -> None:
-    """There is nothing left to give up."""
-    group, member = waiting()
-    group.dependency.down = False
-    attempt, letter = retry(member), give_up(member)
-    group.turn(2)
-    assert (True, False) == (attempt.result(0), letter.result(0))
-    assert [] == reasons(group)
-    group.finish()
-    assert [] == group.violations()
-
-
 def test_retry_now_after_give_up() -> None:
     """The message has a letter by then: the sending is what is tried, and serves both."""
     group, member = waiting()
@@ -395,17 +349,6 @@ def test_what_is_not_held(kind: _Kind, partition: int, offset: int) -> None:
     group.turn()
     assert not answer.result(0)
     assert before == member.events
-
-
-@pytest.mark.parametrize("kind", ["retry", "give-up"])
-def test_what_is_held_no_more(kind: _Kind) -> None:
-    """Lost with its partition: the circuit is open still, and holds nothing."""
-    group, member = waiting()
-    group.fake.lose(member.consumer)
-    answer = ask(member, kind)
-    group.turn()
-    assert not answer.result(0)
-    assert 1 == len(attempts(group))
 
 
 @pytest.mark.parametrize("kind", ["retry", "give-up"])
@@ -462,47 +405,28 @@ def test_the_first_after_a_loss_is_given_up_after_its_attempt() -> None:
     assert [] == group.violations()
 
 
-@pytest.mark.parametrize(("kind", "down"), [("retry", False), ("give-up", False)])
-def test_asked_for_in_the_handler_that_succeeds(kind: _Kind, down: bool) -> None:
-    """It waits until the handler has ended, and then there is nothing held: False."""
-    group, member = waiting()
-    answers: list[Future[bool]] = []
-    group.dependency.advance = lambda _: answers.append(ask(member, kind))
-    group.dependency.down = down
-    group.fake.clock.advance(31)
-    group.turn()
-    assert not answers[0].done()
-    group.turn()
-    assert not answers[0].result(0)
-    assert 1 == len(emitted(member, events.CircuitClosed))
-
-
-def test_retry_asked_for_in_the_handler_that_fails() -> None:
-    """It is held again by then: attempted at once."""
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize("kind", ["retry", "give-up"])
+def test_asked_for_in_the_handler(kind: _Kind, down: bool) -> None:
+    """It waits until the handler has ended: then nothing is held, or the message is held again and
+    is attempted, or given up, at once."""
     group, member = waiting(strategy=(30, 60, 90))
     answers: list[Future[bool]] = []
 
     def ask_once(_: float) -> None:
         if not answers:
-            answers.append(retry(member))
+            answers.append(ask(member, kind))
 
     group.dependency.advance = ask_once
+    group.dependency.down = down
     group.fake.clock.advance(31)
-    group.turn(2)
-    assert answers[0].result(0)
-    assert 3 == len(attempts(group))
+    group.turn()
+    assert not answers[0].done()
+    group.turn()
+    assert down == answers[0].result(0)
+    given_up = [event.failures for event in emitted(member, events.DeadLettered)]
+    assert ([2] if down and kind == "give-up" else []) == given_up
     assert [] == group.violations(finished=False)
-
-
-def test_give_up_asked_for_in_the_handler_that_fails() -> None:
-    """It is held again by then: given up, with that failure counted."""
-    group, member = waiting()
-    answers: list[Future[bool]] = []
-    group.dependency.advance = lambda _: answers.append(give_up(member))
-    group.fake.clock.advance(31)
-    group.turn(2)
-    assert answers[0].result(0)
-    assert [2] == [event.failures for event in emitted(member, events.DeadLettered)]
 
 
 @pytest.mark.parametrize("kind", ["retry", "give-up"])

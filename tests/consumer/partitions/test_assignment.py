@@ -23,38 +23,18 @@ def _owned(*partitions: Partition) -> tuple[Assignment, VirtualClock]:
 
 
 def test_every_change_is_a_new_epoch() -> None:
-    """Taken, dropped and disowned change it; what is kept keeps the epoch it was taken in."""
+    """Taken, dropped and given up; what comes back is told from what was held before, and what is
+    kept keeps the epoch it was taken in."""
     assignment = Assignment(VirtualClock().now_s)
     epochs = [assignment.epoch]
-    assignment.take([_P0])
-    epochs.append(assignment.epoch)
-    assignment.take([_P1])
-    epochs.append(assignment.epoch)
-    assignment.drop([_P1])
-    epochs.append(assignment.epoch)
-    assignment.mark_lost([_P0])
-    epochs.append(assignment.epoch)
+    for change, partitions in (
+        *((assignment.take, [_P0]), (assignment.take, [_P1]), (assignment.drop, [_P1])),
+        *((assignment.take, [_P1]), (assignment.take, []), (assignment.mark_lost, [_P1])),
+    ):
+        change(partitions)
+        epochs.append(assignment.epoch)
     assert sorted(set(epochs)) == epochs
-
-
-def test_what_comes_back_comes_in_another_epoch() -> None:
-    """A message held before a revoke is told from one held after it."""
-    assignment, _ = _owned(_P0, _P1)
-    before = assignment.epochs.get(_P0)
-    assert assignment.epochs.get(_P1) == before
-    assignment.drop([_P0])
-    assert assignment.epochs.get(_P0) is None
-    assignment.take([_P0])
-    assert before != assignment.epochs.get(_P0)
-    assert before == assignment.epochs.get(_P1)
-
-
-def test_an_empty_assignment_changes_nothing_but_the_epoch() -> None:
-    """Empty callbacks occur."""
-    assignment, _ = _owned(_P0)
-    assignment.take([])
-    assignment.drop([])
-    assert (_P0,) == assignment.partitions
+    assert {_P0: epochs[1]} == assignment.epochs
 
 
 def test_membership_is_what_was_taken_and_not_dropped() -> None:
@@ -123,14 +103,6 @@ def test_a_new_assignment_has_the_first_timeout_again() -> None:
     assignment.take([_P0])
     clock.advance(FIRST_TIMEOUT_S)
     assert [_P0] == assignment.suspiciously_silent()
-
-
-def test_what_has_delivered_has_no_timeout() -> None:
-    """The answer may come after the first message."""
-    assignment, _ = _owned(_P0)
-    assignment.note_delivered(_P0)
-    assignment.extend_timeout(_P0)
-    assert assignment.undisturbed
 
 
 def test_given_up_partitions_disturb_until_it_is_settled() -> None:

@@ -178,25 +178,6 @@ def test_while_a_message_is_held(fake: FakeKafka) -> None:
     assert [6, 9, 0] == seen
 
 
-def test_a_transaction_marker_at_the_end(fake: FakeKafka) -> None:
-    """The consumer is done, and the end is one further than what it can commit: nothing is left."""
-    for number in range(2):
-        fake.topics[TOPIC].partitions[number].mark(1)
-    seen: list[int] = []
-    left = [6]
-    consumer = consumer_on(fake)
-
-    def handle(_: Message) -> None:
-        left[0] -= 1
-        if not left[0]:
-            fake.clock.at(5, lambda: seen.append(_lag_of(consumer)))
-            fake.clock.at(6, consumer.stop)
-
-    with consumer:
-        consumer.run(handle)
-    assert [0] == seen
-
-
 @pytest.mark.parametrize("answered", [True, False])
 def test_an_end_that_comes_while_a_letter_is_awaited(fake: FakeKafka, answered: bool) -> None:
     """Its message is in nobody's memory meanwhile, and what is behind what is done is that message.

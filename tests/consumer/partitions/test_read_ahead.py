@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH, ReadAhead, partition_of
+from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH, ReadAhead
 from linear_retry.kafka import KafkaError, Message
 from linear_retry.kafka.consumer.client import Client
 from tests.fake.clock import VirtualClock
@@ -78,14 +78,6 @@ def test_it_waits_for_the_first_message_only() -> None:
     scene.source.there = [_message(0), _message(1)]
     assert [(0, 0), (0, 1)] == _places(scene.read_ahead.read(0.7))
     assert [("poll", 0.7), ("consume", 3)] == scene.source.calls
-
-
-def test_where_nothing_came_nothing_more_is_asked_for() -> None:
-    """An idle loop makes one call."""
-    scene = _Scene()
-    scene.grow()
-    assert [] == scene.read_ahead.read(1.0)
-    assert [("poll", 1.0)] == scene.source.calls
 
 
 def test_a_batch_of_one_is_one_poll() -> None:
@@ -249,11 +241,6 @@ def test_dropping_takes_what_is_covered_and_keeps_the_order() -> None:
     scene.read_ahead.keep([_message(1, 0), _message(6, 1)])
     scene.read_ahead.drop(lambda partition: partition == ("orders", 0))
     assert [(1, 5), (1, 6)] == _places(scene.read_ahead.messages)
-
-
-def test_a_messages_partition_is_its_key() -> None:
-    """Topic and number."""
-    assert ("orders", 3) == partition_of(_message(0, 3))
 
 
 @pytest.mark.parametrize(("max_poll_s", "touch_s"), [(300.0, 1.0), (10.0, 1.0), (6.0, 0.6)])

@@ -136,14 +136,6 @@ def test_another_cluster_that_is_down_ends_the_start(fake: FakeKafka) -> None:
         consumer.run(_nothing)
 
 
-def test_a_group_on_the_fake_has_its_letters_there() -> None:
-    """What the other tests begin with."""
-    group = FakeGroup(partitions=2)
-    group.join()
-    asked = [arguments for _, _, name, arguments in group.fake.log if name == "describe_topics"]
-    assert [(TOPIC,), (LETTERS,)] == asked
-
-
 def test_what_is_reported_once_is_received_at_the_start(fake: FakeKafka) -> None:
     """librdkafka looks for the group at once, and tells its refusal once: taken out of its queue by
     a poll that waited for something else, the consumer stood outside its group for ever."""

@@ -28,20 +28,10 @@ def _metadata(**partitions: int | None) -> Any:
     return SimpleNamespace(topics=topics)
 
 
-def test_what_exists_is_counted() -> None:
-    """Topics that the broker reports with an error do not exist."""
-    joined = Joined()
-    joined.librdkafka.answers["list_topics"] = _metadata(orders=3, gone=None)
-    assert {"orders": 3} == Brokers(
-        joined.client, joined.settings, joined.clock.now_s, 30.0, lambda: False
-    ).topics()
-    assert [("list_topics", 1.0)] == joined.librdkafka.calls
-
-
 def test_brokers_that_come_up_late_are_waited_for() -> None:
     """Asked again each second; between two questions librdkafka may say why."""
     joined = Joined()
-    answers = [_TIMED_OUT, _TIMED_OUT, _metadata(orders=1)]
+    answers = [_TIMED_OUT, _TIMED_OUT, _metadata(orders=1, gone=None)]
 
     def list_topics(timeout: float) -> Any:
         joined.clock.advance(timeout)

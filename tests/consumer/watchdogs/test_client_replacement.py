@@ -20,7 +20,6 @@ from tests.consumer.misbehaviours.misbehaving import (
     begun,
     emitted,
     ends_well,
-    open_circuit,
     reading,
     until,
 )
@@ -153,14 +152,6 @@ def test_a_refused_member_comes_back_and_goes_on(protocol: Protocol) -> None:
     (member,) = group.members
     assert 1 == len(emitted(member, events.ClientReplaced))
     assert 1 == len(emitted(member, events.Lost))
-
-
-@all_protocols
-def test_a_circuit_outlives_the_refused_client(protocol: Protocol) -> None:
-    """The dependency is down as well: nothing is attempted before `retry_at`."""
-    group = open_circuit(protocol)
-    _is_refused(group)
-    ends_well(group)
 
 
 @all_protocols
