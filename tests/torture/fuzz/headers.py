@@ -8,19 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from linear_retry.records.dead_letter import DeadLetter, to_dead_letter
 from linear_retry.records.retry_headers import HEADER_NAMES
 from linear_retry.records.text import UNREADABLE_NAME
-from tests.torture.fuzz.drawing import fuzz_one_input
 from tests.torture.fuzz.header_laws import Pairs, any_death, check, check_sent, record_of
 from tests.torture.layer import Counts
 
 CORPUS = Path(__file__).parent / "corpus" / "headers"
 
-_DRAWN_BYTES = 4000
 _OWN = tuple(sorted(HEADER_NAMES))
 _NAMES: tuple[Any, ...] = (
     *("", "a", "a,b", ",", "100%", "%FF", "naïve", "🦊", "retry-foo", "Retry-Id", "retry-id "),
@@ -48,23 +43,6 @@ def play_garbled(rng: random.Random) -> Counts:
     """Headers out of the drawer of nasty ones, or of a letter, changed a little."""
     check(_garbled(rng), rng)
     return Counter({"garbled headers": 1})
-
-
-def play_drawn(rng: random.Random) -> Counts:
-    """Headers that Hypothesis draws."""
-    while not fuzz_one_input(_drawn, rng.randbytes(_DRAWN_BYTES)):
-        pass
-    return Counter({"drawn headers": 1})
-
-
-_name = st.text(st.characters(exclude_categories=())) | st.binary() | st.sampled_from(_OWN)
-_value = st.none() | st.binary() | st.text(st.characters(exclude_categories=())) | st.integers()
-
-
-@settings(database=None)
-@given(st.lists(st.tuples(_name, _value), max_size=6), st.integers())
-def _drawn(pairs: Pairs, number: int) -> None:
-    check(pairs, random.Random(number))
 
 
 def play_sent(rng: random.Random) -> Counts:

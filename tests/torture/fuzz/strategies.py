@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
 from linear_retry.errors import StrategyError
@@ -18,8 +16,6 @@ from linear_retry.files import MAX_BYTES
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 from linear_retry.strategy.file import parse, schema
 from linear_retry.strategy.strategy import Strategy
-from tests.strategy.strategy_documents import documents
-from tests.torture.fuzz.drawing import fuzz_one_input
 from tests.torture.fuzz.mutations import mutated
 from tests.torture.fuzz.noting import noting
 from tests.torture.layer import Counts
@@ -34,7 +30,6 @@ _LONGEST_PROBLEM = 400
 # The schema's validator takes seconds for a thousand elements.
 _VALIDATED_BYTES = 2000
 _BEYOND_SCHEMA = ("is longer than 7 days", "delays after expansion are more than 1000")
-_DRAWN_BYTES = 2000
 
 
 @cache
@@ -52,19 +47,6 @@ def play_mutated(rng: random.Random) -> Counts:
     if rng.random() < 0.8:
         return check(content)
     return check(content.decode("utf-8", rng.choice(("surrogateescape", "replace"))))
-
-
-def play_drawn(rng: random.Random) -> Counts:
-    """One document that Hypothesis draws."""
-    while not fuzz_one_input(_drawn, rng.randbytes(_DRAWN_BYTES)):
-        pass
-    return Counter({"drawn documents": 1})
-
-
-@settings(database=None)
-@given(documents, st.booleans())
-def _drawn(document: Any, is_ascii: bool) -> None:
-    check(json.dumps(document, ensure_ascii=is_ascii))
 
 
 def check(text: bytes | str) -> Counts:
