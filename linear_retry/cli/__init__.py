@@ -17,7 +17,6 @@ from linear_retry.cli.circuits import commands as circuits
 from linear_retry.cli.options.connection import (
     BOOTSTRAP_NAMES,
     Connection,
-    checked_address,
     with_option_groups,
 )
 from linear_retry.cli.options.journal import JournalSpan
@@ -68,10 +67,6 @@ def _options(
     """Consume a Kafka topic in order while the thing behind it is down."""
 
 
-def _checked_bootstrap(value: str | None) -> str | None:
-    return None if value is None else checked_address(value)
-
-
 @app.command()
 def demo(
     bootstrap: Annotated[
@@ -79,7 +74,6 @@ def demo(
         typer.Option(
             *BOOTSTRAP_NAMES,
             metavar="HOST:PORT",
-            callback=_checked_bootstrap,
             help="A real cluster, in place of the embedded broker. The demo makes topics and a "
             "group named linear-retry-demo-... and removes them at the end.",
         ),

@@ -49,10 +49,10 @@ def demo(bootstrap: str | None = None, as_json: bool = False) -> NoReturn:
 def _topics(bootstrap: str | None, as_json: bool) -> AbstractContextManager[DemoTopics]:
     from linear_retry.demo.run import cluster_topics, embedded_topics
 
-    where = "an embedded broker" if bootstrap is None else bootstrap
+    where = bootstrap or "an embedded broker"
     if not as_json:
         typer.echo(f"400 orders on {where}; the payment service goes down twice.")
-    if bootstrap is None:
+    if not bootstrap:
         return embedded_topics()
     return cluster_topics(bootstrap, lambda text: typer.echo(text, err=True))
 

@@ -110,14 +110,6 @@ def test_without_httpx_it_says_what_to_install() -> None:
     assert "the demo needs httpx: pip install 'linear-retry[demo]'\n" == ended.stderr
 
 
-@pytest.mark.parametrize("address", ["", "localhost", "localhost:", ":9092", "a:1,b", "a:70000"])
-def test_an_address_is_host_and_port(address: str) -> None:
-    """Anything else is wrong usage, before anything is started."""
-    ended = CliRunner().invoke(app, ["demo", "--bootstrap", address])
-    assert 2 == ended.exit_code
-    assert "is not HOST:PORT" in ended.stderr
-
-
 def test_nobody_there_is_an_error_that_names_the_address() -> None:
     """Bounded, and before a topic is asked for."""
     with (

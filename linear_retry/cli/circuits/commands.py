@@ -147,7 +147,11 @@ def retry(
     with exit_on_error():
         sent = sender.send(commands)
         last = _last_attempts(sent)
-        if last and _confirmed_last(last):
+        question = (
+            f"The next attempt of {', '.join(map(str, last))} is the last: if it fails, the "
+            "message goes to the dead letters, or ends the consumer. Attempt it?"
+        )
+        if last and confirmed(question):
             again = [target.command("retry", place, last=True) for place in last]
             sent = [one for one in sent if not one.drop("last-attempt")]
             sent += sender.send(again)
@@ -158,13 +162,6 @@ def _last_attempts(sent: Sequence[SentCommand]) -> list[Place]:
     """The messages whose next attempt would be their last."""
     answers = [answer for one in sent for answer in one.answers()]
     return [one.place for one in answers if one.answer == "last-attempt" and one.place is not None]
-
-
-def _confirmed_last(places: Sequence[Place]) -> bool:
-    return confirmed(
-        f"The next attempt of {', '.join(map(str, places))} is the last: if it fails, the message "
-        "goes to the dead letters, or ends the consumer. Attempt it?"
-    )
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Sends commands over the control topic, and gathers what the members answer."""
+"""Sends commands over the control topic, and says what the members answer."""
 
 import time
 from collections import deque
@@ -9,13 +9,21 @@ from uuid import uuid4
 
 import typer
 
-from linear_retry.cli.circuits.answers import code_of, nobody, sentence
 from linear_retry.cli.output.exit_codes import DONE, NEGATIVE, PENDING, UNAVAILABLE
+from linear_retry.cli.output.printable import moment
 from linear_retry.cli.output.rows import write_json
 from linear_retry.kafka.producers.acknowledged import control_config, write_all
 from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 from linear_retry.kafka.topics.tail import TopicTail
-from linear_retry.records.control import Answer, AnswerName, Command, Garbled, encode, read_control
+from linear_retry.records.control import (
+    COMMAND_TTL_MS,
+    Answer,
+    AnswerName,
+    Command,
+    Garbled,
+    encode,
+    read_control,
+)
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.clock import now_ms
 from linear_retry.scope import Place
@@ -23,6 +31,8 @@ from linear_retry.scope import Place
 _WAIT_S = 0.25
 _ALL_HEARD_S = 3.0
 """Within this each member that follows the topic has said that it has heard a command."""
+_YES: tuple[AnswerName, ...] = ("recovered", "no-message", "lifted", "none-open")
+_NOT_YET: tuple[AnswerName, ...] = ("heard", "pending", "begun")
 _WORST_FIRST = (UNAVAILABLE, PENDING, NEGATIVE, DONE)
 
 
@@ -133,3 +143,78 @@ def checked_command(command: Command) -> Command:
 def _json(answer: Answer) -> dict[str, Any]:
     """Without the coordinates that a command has and its answer has not."""
     return {name: value for name, value in asdict(answer).items() if value is not None}
+
+
+def code_of(command: Command, answer: Answer, *, waits: bool) -> int:
+    """The exit code."""
+    if answer.answer in _YES or (answer.answer == "begun" and not waits):
+        return DONE
+    if answer.answer == "dead-lettered" and command.command == "give-up":
+        return DONE
+    return PENDING if answer.answer in _NOT_YET else NEGATIVE
+
+
+def sentence(command: Command, answer: Answer) -> str:
+    """One line for a person."""
+    where = answer.place or command.place
+    subject = answer.member if where is None else f"{where}, {answer.member}"
+    return f"{subject}: {_outcome(command, answer)}"
+
+
+def nobody(command: Command, topic: str, timeout_s: int) -> str:
+    """Why there may be no answer."""
+    place, about = command.place, "no member of it follows"
+    if place is not None:
+        about = f"no member of it has {place.topic}[{place.partition}] now and follows"
+    elif command.member is not None:
+        about = f"it has no member {command.member!r} that follows"
+    start = "" if place is None else f"{place}: "
+    return (
+        f"{start}nobody in group {command.group!r} has answered within {timeout_s} s: {about} this "
+        f"topic (control={topic!r}), or it cannot reach it; one that is busy in its handler, or "
+        f"starts, may still do it until {COMMAND_TTL_MS // 1000} s after the sending"
+    )
+
+
+def _outcome(command: Command, answer: Answer) -> str:
+    texts: dict[AnswerName, str] = {
+        "heard": "it has read the command, and has not carried it out yet; its handler is busy",
+        "pending": "not done yet: its letter cannot be sent, or an attempt comes first; it is "
+        "tried until it is done",
+        "begun": "the attempt has begun",
+        "recovered": "recovered",
+        "failed": f"failed again{_again(answer)}",
+        "held-back": f"failed again, and the limit of dead letters holds it{_again(answer)}",
+        "not-sent": f"its dead letter cannot be sent{_again(answer)}",
+        "dead-lettered": "failed again, and is in the dead letters"
+        if command.command == "retry"
+        else "it is in the dead letters",
+        "skipped": 'failed again, and is skipped for good (on_permanent="skip")',
+        "dropped": "its partition went to another member, or the consumer stopped, before the end",
+        "no-message": "the wait is over; the first message to come is attempted",
+        "last-attempt": "not attempted: one failure more would be its last; --yes attempts it",
+        "lifted": _lifted(command),
+        "not-held": "not held, or not any more; see `linear-retry circuits list`",
+        "none-open": "no circuit is open",
+        "no-dead-letters": "there is no dead-letter topic to give it up to",
+        "no-limit": "there is no limit of dead letters to lift",
+        "expired": f"read more than {COMMAND_TTL_MS // 1000} s after it was sent, and nothing was "
+        "done; send it again, and where that does not help compare the clocks",
+    }
+    return texts[answer.answer]
+
+
+def _again(answer: Answer) -> str:
+    facts = []
+    if answer.failures is not None:
+        facts.append(f"; failures so far: {answer.failures}")
+    if answer.retry_at_ms is not None:
+        facts.append(f"; again at {moment(answer.retry_at_ms)}")
+    if answer.error is not None:
+        facts.append(f"; {answer.error}")
+    return "".join(facts)
+
+
+def _lifted(command: Command) -> str:
+    many = "" if command.letters is None else f", or for {command.letters} dead letters"
+    return f"the limit of dead letters is lifted until a success{many}"

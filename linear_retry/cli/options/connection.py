@@ -44,13 +44,13 @@ class Connection:
     def keys(self) -> dict[str, Any]:
         """librdkafka's keys. Raises `typer.BadParameter`."""
         found = self._from_file()
-        address, source = self.bootstrap, "--bootstrap"
+        address = self.bootstrap
         # A file that was named on the command line is not sent to the brokers of the environment.
         if address is None and (self.config is None or not _has_brokers(found)):
-            address, source = os.environ.get(BOOTSTRAP_VARIABLE) or None, BOOTSTRAP_VARIABLE
-        if address is not None:
+            address = os.environ.get(BOOTSTRAP_VARIABLE)
+        if address:
             found = {k: v for k, v in found.items() if k != "metadata.broker.list"}
-            found["bootstrap.servers"] = checked_address(address, source)
+            found["bootstrap.servers"] = address
         if not _has_brokers(found):
             raise typer.BadParameter(
                 f"no broker is named; write --bootstrap HOST:PORT, set {BOOTSTRAP_VARIABLE}, or "
@@ -118,17 +118,3 @@ def _parameters(
         inner = get_type_hints(groups[name], include_extras=True)
         for field, each in inspect.signature(groups[name]).parameters.items():
             yield each.replace(annotation=inner[field])
-
-
-def checked_address(text: str, option: str | None = None) -> str:
-    """Raises `BadParameter` for what is no HOST:PORT, or several with commas between.
-
-    A callback need not name its option.
-    """
-    for address in text.split(","):
-        host, _, port = address.strip().rpartition(":")
-        if not (host and port.isdecimal() and 0 < int(port) < 65536):
-            raise typer.BadParameter(
-                f"{address!r} is not HOST:PORT, such as localhost:9092", param_hint=option
-            )
-    return text

@@ -1,15 +1,17 @@
-"""The exit codes of every command, and the sentence that goes with one."""
+"""The exit codes of every command, the sentence that goes with one, and the signals that end it."""
 
 import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Final, NoReturn
 
 import typer
 
-from linear_retry.cli.output.signals import Terminated, ended_by_signals
-from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError
+from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError, UsageError
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 DONE: Final = 0
 NEGATIVE: Final = 1
@@ -45,7 +47,7 @@ def exit_on_error() -> Iterator[None]:
     try:
         with ended_by_signals():
             yield
-    except ConfigurationError as error:
+    except (ConfigurationError, UsageError) as error:
         fail(str(error), USAGE_ERROR)
     except FencedError as error:
         fail(str(error), FENCED)
@@ -85,3 +87,38 @@ def fail(text: str, code: int) -> NoReturn:
     """Say it on stderr, and end with this exit code."""
     typer.echo(text, err=True)
     raise typer.Exit(code)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP has come. Whatever cleans up after Ctrl-C cleans up after this too."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """The first SIGTERM or SIGHUP raises `Terminated` inside the `with`; later ones are ignored.
+
+    `timeout` sends two at once, and the second would end what the first has begun: the abort of a
+    transaction, say. A signal that is ignored already (`nohup`), or that somebody else handles,
+    stays as it is. Only in the main thread, where Python allows it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [number for number in _SIGNALS if signal.getsignal(number) == signal.SIG_DFL]
+
+    def end(number: int, _: FrameType | None) -> NoReturn:
+        for each in ours:
+            signal.signal(each, signal.SIG_IGN)
+        raise Terminated(number)
+
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)

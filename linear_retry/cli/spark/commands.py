@@ -18,7 +18,6 @@ from linear_retry.cli.spark.options import (
     require_pyspark,
 )
 from linear_retry.cli.strategy.outages import length_ms
-from linear_retry.errors import UsageError
 from linear_retry.strategy.delays import duration_ms, shown
 from linear_retry.tuning.solver import Conditions
 
@@ -143,7 +142,7 @@ def tune(
     with exit_on_error(), require_pyspark():
         from linear_retry.cli.spark.tune import tune as run
 
-        conditions = _conditions(cover, most, shortest_ms)
+        conditions = Conditions(cover, most, shortest_ms)
         run(lake, cost_ms, conditions, recorded, target, as_json=as_json)
 
 
@@ -230,13 +229,6 @@ def _seconds(text: str) -> float:
             param_hint="--every",
         )
     return ms / 1000
-
-
-def _conditions(cover: float, most: int, shortest_ms: int) -> Conditions:
-    try:
-        return Conditions(cover, most, shortest_ms)
-    except UsageError as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 def _count(number: int | None, noun: str) -> str:

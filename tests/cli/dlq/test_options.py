@@ -139,7 +139,6 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
         (["--limit", "-1"], "--limit"),
         (["--group-by", "exception,colour"], '--group-by: "colour" is no choice; write some of'),
         (["--group-by", ""], '--group-by: "" is no choice'),
-        (["--bootstrap", "localhost"], "--bootstrap: 'localhost' is not HOST:PORT"),
         (["--config", "/nowhere/keys"], "--config: /nowhere/keys: cannot be read"),
     ],
 )

@@ -351,8 +351,6 @@ def test_the_page_shows_the_output(shown: str, monkeypatch: pytest.MonkeyPatch) 
 def test_the_readme_shows_a_command_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """What README.md shows with a ready strategy can be copied as it stands."""
     monkeypatch.chdir(ROOT)
-    begin = "linear-retry strategy simulate short-outage "
-    lines = "".join(blocks(page("README.md"), "sh")).splitlines()
-    (line,) = [line for line in lines if line.startswith(begin)]
-    words = line.partition("#")[0].removeprefix("linear-retry strategy simulate ").split()
+    (shown,) = re.findall("`linear-retry strategy simulate (.*?)`", page("README.md"))
+    words = shown.split()
     assert "back 3m36s after the outage: attempt 6 succeeds at 10m36s" in output(*words)
