@@ -1,4 +1,4 @@
-"""docs/concepts/ and docs/about/comparison.md are true; scopes have a test of their own."""
+"""The first page, docs/concepts/ and the comparison are true; scopes have a test of their own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +13,7 @@ from tests.docs.markdown import blocks, page
 
 _DESCRIBE, _STRATEGY = blocks(page("docs/concepts/overview.md"), "python")
 _BARE, _OURS, _TENACITY, _DJANGO = blocks(page("docs/about/comparison.md"), "python")
+(_INDEX,) = blocks(page("docs/index.md"), "python")
 _CONFIG = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 
 
@@ -48,6 +49,22 @@ def test_a_circuit_is_described() -> None:
         with consumer:
             consumer.run(handle)
     assert "open: orders[0]@0, failures: 1" == output[0]
+
+
+def test_the_program_of_the_first_page_consumes() -> None:
+    """With a handler of one's own."""
+    seen: list[bytes | None] = []
+
+    def charge(message: Message) -> None:
+        seen.append(message.value())
+        if len(seen) == 1:
+            raise ConnectionError
+        names["consumer"].stop()
+
+    names: dict[str, Any] = {"charge": charge}
+    with broker_with_orders(b"1") as broker:
+        exec(_INDEX.replace("localhost:9092", broker.bootstrap), names)
+    assert [b"1", b"1"] == seen
 
 
 def test_the_waits_are_those_of_the_page() -> None:

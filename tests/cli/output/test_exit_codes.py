@@ -63,19 +63,10 @@ def test_the_help_of_all_lists_each_code() -> None:
     assert "; ".join(f"{code}, {meaning}" for code, meaning in _CODES.items()) + "." == reported
 
 
-@pytest.mark.parametrize(
-    ("name", "head"),
-    [("docs/dead-letters/reading.md", "exit code"), ("docs/dead-letters/replay.md", "code")],
-)
-def test_the_pages_list_codes_of_the_one_set(name: str, head: str) -> None:
-    """One page has all of them, with their meanings; another those of its commands."""
-    rows = table(page(name), head)
-    reported = {code.strip("`"): row[1] for row in rows for code in row[0].split(", ")}
-    assert set(reported) <= set(_CODES)
-    if head == "exit code":
-        assert list(_CODES) == list(reported)
-        for code, meaning in _CODES.items():
-            assert meaning.partition(",")[0] in reported[code]
+def test_the_page_lists_codes_of_the_one_set() -> None:
+    """docs/dead-letters/replay.md has those of its commands."""
+    rows = table(page("docs/dead-letters/replay.md"), "code")
+    assert {code for row in rows for code in row[0].split(", ")} <= set(_CODES)
 
 
 def test_the_answers_of_a_consumer_end_with_codes_of_the_one_set() -> None:
