@@ -18,25 +18,18 @@ _NOT_ASKED = ("plugin.library.paths",)
 
 
 def check_keys(config: Mapping[str, Any], client: Callable[..., Any], where: str = "") -> None:
-    """Raises `ConfigurationError` for all keys that librdkafka does not know, or its first refusal.
+    """Raises `ConfigurationError` for the first key, or value, that librdkafka does not take.
 
     librdkafka takes key after key, and makes the client once it has them all. The last one here is
     one that it cannot know: so it ends before it starts a thread or reads a file (6 us). Values
     that only the client itself looks at, such as a certificate's path, are not judged.
     `where` is what the message says before a key.
     """
-    left = {key: value for key, value in config.items() if key not in _NOT_ASKED}
-    unknown = []
-    while (found := _refusal(client, left)) is not None:
-        match = _UNKNOWN.fullmatch(found)
-        key = next((key for key in left if match and str(key) == match[1]), None)
-        if key is None:
-            unknown.append(f"{where}{found}; correct that value")
-            break
-        del left[key]
-        unknown.append(where + _misspelt(str(key)))
-    if unknown:
-        raise ConfigurationError("\n".join(unknown))
+    asked = {key: value for key, value in config.items() if key not in _NOT_ASKED}
+    if (refusal := _refusal(client, asked)) is not None:
+        unknown = _UNKNOWN.fullmatch(refusal)
+        text = _misspelt(unknown[1]) if unknown else f"{refusal}; correct that value"
+        raise ConfigurationError(where + text)
 
 
 def pattern_refusal(pattern: str) -> str | None:

@@ -47,12 +47,9 @@ def test_where_nothing_is_near_nothing_is_guessed(key: Any, shown: str) -> None:
     assert f"{shown}: {rule}" == _refusal({key: 1})
 
 
-def test_all_misspelt_keys_come_at_once_and_no_value_is_shown() -> None:
+def test_no_value_is_shown() -> None:
     """The value of a misspelt `sasl.password` is a password all the same."""
-    text = _refusal({"sasl.pasword": "hunter2", "sesion.timeout.ms": 6000})
-    named = [line.split(":")[0] for line in text.splitlines()]
-    assert ["sasl.pasword", "sesion.timeout.ms"] == named
-    assert "hunter2" not in text
+    assert "hunter2" not in _refusal({"sasl.pasword": "hunter2"})
 
 
 @pytest.mark.parametrize(

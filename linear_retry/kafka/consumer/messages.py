@@ -62,7 +62,7 @@ def read_fresh(message: Message) -> Record:
     try:
         found = headers_of(message)
     except _UNREADABLE as error:
-        _repair(message, *_found_after(message, error))
+        make_safe(message, error)
         return read(message)
     timestamp_type, timestamp_ms = message.timestamp()
     return Record(
@@ -87,7 +87,7 @@ def foreign_group(message: Message, group_id: str) -> str | None:
         if found is None or _is_sound_and_not_replayed(found):
             return None
     except _UNREADABLE as error:
-        _repair(message, *_found_after(message, error))
+        make_safe(message, error)
     return dead_letter.foreign_group(read(message), group_id)
 
 
@@ -103,7 +103,7 @@ def have_no_headers(messages: list[Message]) -> bool:
     except _UNREADABLE as error:
         # The bad name is in this first error only, so now is the moment to keep it.
         message = messages[len(messages) - length_hint(unseen) - 1]
-        _repair(message, *_found_after(message, error))
+        make_safe(message, error)
         return False
 
 
@@ -120,19 +120,33 @@ def _is_sound_and_not_replayed(found: Any) -> bool:
     return REPLAY_ID not in names
 
 
-def make_safe(message: Message) -> _SafeHeaders:
+def make_safe(message: Message, error: BaseException | None = None) -> _SafeHeaders:
     """The headers of `message` as they may be sent; these are then what `message.headers()` gives.
 
     After the first `headers()` of a message with a name that is not UTF-8, the list that it keeps
     has tuples with a null pointer for that name: touching it ends the process. Where one name is
     bad, nothing is lost; where more are, these names are (each is `*unreadable*` then), and their
     values stay. A name with a NUL comes from the client library cut there; that cannot be seen.
+    `error` is what that first call raised, where it was the caller's: the name is in there only.
     """
     try:
-        found, undecodable_name = headers_of(message), None
-    except _UNREADABLE as error:
-        found, undecodable_name = _found_after(message, error)
-    return _repair(message, found, undecodable_name)
+        found: Any = headers_of(message)
+    except _UNREADABLE as raised:
+        if error is None:
+            return make_safe(message, raised)
+        found = None
+    if isinstance(found, _SafeHeaders):
+        return found
+    if found is None and error is not None:
+        found, error = _LOST, None
+    pairs = [_pair(entry) for entry in _entries(found)]
+    if [name for name, _ in pairs].count(None) == 1:
+        bad = _undecodable_name(error)
+        pairs = [(bad if name is None else name, value) for name, value in pairs]
+    headers = _SafeHeaders(*sendable(pairs))
+    if headers.escaped:
+        message.set_headers(headers)  # type: ignore[arg-type]  # a list of less is one to read
+    return headers
 
 
 class _SafeHeaders(list[Header]):
@@ -145,30 +159,6 @@ class _SafeHeaders(list[Header]):
     def __init__(self, headers: tuple[Header, ...], escaped: tuple[str, ...]) -> None:
         super().__init__(headers)
         self.escaped = escaped
-
-
-def _found_after(message: Message, error: BaseException) -> tuple[Any, bytes | None]:
-    """What the message keeps after its first `headers()` raised, and the name that was not UTF-8.
-
-    Nulls and all. The name is in that first error only, so this error must not be dropped.
-    """
-    try:
-        found = headers_of(message)
-    except _UNREADABLE:
-        return _LOST, None
-    return (_LOST, None) if found is None else (found, _undecodable_name(error))
-
-
-def _repair(message: Message, found: Any, undecodable_name: bytes | None) -> _SafeHeaders:
-    if isinstance(found, _SafeHeaders):
-        return found
-    pairs = [_pair(entry) for entry in _entries(found)]
-    if [name for name, _ in pairs].count(None) == 1:
-        pairs = [(undecodable_name if name is None else name, value) for name, value in pairs]
-    headers = _SafeHeaders(*sendable(pairs))
-    if headers.escaped:
-        message.set_headers(headers)  # type: ignore[arg-type]  # a list of less is one to read
-    return headers
 
 
 def _undecodable_name(error: BaseException | None) -> bytes | None:

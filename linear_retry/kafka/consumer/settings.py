@@ -102,7 +102,7 @@ def consumer_settings(config: Config) -> ConsumerSettings:
         group_id=str(config["group.id"]),
         static_member=config.get("group.instance.id"),
         incremental=_is_incremental(config),
-        reset=_reset(config),
+        reset=_RESETS[str(config.get("auto.offset.reset", "earliest"))],
         max_poll_interval_s=whole_ms(config, "max.poll.interval.ms", _MAX_POLL_INTERVAL_MS) / 1000,
         session_timeout_s=whole_ms(config, "session.timeout.ms", _SESSION_TIMEOUT_MS) / 1000,
         # librdkafka varies its back-off by 20 %, and then the connection takes its time.
@@ -226,10 +226,6 @@ def _warn(settings: ConsumerSettings) -> None:
 def _is_incremental(config: Config) -> bool:
     assignors = str(config.get("partition.assignment.strategy", ""))
     return config.get("group.protocol") == "consumer" or "cooperative" in assignors
-
-
-def _reset(config: Config) -> Reset:
-    return _RESETS[str(config.get("auto.offset.reset", "earliest"))]
 
 
 def _is_true(value: object) -> bool:

@@ -67,7 +67,7 @@ class TopicReader:
                     for number, (first, end) in bounds.items()
                     if number in starts
                 }
-            yield from _Reading(handle, topic, bounds, progress or _ignore_progress).batches()
+            yield from _Reading(handle, topic, bounds, progress or (lambda *_: None)).batches()
 
     def read_all(self, topic: str) -> list[Record]:
         """As `read`, all at once."""
@@ -78,10 +78,6 @@ def consume_available(consumer: Consumer, wait_s: float) -> list[Message]:
     """What is there already, waiting for the first: asked for all, `consume` would wait for all."""
     first = consumer.consume(1, wait_s)
     return first + consumer.consume(_BATCH - 1, 0) if first else first
-
-
-def _ignore_progress(_: int, __: int) -> None:
-    """For who does not ask how far it is."""
 
 
 @dataclass(slots=True)
