@@ -99,14 +99,10 @@ class GroupState:
 
     def _newest(self) -> list[tuple[InstanceState, int]]:
         """Of each member its newest instance, and how many there were: a static one takes over."""
-        newest: dict[str, InstanceState] = {}
-        counts: Counter[str] = Counter()
-        for state in self._instances.values():
-            counts[state.member] += 1
-            other = newest.get(state.member)
-            if other is None or (other.first_ms, other.instance) < (state.first_ms, state.instance):
-                newest[state.member] = state
-        return [(state, counts[state.member]) for state in newest.values()]
+        lives: dict[str, list[InstanceState]] = {}
+        for state in sorted(self._instances.values(), key=lambda one: (one.first_ms, one.instance)):
+            lives.setdefault(state.member, []).append(state)
+        return [(those[-1], len(those)) for those in lives.values()]
 
     def _latest(self) -> Latest:
         """Of each partition the two instances that were assigned it last: one, and another."""
