@@ -135,9 +135,7 @@ class Loop:
         if not messages:
             return
         self._stop.allow_until(min(self._read_ahead.deadline_s, self._circuits.next_retry_at_s))
-        begun_s = self._now_s()
-        batch = Batch(messages, begin_by_s=self._read_ahead.overruns_at_s)
-        yield from self._attempt(batch, lambda: self._note_done(batch, begun_s))
+        yield from self._attempt(Batch(messages, begin_by_s=self._read_ahead.overruns_at_s))
 
     def _note_done(self, batch: Batch, begun_s: float) -> Held[Message] | None:
         """Once for all of them: a success has no bookkeeping of its own."""
@@ -182,28 +180,28 @@ class Loop:
                 self._operator_actions.begin(held)
             begin_by_s = self._read_ahead.overruns_at_s
             batch = Batch([held.message], held.failures + 1, begin_by_s=begin_by_s)
-            yield from self._attempt(batch, lambda: self._note_probe(batch, held))
+            yield from self._attempt(batch, held)
 
-    def _note_probe(self, batch: Batch, held: Held[Message]) -> Held[Message]:
-        if batch.handled:
-            self._monitor.succeeded += 1
-            self._engine.finish(held, "recovered")
-        return held
+    def _attempt(self, batch: Batch, held: Held[Message] | None = None) -> Generator[Batch]:
+        """Hand it out; then note what is done of it, and have decided what has failed.
 
-    def _attempt(
-        self, batch: Batch, note_done: Callable[[], Held[Message] | None]
-    ) -> Generator[Batch]:
-        """Hand it out; then note what is done of it, and have decided what has failed."""
-        self._monitor.handed_out = self._now_s(), batch.messages[0]
+        It is a probe of what is `held`; else what was read ahead.
+        """
+        begun_s = self._now_s()
+        self._monitor.handed_out = begun_s, batch.messages[0]
         try:
             yield batch
         finally:  # also where whoever attempts it leaves: what is done is done
             if not self._stop.forked and not self._too_slow(batch):
-                failed = note_done()
+                if held is None:
+                    held = self._note_done(batch, begun_s)
+                elif batch.handled:
+                    self._monitor.succeeded += 1
+                    self._engine.finish(held, "recovered")
                 batch.check_unchanged()
-                if failed is not None and batch.error is not None:
+                if held is not None and batch.error is not None:
                     self._monitor.failed += 1
-                    self._engine.failed(failed, batch.error)
+                    self._engine.failed(held, batch.error)
         self.await_delivery()
 
     def _let_a_first_one_come(self, scope: Scope) -> None:

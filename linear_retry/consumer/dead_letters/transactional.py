@@ -117,24 +117,21 @@ class TransactionalDelivery:
     # -- one transaction -------------------------------------------------------------------
 
     def _send(self, held: Held[Message], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
-        answer = yield from self._attempt(held, record)
-        for _ in range(_REBALANCES):
+        error = ""
+        for has_moved_on in (False, *[True] * _REBALANCES):
+            if has_moved_on:
+                # Members came or went, and this partition stayed: nothing need have been called
+                # back. After a poll, so that it is the member's who knows of all that it has lost.
+                yield True
+                if not self._wait.is_ours(held):
+                    return Abandoned()
+                self._client.member.capture()
+            ended = yield from self._make_ready(held)
+            answer = ended or (yield from self._transact(held, record))
             if not isinstance(answer, _Outdated):
                 return answer
-            # Members came or went, and this partition stayed: nothing need have been called back.
-            # After a poll, so that it is the member's who knows of all that it has lost.
-            yield True
-            if not self._wait.is_ours(held):
-                return Abandoned()
-            self._client.member.capture()
-            answer = yield from self._attempt(held, record)
-        return NotSent(answer.error) if isinstance(answer, _Outdated) else answer
-
-    def _attempt(
-        self, held: Held[Message], record: OutgoingRecord
-    ) -> Steps[Answer | TooLarge | _Outdated]:
-        answer = yield from self._make_ready(held)
-        return answer or (yield from self._transact(held, record))
+            error = answer.error
+        return NotSent(error)
 
     def _transact(
         self, held: Held[Message], record: OutgoingRecord
