@@ -34,10 +34,7 @@ from linear_retry.consumer.session.startup import Brokers, RetentionCheck, Start
 from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
 from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement, InstanceIdWait
 from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
-from linear_retry.consumer.watchdogs.unreadable_batches import (
-    UnreadableBatches,
-    UnreadableBatchWatchdog,
-)
+from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
@@ -150,17 +147,14 @@ class Wiring:
         self, partitions: Partitions, target: ConsumerTarget, operator_actions: OperatorActions
     ) -> Loop:
         config, emit, requests = self.config, self.monitor.emit, self.requests
-        assignment, offsets = partitions.assignment, partitions.offsets
+        assignment = partitions.assignment
         flow_control, commits = partitions.flow_control, partitions.commits
         errors = ClientErrors(
             self.client, self.clock.now_s, config.settings.group_id, flow_control, emit
         )
-        unreadable = UnreadableBatches(self.clock, assignment, offsets, flow_control, emit)
         end = BatchEnd(config.settings.config, config.dependencies.consumer)
-        batches = UnreadableBatchWatchdog(assignment, flow_control, unreadable, requests, end)
-        check = OffsetCheck(
-            *(assignment, offsets, partitions.read_ahead, flow_control, commits, errors)
-        )
+        batches = UnreadableBatches(self.clock, assignment, flow_control, requests, end, emit)
+        check = OffsetCheck(assignment, partitions.read_ahead, flow_control, commits, errors)
         rebalance = Rebalance(flow_control, commits, errors, config.own_topics, emit)
         self.client.set_listener(rebalance)
         replacement = self._replacement(errors, flow_control)
@@ -171,7 +165,7 @@ class Wiring:
             (self._retention, self._retention.tick),
             (self.commands, self.commands.tick),
         ]
-        accept = self._delivery_filter(partitions, check, unreadable, errors)
+        accept = self._delivery_filter(partitions, check, batches, errors)
         poller = Poller(assignment, partitions.read_ahead, flow_control, accept, batches)
         return Loop(poller, target, operator_actions, self.monitor, self._stop, chores)
 
@@ -184,9 +178,7 @@ class Wiring:
     ) -> DeliveryFilter:
         assignment, flow_control = partitions.assignment, partitions.flow_control
         reset, emit = self.config.settings.reset, self.monitor.emit
-        offset_reset = OffsetReset(
-            self.client, assignment, partitions.offsets, flow_control, reset, emit
-        )
+        offset_reset = OffsetReset(self.client, assignment, flow_control, reset, emit)
         return DeliveryFilter(
             assignment, partitions.read_ahead, check, offset_reset, unreadable, errors
         )
@@ -206,7 +198,7 @@ class Wiring:
     def _watchdogs(
         self,
         partitions: Partitions,
-        batches: UnreadableBatchWatchdog,
+        batches: UnreadableBatches,
         errors: ClientErrors,
         replacement: ClientReplacement,
     ) -> list[Chore]:
@@ -216,8 +208,8 @@ class Wiring:
             replacement.replace,
         )
         stalled = StalledPartitionWatchdog(
-            *(assignment, partitions.offsets, partitions.read_ahead, partitions.flow_control),
-            *(admin.ask_end, brokers.sees),
+            *(assignment, partitions.read_ahead, partitions.flow_control, admin.ask_end),
+            brokers.sees,
         )
         return [
             (assignment, stalled.reclaim),

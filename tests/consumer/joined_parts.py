@@ -22,6 +22,7 @@ from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.events import Event
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.settings import consumer_settings
+from linear_retry.kafka.topics.batch_end import BatchEnd
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import Policy
 from linear_retry.scope import Partition
@@ -92,16 +93,12 @@ class Joined:
 
     def offset_reset(self) -> OffsetReset:
         return OffsetReset(
-            *(self.client, self.assignment, self.offsets, self.flow_control),
-            self.settings.reset,
-            self.emit,
+            *(self.client, self.assignment, self.flow_control, self.settings.reset, self.emit)
         )
 
     def offset_check(self) -> OffsetCheck:
         return OffsetCheck(
-            *(self.assignment, self.offsets, self.read_ahead, self.flow_control),
-            self.commits,
-            self.errors,
+            *(self.assignment, self.read_ahead, self.flow_control, self.commits, self.errors)
         )
 
     def delivery_filter(self, check: OffsetCheck | None = None) -> DeliveryFilter:
@@ -109,7 +106,9 @@ class Joined:
             *(self.assignment, self.read_ahead, check or self.offset_check()),
             self.offset_reset(),
             UnreadableBatches(
-                self.clock, self.assignment, self.offsets, self.flow_control, self.emit
+                *(self.clock, self.assignment, self.flow_control, Requests()),
+                BatchEnd(self.settings.config, self._make),
+                self.emit,
             ),
             self.errors,
         )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.errors import DataLossError
 from linear_retry.events import DataLost, Event
 from linear_retry.kafka.consumer.client import BEGINNING, END, Client
@@ -34,7 +33,6 @@ class OffsetReset:
         self,
         client: Client,
         assignment: Assignment,
-        offsets: Offsets,
         flow_control: FlowControl,
         reset: str,
         emit: Callable[[Event], None],
@@ -42,7 +40,7 @@ class OffsetReset:
         """`reset` is `auto.offset.reset` as the user has it."""
         self._client = client
         self._assignment = assignment
-        self._offsets = offsets
+        self._offsets = flow_control.offsets
         self._flow_control = flow_control
         self._reset = reset
         self._begins_at_end = reset == "latest"

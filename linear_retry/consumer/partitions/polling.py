@@ -8,17 +8,13 @@ from linear_retry.consumer.partitions.client_errors import ClientErrors
 from linear_retry.consumer.partitions.commits import OffsetCommits
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
-from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.consumer.partitions.read_ahead import (
     ReadAhead,
     is_about_client,
     offset_of,
     partition_of,
 )
-from linear_retry.consumer.watchdogs.unreadable_batches import (
-    UnreadableBatches,
-    UnreadableBatchWatchdog,
-)
+from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.topics.batch_end import is_unreadable
 from linear_retry.scope import Partition
@@ -30,14 +26,13 @@ class OffsetCheck:
     def __init__(
         self,
         assignment: Assignment,
-        offsets: Offsets,
         read_ahead: ReadAhead,
         flow_control: FlowControl,
         commits: OffsetCommits,
         errors: ClientErrors,
     ) -> None:
         self._assignment = assignment
-        self._offsets = offsets
+        self._offsets = flow_control.offsets
         self._read_ahead = read_ahead
         self._flow_control = flow_control
         self._commits = commits
@@ -211,7 +206,7 @@ class Poller:
         read_ahead: ReadAhead,
         flow_control: FlowControl,
         delivery_filter: DeliveryFilter,
-        batches: UnreadableBatchWatchdog,
+        batches: UnreadableBatches,
     ) -> None:
         self._assignment = assignment
         self._read_ahead = read_ahead

@@ -5,7 +5,6 @@ from concurrent.futures import Future
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.scope import Partition
 
@@ -21,7 +20,6 @@ class StalledPartitionWatchdog:
     def __init__(
         self,
         assignment: Assignment,
-        offsets: Offsets,
         read_ahead: ReadAhead,
         flow_control: FlowControl,
         ask_end: Callable[[Partition], Future[int]],
@@ -29,7 +27,7 @@ class StalledPartitionWatchdog:
     ) -> None:
         """`ask_end`: the broker's end for our isolation level, asked without waiting."""
         self._assignment = assignment
-        self._offsets = offsets
+        self._offsets = flow_control.offsets
         self._read_ahead = read_ahead
         self._flow_control = flow_control
         self._ask_end = ask_end

@@ -8,7 +8,6 @@ from linear_retry.consumer.operations.requests import Request, Requests, SkipUnr
 from linear_retry.consumer.partitions.assignment import Assignment, Unreadable
 from linear_retry.consumer.partitions.client_errors import error_text
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.events import DataLost, Event, PartitionReadable, PartitionUnreadable
 from linear_retry.kafka import KafkaError, KafkaException
 from linear_retry.kafka.topics.batch_end import BatchEnd
@@ -16,6 +15,16 @@ from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
 
 _SEARCH_WITHIN_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """For the end of the batch that an operator wants skipped."""
+
+    request: Request
+    partition: Partition
+    steps: Generator[None, None, int]
+    give_up_at_s: float
 
 
 class UnreadableBatches:
@@ -29,15 +38,19 @@ class UnreadableBatches:
         self,
         clock: Clock,
         assignment: Assignment,
-        offsets: Offsets,
         flow_control: FlowControl,
+        requests: Requests,
+        batch_end: BatchEnd,
         emit: Callable[[Event], None],
     ) -> None:
         self._clock = clock
         self._assignment = assignment
-        self._offsets = offsets
+        self._offsets = flow_control.offsets
         self._flow_control = flow_control
+        self._requests = requests
+        self._batch_end = batch_end
         self._emit = emit
+        self._search: _Search | None = None
 
     def stop(self, partition: Partition, batch_offset: int, error: KafkaError) -> None:
         """What comes next in this partition, in the batch that begins there, cannot be read.
@@ -73,17 +86,17 @@ class UnreadableBatches:
         if unreadable is not None and offset >= unreadable.offset:
             self._note_readable(partition, offset, unreadable)
 
-    def is_next(self, partition: Partition, offset: int) -> bool:
+    def _is_next(self, partition: Partition, offset: int) -> bool:
         """Whether it stands still there, and all before that is done."""
         unreadable = self._assignment.unreadable.get(partition)
         if unreadable is None or not unreadable.is_stopped or unreadable.offset != offset:
             return False
         return self._offsets.next_offset(partition) in (None, offset)
 
-    def skip(self, partition: Partition, offset: int, end: int) -> bool:
+    def _skip(self, partition: Partition, offset: int, end: int) -> bool:
         """Whether it goes on at `end` now: all from `offset` to there is lost."""
         unreadable = self._assignment.unreadable.get(partition)
-        if unreadable is None or end <= offset or not self.is_next(partition, offset):
+        if unreadable is None or end <= offset or not self._is_next(partition, offset):
             return False
         if self._offsets.next_offset(partition) is None:
             self._offsets.start_at(partition, offset)
@@ -99,40 +112,9 @@ class UnreadableBatches:
         stopped_s = self._clock.now_s() - unreadable.since_s
         self._emit(PartitionReadable(*partition, offset, stopped_s))
 
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """For the end of the batch that an operator wants skipped."""
-
-    request: Request
-    partition: Partition
-    steps: Generator[None, None, int]
-    give_up_at_s: float
-
-
-class UnreadableBatchWatchdog:
-    """Reads stopped partitions again, and skips what operators want skipped.
-
-    `is_searching`: the next turn should come soon.
-    """
-
-    def __init__(
-        self,
-        assignment: Assignment,
-        flow_control: FlowControl,
-        batches: UnreadableBatches,
-        requests: Requests,
-        batch_end: BatchEnd,
-    ) -> None:
-        self._assignment = assignment
-        self._flow_control = flow_control
-        self._batches = batches
-        self._requests = requests
-        self._batch_end = batch_end
-        self._search: _Search | None = None
-
     @property
     def is_searching(self) -> bool:
+        """The next turn should come soon."""
         return self._search is not None
 
     def reread(self) -> None:
@@ -154,25 +136,21 @@ class UnreadableBatchWatchdog:
             self._answer(request, False)
         elif search is not None and search.request is request:
             self._go_on(search, offset)
-        elif (
-            search is None
-            and self._batches.is_next(partition, offset)
-            and self._requests.claim(request)
-        ):
+        elif search is None and self._is_next(partition, offset) and self._requests.claim(request):
             steps = self._batch_end.search(partition, offset)
-            give_up_at_s = self._assignment.now_s() + _SEARCH_WITHIN_S
+            give_up_at_s = self._clock.now_s() + _SEARCH_WITHIN_S
             self._search = _Search(request, partition, steps, give_up_at_s)
 
     def _go_on(self, search: _Search, offset: int) -> None:
         try:
             next(search.steps)
         except StopIteration as found:
-            skipped = self._batches.skip(search.partition, offset, found.value)
+            skipped = self._skip(search.partition, offset, found.value)
             self._answer(search.request, skipped)
         except KafkaException:
             self._answer(search.request, False)
         else:
-            if self._assignment.now_s() >= search.give_up_at_s:
+            if self._clock.now_s() >= search.give_up_at_s:
                 self._answer(search.request, False)
 
     def _answer(self, request: Request, truth: bool) -> None:

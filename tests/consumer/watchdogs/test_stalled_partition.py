@@ -33,8 +33,7 @@ class _Scene:
     def __init__(self, *, ask: bool = True) -> None:
         self.joined, self.ends = Joined({"group.protocol": "consumer"}), _Ends()
         self.stalled_partitions = StalledPartitionWatchdog(
-            *(self.joined.assignment, self.joined.offsets, self.joined.read_ahead),
-            self.joined.flow_control,
+            *(self.joined.assignment, self.joined.read_ahead, self.joined.flow_control),
             self.ends.ask_end,
             lambda: True,
         )
