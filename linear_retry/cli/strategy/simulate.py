@@ -84,9 +84,19 @@ def simulate(
     With --lake also 5, no outage has a known duration.
     """
     if lake is None:
+        if recorded != RecordedOutages() or probe_cost != "0s":
+            raise typer.BadParameter(f"{_WITH_LAKE} are for recorded outages; give --lake DIR")
         _in_given(file, given, as_json)
     else:
+        if given != GivenOutages():
+            raise typer.BadParameter(
+                f"{_WITHOUT_LAKE} are not for recorded outages; leave them out"
+            )
         _in_recorded(file, lake, length_ms(probe_cost, "--probe-cost"), recorded, as_json)
+
+
+_WITH_LAKE = "--group, --current, --seed, --master and --probe-cost"
+_WITHOUT_LAKE = "--outage, --outages, --on-exhausted and --attempt"
 
 
 def _in_given(file: Path, given: GivenOutages, as_json: bool) -> None:

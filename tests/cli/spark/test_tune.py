@@ -138,3 +138,23 @@ def test_a_current_strategy_that_is_none(tmp_path: Path) -> None:
     code, output = _refused("strategy", "simulate", file, "--lake", tmp_path)
     assert 1 == code
     assert output.startswith(f"{file} [0]: -1 is not a delay")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--outage", "7m", "--group", "billing"), "are for recorded outages; give --lake DIR"),
+        (("--outage", "7m", "--probe-cost", "1"), "are for recorded outages; give --lake DIR"),
+        (("--lake", "lake", "--outage", "7m"), "are not for recorded outages; leave them out"),
+        (("--lake", "lake", "--attempt", "1s"), "are not for recorded outages; leave them out"),
+    ],
+)
+def test_given_and_recorded_outages_are_apart(
+    arguments: tuple[str, ...], text: str, tmp_path: Path
+) -> None:
+    """An option that would change nothing is refused."""
+    file = tmp_path / "good.json"
+    file.write_text("[1]")
+    code, output = _refused("strategy", "simulate", file, *arguments)
+    assert 2 == code
+    assert text in output
