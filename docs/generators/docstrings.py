@@ -1,11 +1,23 @@
 """Fits docstrings and signatures of the code to Sphinx's autodoc."""
 
 import re
-from typing import Any
+from typing import Any, get_args
+
+from linear_retry import Event, testing
 
 # Docstrings have Markdown's single backticks, which reStructuredText takes for references.
 _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _PRIVATE_PARAMETER = re.compile(r", _\w+: [^,()]+(?= *[,)])")
+
+
+_UNIONS = {
+    " | ".join(f"~{one.__module__}.{one.__name__}" for one in get_args(union)): name
+    for name, union in (
+        ("~linear_retry.Event", Event),
+        ("~linear_retry.testing.Entry", testing.Entry),
+    )
+}
+"""Unions with a name, which Sphinx writes out."""
 
 
 def in_rst(lines: list[str]) -> None:
@@ -15,7 +27,10 @@ def in_rst(lines: list[str]) -> None:
 
 def readable(signature: str) -> str:
     """A signature without parameters that only tests pass, and that Sphinx can parse."""
-    return _PRIVATE_PARAMETER.sub("", signature).replace("<factory>", "...")
+    shown = _PRIVATE_PARAMETER.sub("", signature).replace("<factory>", "...")
+    for union, name in _UNIONS.items():
+        shown = shown.replace(union, name)
+    return shown
 
 
 def _process_docstring(*arguments: Any) -> None:
