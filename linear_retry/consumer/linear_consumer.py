@@ -1,4 +1,4 @@
-"""The consumer that users run: in order, and waiting where a message fails for now."""
+"""The consumer that users run: in order, and waiting where a message fails temporarily."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from linear_retry.strategy.strategy import Strategy
 
 
 class LinearConsumer(OperatorMethods):
-    """Consumes topics in order, at least once, and waits where a message fails for now.
+    """Consumes topics in order, at least once, and waits where a message fails temporarily.
 
     On a transient error the partitions in scope are paused, the failed message is held, and
     attempted again at `retry_at`, which the strategy gives for its number of failures. When the

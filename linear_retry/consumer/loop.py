@@ -65,7 +65,7 @@ class Loop:
         """Poll once, then hand out what is due. Every attempt has a poll before it.
 
         What came of a batch is applied when the next is asked for, or at `close`. Raises what
-        cannot be mended; nothing unhandled is committed.
+        cannot be retried; nothing unhandled is committed.
         """
         try:
             yield from self._turn()
@@ -171,7 +171,7 @@ class Loop:
             self._target.deliver(held)
             self.await_delivery()
         elif not held.failures and not self._for_us([held.message]):
-            # It tells nothing about the dependency: the next one will.
+            # It says nothing about the dependency: the next one will.
             circuits.drop_held([held.partition])
             circuits.half_open(scope)
             self._let_a_first_one_come(scope)

@@ -270,7 +270,7 @@ def _follower(config: ConsumerConfig, commands: RemoteCommands) -> ControlTopicF
         commands,
         clock,
         lambda since_ms: TopicTail(keys, topic, since_ms, _CONTROL_PATIENCE_S),
-        # What it is for journals it is for answers: nobody waits for it, and it mends itself.
+        # What it is for journals it is for answers: nobody waits for it, and it recovers alone.
         JournalProducer(journal_config(keys, {}), clock.now_s, config.dependencies.producer),
     )
 

@@ -170,7 +170,7 @@ class Circuits(Generic[T]):
         self._put(scope, replace(self._open[scope], held=held))
 
     def drop_held(self, partitions: Collection[Partition]) -> None:
-        """Revoked or lost: the next owner counts anew; the circuit stays until `retry_at`.
+        """Revoked or lost: the next owner counts from zero; the circuit stays until `retry_at`.
 
         Open again where it was half-open: what else is in scope is paused still, and has to be
         let go by the next look at what is due.

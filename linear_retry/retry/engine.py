@@ -36,7 +36,7 @@ class ConsecutiveDeadLetters:
     """Of all partitions of one consumer, as long as it lives: the process's view of an outage.
 
     Not per partition, and not dropped with one: a bad deployment fails on all of them, and goes on
-    doing so when partitions are shared out anew.
+    doing so when partitions are shared out again.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class ConsecutiveDeadLetters:
         return self._count + in_doubt
 
     def note(self, reason: str) -> None:
-        """A letter has been acknowledged. An operator's word for it ends the row."""
+        """A letter has been acknowledged. One that an operator gave up ends the row."""
         self._count = 0 if reason == GIVEN_UP else self._count + 1
         if self._free is not None and reason != GIVEN_UP:
             self._free -= 1
@@ -169,7 +169,7 @@ class Engine(Generic[T]):
     def finish(self, held: Held[T], outcome: events.CloseOutcome, *also: events.Event) -> None:
         """Stored; then everything in scope goes on behind it. Then it is said.
 
-        A listener may end the program's loop with a `SystemExit`: what it heard must be so by then,
+        A listener may end the program's loop with a `SystemExit`: its event must be true by then,
         or another loop would send the letter once more.
         """
         if outcome == "recovered":

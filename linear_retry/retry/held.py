@@ -20,11 +20,11 @@ T = TypeVar("T")
 class Held(Generic[T]):
     """What a circuit waits with: the message of a consumer, or the micro-batch of a stream.
 
-    `epoch` is that of the ownership it was read in: after a revoke, the next owner counts anew.
-    None: nobody takes it away, as it is a stream's.
-    `error_text` is the last error in a line, `strategy` the label of the one that its last failure
-    went by. `letter`, for the topic `destination`, is there once the handler has had its last call:
-    only the sending is tried again. `at_limit`: only the limit of dead letters keeps it.
+    `epoch` is that of the ownership it was read in: its owner after a revoke begins at 0. None:
+    nobody takes it away, as it is a stream's. `error_text` is the last error in a line, `strategy`
+    the label of the one that its last failure went by. `letter`, for the topic `destination`, is
+    there once the handler has had its last call: only the sending is tried again. `at_limit`: only
+    the limit of dead letters keeps it.
     """
 
     message: T

@@ -194,14 +194,14 @@ class DeadLetterPublisher:
         if not isinstance(answer, Abandoned):
             self._unanswered = None
         if isinstance(answer, NotSent):
-            self._partitions = None  # asked anew before the next: it may be another topic then
+            self._partitions = None  # asked again before the next: it may be another topic then
             self._delivery.failed()
         return answer
 
     def close(self) -> None:
         """Forget what is not acknowledged: its offset is not stored, it will be sent again.
 
-        One that was acknowledged when nobody waited for it any more is told of: it is there.
+        One that was acknowledged when nobody waited for it any more is emitted: it is there.
         """
         if self._delivery.close() and self._unanswered is not None:
             self._emit(dead_lettered(*self._unanswered))
@@ -263,7 +263,7 @@ class PlainDelivery:
                     self._producer.poll(STOP_GRACE_S)
                 came = delivery.succeeded
             # Where the partition has come back to us, the message comes again too, and it is then
-            # that its letter is told.
+            # that its letter is emitted.
             answered = came and not self._wait.has_come_back(held)
         finally:
             if not answered:
@@ -272,7 +272,7 @@ class PlainDelivery:
 
     def poll(self) -> None:
         self._producer.poll(0)
-        # Told from here on, it would be taken for a letter of what is attempted meanwhile.
+        # Emitted from here on, it would be taken for a letter of what is attempted meanwhile.
         self._unanswered = None
 
     def close(self) -> bool:

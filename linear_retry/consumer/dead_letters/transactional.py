@@ -97,7 +97,7 @@ class TransactionalDelivery:
             abandoned = isinstance(answer, Abandoned)
         finally:
             if abandoned and self._is_in_transaction(held):
-                # Nobody will ask what was committed: begin anew there, whatever it is.
+                # Nobody will ask what was committed: start again there, whatever it is.
                 self._flow_control.mark_lost([held.partition], "left in the midst of a transaction")
         return answer
 
@@ -174,7 +174,7 @@ class TransactionalDelivery:
             raise BrokerError(
                 f"{left} producers of dead letters to {self.topic} wait for an answer of the "
                 f"group {self._group_id} that librdkafka does not get (librdkafka "
-                "#5511); the letter is not sent: start the consumer anew"
+                "#5511); the letter is not sent: restart the consumer"
             )
         try:
             if left:
@@ -206,7 +206,7 @@ class TransactionalDelivery:
         return None
 
     # From here until the commit is over the consumer is not polled: a rebalance in between would
-    # change what the broker has just been told is ours.
+    # change what the broker believes now to be ours.
 
     def _add_offset(self, held: Held[Message]) -> Answer | _Outdated | None:
         step = self._wait.retry_until(

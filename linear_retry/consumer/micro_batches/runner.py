@@ -57,7 +57,7 @@ class MicroBatch(Protocol):
         """Never shorter. Where the stream is stopped meanwhile, `end` at once."""
 
     def is_stopping(self) -> bool:
-        """Whether the stream is being stopped: what fails then tells nothing."""
+        """Whether the stream is being stopped: what fails then says nothing."""
 
     def end(self) -> NoReturn:
         """Of a stream that is being stopped: raises what that takes for its end."""
@@ -125,6 +125,7 @@ class MicroBatchRunner:
                 self._engine.finish(held, "recovered")
             is_over = True
         finally:
+            self._in_hand = None
             if not is_over:
                 self._leave(batch)
 
@@ -139,7 +140,7 @@ class MicroBatchRunner:
         return self._circuits.views[_SCOPE]
 
     def close(self) -> None:
-        """The last word, where anything was said."""
+        """The last event, where there was any."""
         self._run = None
         if self._publisher is not None:
             self._publisher.close()
@@ -187,7 +188,7 @@ class MicroBatchRunner:
             self._emit(events.Assigned((batch.place,)))
 
     def _leave(self, batch: MicroBatch) -> None:
-        """Its stream ends, and the next one counts anew."""
+        """Its stream ends, and the next one counts from zero."""
         self._run = None
         self._engine.drop(_SCOPE)
         self._emit(events.Revoked((batch.place,)))

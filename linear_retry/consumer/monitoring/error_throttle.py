@@ -17,7 +17,7 @@ class ErrorThrottle:
     def count(self, code: int | str, now_s: float) -> int | None:
         """How often this kind has come, where that is to be reported; else None.
 
-        A kind that has not come for a minute begins anew.
+        A kind that has not come for a minute is counted from one again.
         """
         count, last_s = self._counted.get(code, (0, now_s))
         count = 1 if now_s - last_s > FORGOTTEN_AFTER_S else count + 1

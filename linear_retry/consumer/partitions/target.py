@@ -122,7 +122,7 @@ class ConsumerTarget:
         match answer:
             case Acknowledged():
                 if is_ours:
-                    # A rebalance of others, while it was awaited, had everything fetched anew.
+                    # A rebalance of others, while it was awaited, had everything fetched again.
                     self._read_ahead.drop_through(held.partition, held.offset)
                 self.engine.acknowledged(held, letter, finishes=is_ours)
                 if letter.reason == GIVEN_UP:
