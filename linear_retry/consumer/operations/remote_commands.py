@@ -137,8 +137,8 @@ class RemoteCommands:
 
     def _retry(self, work: _Pending) -> None:
         circuits, place = self._circuits, work.command.place
-        found = list(circuits) if place is None else [circuits.holding(*_of(place))]
-        here = dict(each for each in found if each is not None)
+        holding = None if place is None else circuits.holding(*_of(place))
+        here = dict(circuits if place is None else [holding] if holding else [])
         if not here:
             self._answer(work, "none-open" if place is None else "not-held")
             return
@@ -147,7 +147,8 @@ class RemoteCommands:
         for scope, circuit in here.items():
             held = circuit.held
             if held is not None and not work.command.last and self._operator_actions.is_last(held):
-                self._end(work, scope, "last-attempt", **_details_of(held))
+                failures = held.failures
+                self._end(work, scope, "last-attempt", place=_place(held), failures=failures)
             else:
                 wish = Retry(scope if place is None else _of(place))
                 self._requests.submit(wish).add_done_callback(partial(self._begun, work, scope))
@@ -197,26 +198,16 @@ class RemoteCommands:
         is_final: bool = True,
         **details: Any,
     ) -> None:
-        command, at = work.command, place or work.command.place
+        command = work.command
+        at: tuple[str | None, int | None, int | None] = place or command.place or (None,) * 3
         work.is_answered = True
         if is_final:
             self._works.pop(command.command_id, None)
-        topic, partition, offset = (
-            (None,) * 3 if at is None else (at.topic, at.partition, at.offset)
-        )
         self._monitor.emit(
-            events.CommandAnswered(
-                topic,
-                partition,
-                offset,
-                command=command.command,
-                by=command.by,
-                answer=answer,
-                command_id=command.command_id,
-            )
+            events.CommandAnswered(*at, command.command, command.by, answer, command.command_id)
         )
-        now_ms, signed = self._utc_ms(), (command.command_id, self.member, answer)
-        self._answers.append(Answer(*signed, now_ms, is_final, topic, partition, offset, **details))
+        signed = command.command_id, self.member, answer, self._utc_ms()
+        self._answers.append(Answer(*signed, is_final, *at, **details))
 
 
 def _of(place: Place) -> tuple[Partition, int]:
@@ -225,7 +216,3 @@ def _of(place: Place) -> tuple[Partition, int]:
 
 def _place(held: Held[Message]) -> Place:
     return Place(*held.partition, held.offset)
-
-
-def _details_of(held: Held[Message]) -> dict[str, Any]:
-    return {"place": _place(held), "failures": held.failures}

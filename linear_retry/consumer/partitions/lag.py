@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from contextlib import suppress
@@ -49,7 +49,7 @@ class Lag:
             return {}
         missing = [key for key in partitions if key not in starts]
         starts |= self._first(missing, give_up_at_s)
-        ends = _answers(self._ask(self._edges.ask_ends, partitions), give_up_at_s)
+        ends = self._answers(self._edges.ask_ends, partitions, give_up_at_s)
         return {
             key: self._offsets.to_read(key, starts[key], end)
             for key, end in ends.items()
@@ -70,23 +70,22 @@ class Lag:
         unknown = [key for key in partitions if key not in found]
         skips = self._settings.reset == "latest"
         edge = self._edges.ask_ends if skips else self._edges.ask_beginnings
-        return found | _answers(self._ask(edge, unknown), give_up_at_s)
+        return found | self._answers(edge, unknown, give_up_at_s)
 
-    def _ask(
+    def _answers(
         self,
         question: Callable[[Sequence[Partition]], dict[Partition, Future[int]]],
         partitions: Sequence[Partition],
-    ) -> dict[Partition, Future[int]]:
-        with self._asking, suppress(KafkaException):  # a refusal is no answer in time either
-            return question(partitions) if partitions and not self._closed else {}
-        return {}
-
-
-def _answers(asked: Mapping[Partition, Future[int]], give_up_at_s: float) -> dict[Partition, int]:
-    """Without those that are refused, or have not come in time."""
-    done, _ = wait_for(asked.values(), max(give_up_at_s - time.monotonic(), 0.0))
-    return {
-        key: answer.result()
-        for key, answer in asked.items()
-        if answer in done and answer.exception() is None
-    }
+        give_up_at_s: float,
+    ) -> dict[Partition, int]:
+        """Without those that are refused, or have not come in time."""
+        asked: dict[Partition, Future[int]] = {}
+        with self._asking, suppress(KafkaException):
+            if partitions and not self._closed:
+                asked = question(partitions)
+        done, _ = wait_for(asked.values(), max(give_up_at_s - time.monotonic(), 0.0))
+        return {
+            key: answer.result()
+            for key, answer in asked.items()
+            if answer in done and answer.exception() is None
+        }
