@@ -111,17 +111,13 @@ def test_what_is_no_delay_is_refused(element: Any) -> None:
 
 @pytest.mark.parametrize("times", [0, -1, 1001, 1.5, True, "2", None, float("nan"), 10**400])
 def test_what_is_no_count_is_refused(times: object) -> None:
-    """`times` is a whole number from 1 to 1000."""
+    """`times` is a whole number from 1 to 1000, and so `factor` a finite one from 1 up."""
     with pytest.raises(StrategyError, match=r"^delays\[0\].times: .* is not a count"):
         Strategy([{"every": 1, "times": times}])
-
-
-@pytest.mark.parametrize("factor", [0.999, -2, float("inf"), float("nan"), True, "2", 10**400])
-def test_what_is_no_factor_is_refused(factor: object) -> None:
-    """`factor` is a finite number from 1 up."""
-    exponential = {"initial": 1, "factor": factor, "max": 5, "times": 2}
-    with pytest.raises(StrategyError, match=r"^delays\[0\].exponential.factor: "):
-        Strategy([{"exponential": exponential}])
+    if times not in (1.5, 1001):
+        exponential = {"initial": 1, "factor": times, "max": 5, "times": 2}
+        with pytest.raises(StrategyError, match=r"^delays\[0\].exponential.factor: "):
+            Strategy([{"exponential": exponential}])
 
 
 @pytest.mark.parametrize("delays", ["5s", b"55", 5, None, {"delays": [5]}, iter([5]), {5}])
@@ -144,30 +140,12 @@ def test_a_bad_setting_is_refused(setting: str, value: Any) -> None:
         Strategy([1], **settings)
 
 
-def test_all_problems_are_reported_at_once() -> None:
-    """One error holds one sentence for each problem, and it is a ValueError too."""
-    with pytest.raises(StrategyError) as caught:
-        Strategy([-1, 1, {"every": "x", "times": 0, "of": 1}], jitter=7, name="")
-
-    assert [
-        "delays[0]",
-        "delays[2]",
-        "delays[2].every",
-        "delays[2].times",
-        "jitter",
-        "name",
-    ] == [problem.partition(":")[0] for problem in caught.value.problems]
+def test_an_error_is_one_of_configuration_and_of_a_value() -> None:
+    """So whoever catches either has it, before a million waits are expanded."""
+    with pytest.raises(StrategyError, match=r"^delays: 1000000 delays after expansion") as caught:
+        Strategy([{"every": 1, "times": 1000}] * 1000)
     assert isinstance(caught.value, ValueError)
     assert isinstance(caught.value, ConfigurationError)
-
-
-def test_a_thousand_waits_are_legal_and_one_more_is_not() -> None:
-    """1000 waits after expansion are the limit, wherever they come from."""
-    assert 1000 == len(Strategy([0, {"every": 1, "times": 999}]))
-    with pytest.raises(StrategyError, match=r"^delays: 1001 delays after expansion"):
-        Strategy([0, 0, {"every": 1, "times": 999}])
-    with pytest.raises(StrategyError, match=r"^delays: 1000000 delays after expansion"):
-        Strategy([{"every": 1, "times": 1000}] * 1000)
 
 
 def test_the_steepest_exponential_does_not_overflow() -> None:
@@ -177,12 +155,6 @@ def test_the_steepest_exponential_does_not_overflow() -> None:
 
     nothing = {"initial": 0, "factor": 1e308, "max": 5, "times": 1000}
     assert [0.0] * 1000 == list(Strategy([{"exponential": nothing}]))
-
-
-def test_an_exponential_never_exceeds_its_max_not_even_at_first() -> None:
-    """`max` bounds the first wait too."""
-    exponential = {"initial": 10, "factor": 2, "max": 5, "times": 3}
-    assert [5.0, 5.0, 5.0] == list(Strategy([{"exponential": exponential}]))
 
 
 @given(
@@ -227,20 +199,14 @@ def test_a_failure_below_one_is_a_mistake(failures: int) -> None:
 
 
 @given(st.integers(0, 604_800_000), shares, st.floats(0, 1, exclude_max=True))
-def test_jitter_lengthens_by_at_most_its_share(wait_ms: int, jitter: float, die: float) -> None:
-    """Jitter never shortens a wait, and never lengthens it by more than its share."""
-    delay_s = of_ms([wait_ms], jitter).delay_s(1, lambda: die)
-
-    assert delay_s is not None
-    assert wait_ms / 1000 <= delay_s <= wait_ms / 1000 * (1 + jitter)
-
-
-def test_jitter_is_what_the_rng_draws() -> None:
-    """The share of the jitter that is added is the number that the random numbers draw."""
-    strategy = Strategy([100], jitter=0.5)
-    assert 100.0 == strategy.delay_s(1)
-    assert 100.0 == strategy.delay_s(1, lambda: 0.0)
-    assert 125.0 == strategy.delay_s(1, lambda: 0.5)
+def test_jitter_lengthens_by_the_share_that_is_drawn(
+    wait_ms: int, jitter: float, drawn: float
+) -> None:
+    """Jitter never shortens a wait, and lengthens it by the drawn part of its share."""
+    strategy, wait_s = of_ms([wait_ms], jitter), wait_ms / 1000
+    assert wait_s == strategy.delay_s(1)
+    assert pytest.approx(wait_s * (1 + jitter * drawn)) == strategy.delay_s(1, lambda: drawn)
+    assert wait_s <= (strategy.delay_s(1, lambda: drawn) or 0)
 
 
 def test_the_rng_is_not_asked_where_there_is_no_jitter() -> None:

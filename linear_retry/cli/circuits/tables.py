@@ -71,16 +71,6 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
         yield f"letter not sent ({circuit.sends} times)"
     if circuit.waits_for == "limit":
         yield "held by the limit of dead letters"
-    if (stopped := _stopped(circuit)) is not None:
-        yield f"stops {stopped}"
+    if circuit.scope.topic is not None:
+        yield f"stops {in_one_line(str(circuit.scope))} only"
     yield f"open for {formats.span(now_ms - circuit.since_ms)}"
-
-
-def _stopped(circuit: OpenCircuit) -> str | None:
-    """What it stops, where that is not all that the member has."""
-    scope, held = circuit.scope, circuit.held
-    if scope.topic is None:
-        return None
-    if held is None or (held.topic, held.partition) != (scope.topic, scope.partition):
-        return in_one_line(str(scope))
-    return "this partition"

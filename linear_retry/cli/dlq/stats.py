@@ -15,13 +15,6 @@ from linear_retry.strategy.delays import duration_text
 LETTERS = "linear_retry_dlq_letters"
 OLDEST_OPEN = "linear_retry_dlq_oldest_open_timestamp_seconds"
 
-_TITLES = {
-    "reason": "reasons",
-    "exception": "exceptions",
-    "origin": "origins",
-    "key": "keys",
-}
-
 
 def show_stats(topic: DeadLetterTopic, letter_filter: Filter, *, as_json: bool) -> None:
     """Print what the letters that the filter means look like."""
@@ -44,7 +37,7 @@ def _as_json(stats: Stats) -> dict[str, Any]:
         "newest_ms": stats.newest_ms,
         "oldest_open_ms": stats.oldest_open_ms,
         **{
-            f"top_{_TITLES[name]}": [{name: text, "letters": count} for text, count in top.most]
+            f"top_{name}s": [{name: text, "letters": count} for text, count in top.most]
             for name, top in stats.tops.items()
         },
         "span_ms": stats.span_ms,
@@ -83,7 +76,7 @@ def _facts(stats: Stats) -> Iterator[tuple[str, str]]:
 
 
 def _title(name: str, top: Top) -> str:
-    title = f"top {_TITLES[name]}"
+    title = f"top {name}s"
     if top.others:
         return f"{title} (of the first {top.different}; {top.others} letters have others)"
     return title if top.different == len(top.most) else f"{title} (of {top.different})"

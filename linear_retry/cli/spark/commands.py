@@ -8,6 +8,7 @@ import typer
 
 from linear_retry.cli.dlq.options import ReplayOptions
 from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.options.values import length_ms
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.output.rows import plural, write_json
 from linear_retry.cli.spark.options import (
@@ -17,7 +18,6 @@ from linear_retry.cli.spark.options import (
     StrategyFile,
     require_pyspark,
 )
-from linear_retry.cli.strategy.outages import length_ms
 from linear_retry.strategy.delays import duration_ms, shown
 from linear_retry.tuning.solver import Conditions
 

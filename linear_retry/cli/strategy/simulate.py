@@ -7,12 +7,12 @@ from typing import Annotated, NoReturn
 import typer
 
 from linear_retry.cli.options.connection import with_option_groups
+from linear_retry.cli.options.values import length_ms, read_lengths
 from linear_retry.cli.output.exit_codes import NEGATIVE, exit_on_error
 from linear_retry.cli.output.rows import is_terminal, write_aligned, write_json
 from linear_retry.cli.spark.options import RecordedOutages, require_pyspark
 from linear_retry.cli.strategy import simulation_report
 from linear_retry.cli.strategy.commands import FILE_HELP, load, print_heading, summary
-from linear_retry.cli.strategy.outages import length_ms, read
 from linear_retry.errors import ConfigurationError, StrategyError
 from linear_retry.retry.decision import OnExhausted, Policy
 from linear_retry.strategy.delays import duration_text
@@ -105,7 +105,7 @@ def _in_given(file: Path, given: GivenOutages, as_json: bool) -> None:
     loaded, problems = load(file), list[str]()
     if isinstance(loaded, StrategyError):
         problems += loaded.problems
-    outages_ms += [] if given.outages is None else read(given.outages, problems)
+    outages_ms += [] if given.outages is None else read_lengths(given.outages, problems)
     if isinstance(loaded, StrategyError) or problems:
         _refuse(file, problems, as_json)
     if not outages_ms:

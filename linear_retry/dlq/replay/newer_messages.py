@@ -35,19 +35,15 @@ def newer_messages(
     was ahead of. Letters without a key, or whose offset nobody knows, have none.
     """
     with _Keys() as keys:
-        starts: dict[str, dict[int, int]] = {}
+        places: dict[str, dict[int, int]] = {}
         for number, planned in enumerate(plan.partitions):
             topic, partition, _ = planned.source
             if topic is not None and partition is not None and planned.first is not None:
-                starts.setdefault(topic, {})[partition] = planned.first + 1
+                places.setdefault(topic, {})[partition] = number
                 keys.add_letters(number, plan)
-        for topic, places in starts.items():
-            numbers = {
-                planned.source.partition: number
-                for number, planned in enumerate(plan.partitions)
-                if planned.source.topic == topic and planned.first is not None
-            }
-            for records in cluster.reader.read(topic, progress, places):
+        for topic, numbers in places.items():
+            starts = {n: (plan.partitions[each].first or 0) + 1 for n, each in numbers.items()}
+            for records in cluster.reader.read(topic, progress, starts):
                 keys.count((numbers[record.partition], record) for record in records)
         for number, planned in enumerate(plan.partitions):
             yield from keys.newer(number, planned)

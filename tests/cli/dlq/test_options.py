@@ -149,19 +149,6 @@ def test_what_is_refused(arguments: list[str], problem: str) -> None:
     assert problem in text
 
 
-def test_without_a_broker() -> None:
-    """Where to find one is reported."""
-    code, text = _emitted("list", "orders.dlq")
-    assert 2 == code
-    assert "no broker is named; write --bootstrap HOST:PORT" in text
-
-
-def test_a_topic_without_a_name() -> None:
-    """An empty name, from a variable that is not set, is wrong usage."""
-    code, text = _emitted("list", "", "--bootstrap", "localhost:1")
-    assert (2, True) == (code, "the topic's name is empty" in text)
-
-
 _LINES = """\
 # as for Kafka's own tools
 ! and this is a comment too

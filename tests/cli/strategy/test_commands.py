@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.strategy import Strategy
 
 runner = CliRunner()
@@ -153,13 +150,6 @@ def test_show_json_of_a_bad_file_is_json(bad: Path) -> None:
     result = runner.invoke(app, ["strategy", "show", "--json", str(bad)])
     shown = json.loads(result.stdout)
     assert (1, False, []) == (result.exit_code, shown["ok"], shown["waits"])
-
-
-@given(st.integers(0, 2_000_000_000))
-def test_a_duration_is_written_as_a_file_would(duration_ms: int) -> None:
-    """What is shown as a duration is that duration in a strategy file (up to its 7 days)."""
-    bounded_ms = min(duration_ms, 604_800_000)
-    assert (bounded_ms,) == Strategy([duration_text(bounded_ms)]).delays_ms
 
 
 @pytest.mark.parametrize(

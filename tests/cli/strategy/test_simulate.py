@@ -76,12 +76,6 @@ def test_an_outage_that_is_too_long(file: Path) -> None:
     ] == output(file, "--outage", "40m")[-4:]
 
 
-def test_an_outage_with_on_exhausted_stop(file: Path) -> None:
-    """It stops where it would have been dead-lettered."""
-    line = output(file, "--outage", "2400", "--on-exhausted", "stop")[-2]
-    assert "stopped at 11m31s: attempt 11, the last one, came 28m29s too early" == line
-
-
 def test_an_outage_of_months_with_repeat(file: Path) -> None:
     """What repeats is one row, however often, and nothing is too long."""
     assert [
@@ -209,15 +203,6 @@ def test_several_outages_that_are_all_waited_out_or_none(file: Path) -> None:
     )
 
 
-def test_several_outages_for_programs(file: Path, tmp_path: Path) -> None:
-    """One object on each line, in order."""
-    outages = tmp_path / "outages.txt"
-    outages.write_text("40m\n7m\n")
-    assert [(2400.0, "dead-lettered"), (420.0, "recovered")] == [
-        (found["outage_s"], found["outcome"]) for found in objects(file, "--outages", outages)
-    ]
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -322,13 +307,6 @@ def test_a_terminal_that_cannot_draw(file: Path) -> None:
         assert "consumer back" not in text
         assert "succeeds" in text
     assert "\\u" not in poor
-
-
-def test_a_pipe_gets_no_colours(file: Path) -> None:
-    """Outside a terminal there are no escape sequences, whatever the environment asks for."""
-    environment = {**os.environ, "FORCE_COLOR": "1"}
-    ended = child("strategy", "simulate", file, "--outage", "7m", env=environment)
-    assert (0, False) == (ended.returncode, "\x1b" in ended.stdout)
 
 
 @pytest.mark.parametrize("path", _STRATEGIES, ids=lambda path: path.stem)

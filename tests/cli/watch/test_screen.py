@@ -57,7 +57,7 @@ def test_the_picture_shows_the_state() -> None:
     assert re.search(r"-0d8f3a7e2c11 +silent +went to pod-1: orders\[3-4\] +1h5m ago", text)
     assert "open       in 3m24s   orders[0]@1042, pod-1, 2 failures, open for 5m10s" in text
     assert re.search(r"^half-open  for 5s +orders\.with.*, billing-consumer", text, re.MULTILINE)
-    assert "letter not sent (3 times), stops this" in " ".join(text.split())
+    assert "letter not sent (3 times), stops" in " ".join(text.split())
     assert lines[-1].endswith("pod-1 assigned: orders[3], orders[4]")
 
 
@@ -66,8 +66,8 @@ def test_the_picture_shows_the_state() -> None:
     [
         (opened(_P0, 7, _NOW_MS + 1), "open       in 1s "),
         (opened(_P0, 7, _NOW_MS), "half-open  for 0s "),
-        (opened(_P0, 7, _NOW_MS + 1, Scope(*_P0)), "1 failure, stops this partition"),
-        (opened(_P0, 7, _NOW_MS + 1, Scope("orders")), "1 failure, stops orders,"),
+        (opened(_P0, 7, _NOW_MS + 1, Scope(*_P0)), "1 failure, stops orders[0] only"),
+        (opened(_P0, 7, _NOW_MS + 1, Scope("orders")), "1 failure, stops orders only,"),
         (failed(_P0, 7, 3, _NOW_MS + 86_400_000), "open       in 24h "),
         (
             e.LimitReached(Scope(), *_P0, 7, "bad", 3, 1.0, at(_NOW_MS), 20),

@@ -9,7 +9,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.cli.strategy.outages import length_ms, read
+from linear_retry.cli.options.values import length_ms, read_lengths
 from linear_retry.strategy.delays import duration_text
 
 
@@ -19,7 +19,7 @@ def parsed(content: bytes) -> tuple[list[int], list[str]]:
     with NamedTemporaryFile() as file:
         file.write(content)
         file.flush()
-        outages_ms = read(Path(file.name), problems)
+        outages_ms = read_lengths(Path(file.name), problems)
     assert [] == [problem for problem in problems if not problem.startswith(f"{file.name}:")]
     return outages_ms, [problem.removeprefix(f"{file.name}:") for problem in problems]
 
