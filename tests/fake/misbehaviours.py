@@ -189,7 +189,7 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "who polls too late is out, and learns of it later",
         ALWAYS,
-        "consumer/test_review.py::test_a_listener_takes_too_long",
+        "consumer/test_rare_moments.py::test_a_listener_takes_too_long",
     ),
     Misbehaviour(
         "fenced, without being called fatal, and joining once more",

@@ -1,4 +1,4 @@
-"""Seams: between two runs, while a letter is awaited, after a long absence."""
+"""Rare moments of a run: a letter is awaited, a member was away, a commit is refused."""
 
 from typing import get_args
 
