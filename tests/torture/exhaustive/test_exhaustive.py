@@ -26,7 +26,6 @@ from tests.torture.exhaustive.ways import STEPS, Way
 from tests.torture.layer import Tally
 
 WORLDS = range(len(SHAPES))
-POLL = "poll, 0 before 1 before 2"
 
 
 def some_way(world: World, number: int, rng: random.Random, length: int) -> Way:
