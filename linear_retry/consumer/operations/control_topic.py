@@ -2,6 +2,7 @@
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
@@ -59,7 +60,7 @@ class ControlTopicFollower:
         self._writer = writer
         self._again_after_s = again_after_s
         self._unposted: dict[str, Command] = {}
-        self._known: dict[str, None] = {}
+        self._known: deque[str] = deque(maxlen=_KNOWN)
         self._garbled = 0
         self._report_at_s = {"garbled": -math.inf, "silent": -math.inf}
         self._is_following = False
@@ -156,9 +157,7 @@ class ControlTopicFollower:
         """Whether it was not dealt with before. To be asked once."""
         if command_id in self._known:
             return False
-        self._known[command_id] = None
-        if len(self._known) > _KNOWN:
-            del self._known[next(iter(self._known))]
+        self._known.append(command_id)
         return True
 
     def _send(self) -> None:

@@ -66,15 +66,6 @@ def test_progress_ends_a_doubt() -> None:
     assert "gap" == offsets.classify_offset(_P0, 20)
 
 
-def test_doubt_is_each_partitions_own() -> None:
-    """A jump in one partition says nothing about another's."""
-    offsets = Offsets()
-    offsets.begin([_P0, _P1])
-    offsets.start_at(_P0, 1)
-    offsets.start_at(_P1, 1)
-    assert ["suspect", "suspect"] == [offsets.classify_offset(key, 5) for key in (_P0, _P1)]
-
-
 def test_after_a_reset_the_first_offset_is_accepted_once() -> None:
     """`auto.offset.reset` may go anywhere, back too; the offset after that is judged again."""
     for offset in (0, 10, 99):
@@ -116,14 +107,6 @@ def test_a_beginning_before_what_is_committed_is_committed_once() -> None:
     assert {} == offsets.uncommitted()
 
 
-def test_a_partition_begins_where_it_is_done_or_committed() -> None:
-    """Nothing delivered: the committed offset decides, so nothing is named."""
-    offsets = Offsets()
-    offsets.begin([_P0, _P1])
-    offsets.done({_P0: 5})
-    assert {_P0: 5, _P1: None} == offsets.starts()
-
-
 def test_without_a_committed_offset_the_first_is_committed() -> None:
     """A group that begins at `latest` commits where it began, or a revoke would lose it."""
     offsets = _at(None)
@@ -145,14 +128,6 @@ def test_uncommitted_is_what_is_done_and_not_acknowledged() -> None:
     offsets.committed({_P0: 5, _P1: 6})
     assert {_P1: 7} == offsets.uncommitted()
     assert {} == offsets.uncommitted([])
-
-
-def test_an_acknowledged_0_is_acknowledged() -> None:
-    """The anchor of a group that begins at the first offset of all."""
-    offsets = _at(0)
-    before = offsets.uncommitted()
-    offsets.committed({_P0: 0})
-    assert ({_P0: 0}, {}) == (before, offsets.uncommitted())
 
 
 def test_what_was_acknowledged_last_is_what_the_broker_has() -> None:

@@ -225,15 +225,6 @@ def test_what_is_wrong_with_the_client_outlives_the_tearing(call: str, first: bo
     assert scene.read_ahead.is_invalid
 
 
-def test_restored_is_not_invalid() -> None:
-    """Once everything has been sought, what comes is trusted again."""
-    scene = _Scene()
-    scene.read_ahead.invalidate()
-    scene.read_ahead.restored()
-    scene.source.there = [_message(0)]
-    assert [(0, 0)] == _places(scene.read_ahead.read(1.0))
-
-
 def test_dropping_takes_what_is_covered_and_keeps_the_order() -> None:
     """Other partitions' messages stay, in the order they came."""
     scene = _Scene()

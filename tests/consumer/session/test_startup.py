@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from linear_retry.consumer.config.topics import is_pattern
 from linear_retry.consumer.session.startup import Brokers, RetentionCheck, missing_topics
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.events import RetentionTooShort
@@ -91,11 +90,6 @@ def test_every_missing_topic_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"no such topic: refunds, orders\.dlq; create it"):
         missing_topics({"orders": 1}, ["orders", "refunds", "^later", "orders.dlq"])
     missing_topics({"orders": 1}, ["orders", "^later"])
-
-
-def test_a_pattern_begins_with_a_caret() -> None:
-    """As librdkafka has it."""
-    assert [True, False] == [is_pattern(name) for name in ("^orders", "orders.*")]
 
 
 class _Admin(Admin):
