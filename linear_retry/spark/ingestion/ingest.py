@@ -168,7 +168,7 @@ class _Run:
     def done(self) -> int:
         """How many offsets are done, by Spark's latest progress."""
         last = self._query.lastProgress
-        if last is None or not last.sources or not self._starts:
+        if last is None or not last.sources:
             return 0
         ends = _offsets(last.sources[0].endOffset)
         return sum(end - self._first(number) for number, end in ends.items())
