@@ -56,15 +56,13 @@ class Origin(NamedTuple):
 class ForeignFormat:
     """One system's headers, whose names all begin with `prefix`: a replay leaves them out.
 
-    `marker` is in each of its letters, and in no others.
-
-    Of several names for one thing the first that is there counts. `group_id` is a name and what
-    stands before its text in the name of the consumer group.
+    `topic` is in each of its letters, and in no others. Of several names for one thing the first
+    that is there counts. `group_id` is a name and what stands before its text in the name of the
+    consumer group.
     """
 
     name: str
     prefix: str
-    marker: str
     topic: str
     partition: tuple[str, Encoding]
     offset: tuple[str, Encoding]
@@ -107,7 +105,6 @@ FOREIGN: tuple[ForeignFormat, ...] = (
     ForeignFormat(
         name="spring-kafka",
         prefix="kafka_dlt-",
-        marker="kafka_dlt-original-topic",
         topic="kafka_dlt-original-topic",
         partition=("kafka_dlt-original-partition", INT32),
         offset=("kafka_dlt-original-offset", INT64),
@@ -126,7 +123,6 @@ FOREIGN: tuple[ForeignFormat, ...] = (
     ForeignFormat(
         name="kafka-connect",
         prefix="__connect.errors.",
-        marker="__connect.errors.topic",
         topic="__connect.errors.topic",
         partition=("__connect.errors.partition", DIGITS),
         offset=("__connect.errors.offset", DIGITS),

@@ -66,14 +66,14 @@ def read_letter(record: Record, formats: tuple[ForeignFormat, ...] = FOREIGN) ->
     """
     contents = dict(record.headers)
     for form in formats:
-        if form.marker in contents:
+        if form.topic in contents:
             return _of_several(record, contents, formats)
     return _ours(record, contents)
 
 
 def _of_several(record: Record, contents: Contents, formats: tuple[ForeignFormat, ...]) -> Letter:
     names = [name for name, _ in record.headers]
-    markers = {form.marker: form for form in formats if form.marker in contents}
+    markers = {form.topic: form for form in formats if form.topic in contents}
     last = next(name for name in reversed(names) if name == VERSION or name in markers)
     return _foreign(record, markers[last], contents) if last in markers else _ours(record, contents)
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
@@ -152,14 +153,11 @@ def _record(
     resolution: Resolution | None,
     progress: Progress | None,
 ) -> int:
-    count, batch = 0, dict[str, None]()  # a letter that was written twice is one
+    count = 0
     with recording(cluster, topic) as (recorder, resolutions):
-        for letter, _ in reading.letters(cluster.reader, topic, resolutions, selected, progress):
-            batch[letter.resolution_key] = None
-            if len(batch) >= _BATCH:
-                recorder.record(batch, resolution)
-                count += len(batch)
-                batch.clear()
-        if batch:
+        found = reading.letters(cluster.reader, topic, resolutions, selected, progress)
+        keys = (letter.resolution_key for letter, _ in found)
+        while batch := dict.fromkeys(islice(keys, _BATCH)):  # one written twice is one letter
             recorder.record(batch, resolution)
-    return count + len(batch)
+            count += len(batch)
+    return count

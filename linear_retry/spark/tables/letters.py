@@ -87,11 +87,11 @@ def letter_projections() -> Projections:
 
 def _written_by() -> str:
     """The system that wrote the letter: each adds its headers behind those that it found."""
-    systems = {form.marker: form.name for form in FOREIGN} | {_MARKER: OURS}
+    systems = {form.topic: form.name for form in FOREIGN} | {_MARKER: OURS}
     named = ", ".join(f"'{marker}', '{name}'" for marker, name in systems.items())
     last = f"try_element_at(array_intersect({NAMES}, array({texts(systems)})), 1)"
     # Asked first, since it takes a fraction of the time, and nearly all are ours.
-    is_foreign = " OR ".join(f"array_contains({NAMES}, '{form.marker}')" for form in FOREIGN)
+    is_foreign = " OR ".join(f"array_contains({NAMES}, '{form.topic}')" for form in FOREIGN)
     return f"CASE WHEN {is_foreign} THEN try_element_at(map({named}), {last}) ELSE '{OURS}' END"
 
 

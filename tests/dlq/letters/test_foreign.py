@@ -110,7 +110,6 @@ def test_a_further_system_is_one_row_more() -> None:
     row = ForeignFormat(
         name="others",
         prefix="dead-letter-",
-        marker="dead-letter-topic",
         topic="dead-letter-topic",
         partition=("dead-letter-partition", DIGITS),
         offset=("dead-letter-offset", DIGITS),
