@@ -19,11 +19,10 @@ from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_errors import ClientErrors
-from linear_retry.consumer.partitions.commits import OffsetCommits
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.lag import Lag
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
-from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance

@@ -11,10 +11,9 @@ from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_errors import ClientErrors
-from linear_retry.consumer.partitions.commits import OffsetCommits
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
-from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.session.shutdown import Shutdown

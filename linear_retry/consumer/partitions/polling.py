@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_errors import ClientErrors
-from linear_retry.consumer.partitions.commits import OffsetCommits
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
+from linear_retry.consumer.partitions.offsets import OffsetCommits
 from linear_retry.consumer.partitions.read_ahead import (
     ReadAhead,
     is_about_client,
@@ -248,4 +248,4 @@ class Poller:
 
     def _timeout_s(self) -> float:
         timeout_s = self._flow_control.circuits.next_retry_at_s - self._assignment.now_s()
-        return min(timeout_s, _SEARCHING_S) if self._batches.is_searching else timeout_s
+        return timeout_s if self._batches.search is None else min(timeout_s, _SEARCHING_S)

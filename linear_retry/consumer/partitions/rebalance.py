@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from linear_retry.consumer.partitions.client_errors import ClientErrors
-from linear_retry.consumer.partitions.commits import OffsetCommits
 from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.partitions.offsets import OffsetCommits
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Event, Lost, Revoked
 from linear_retry.kafka import KafkaError

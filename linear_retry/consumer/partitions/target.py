@@ -9,9 +9,8 @@ from typing import assert_never
 from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, Steps
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.commits import OffsetCommits
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.events import Event
 from linear_retry.kafka import Message

@@ -31,7 +31,7 @@ class UnreadableBatches:
     """The other partitions go on. Nothing is passed over unless an operator says so.
 
     What cannot be read here may be sound on another replica, which may be the leader one day: so
-    it is read again after 5, 10, 30, 60, 60 ... s.
+    it is read again after 5, 10, 30, 60, 60 ... s. `search`: for the end of one, which needs turns.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class UnreadableBatches:
         self._requests = requests
         self._batch_end = batch_end
         self._emit = emit
-        self._search: _Search | None = None
+        self.search: _Search | None = None
 
     def stop(self, partition: Partition, batch_offset: int, error: KafkaError) -> None:
         """What comes next in this partition, in the batch that begins there, cannot be read.
@@ -112,15 +112,10 @@ class UnreadableBatches:
         stopped_s = self._clock.now_s() - unreadable.since_s
         self._emit(PartitionReadable(*partition, offset, stopped_s))
 
-    @property
-    def is_searching(self) -> bool:
-        """The next turn should come soon."""
-        return self._search is not None
-
     def reread(self) -> None:
         for partition in self._assignment.rereadable():
             # Not while it is about to be skipped; and what is in memory would come twice.
-            is_searched = self._search is not None and self._search.partition == partition
+            is_searched = self.search is not None and self.search.partition == partition
             if not (is_searched or self._flow_control.has_in_memory(partition)):
                 self._assignment.reread(partition)
                 self._flow_control.reassign(partition)
@@ -131,7 +126,7 @@ class UnreadableBatches:
                 self._consider(request, *request.wish.target)
 
     def _consider(self, request: Request, partition: Partition, offset: int) -> None:
-        unreadable, search = self._assignment.unreadable.get(partition), self._search
+        unreadable, search = self._assignment.unreadable.get(partition), self.search
         if unreadable is None or unreadable.offset != offset:
             self._answer(request, False)
         elif search is not None and search.request is request:
@@ -139,7 +134,7 @@ class UnreadableBatches:
         elif search is None and self._is_next(partition, offset) and self._requests.claim(request):
             steps = self._batch_end.search(partition, offset)
             give_up_at_s = self._clock.now_s() + _SEARCH_WITHIN_S
-            self._search = _Search(request, partition, steps, give_up_at_s)
+            self.search = _Search(request, partition, steps, give_up_at_s)
 
     def _go_on(self, search: _Search, offset: int) -> None:
         try:
@@ -154,7 +149,7 @@ class UnreadableBatches:
                 self._answer(search.request, False)
 
     def _answer(self, request: Request, truth: bool) -> None:
-        if self._search is not None and self._search.request is request:
-            self._search.steps.close()
-            self._search = None
+        if self.search is not None and self.search.request is request:
+            self.search.steps.close()
+            self.search = None
         self._requests.answer(request, truth)

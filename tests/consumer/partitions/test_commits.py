@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from linear_retry.consumer.partitions.commits import COMMIT_EVERY_S, UNANSWERED_FOR_S
+from linear_retry.consumer.partitions.offsets import COMMIT_EVERY_S, UNANSWERED_FOR_S
 from linear_retry.testing import EmbeddedKafka
 from tests.consumer.group import PROTOCOL_KEYS
 from tests.consumer.joined_parts import Joined

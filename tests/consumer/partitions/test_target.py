@@ -6,7 +6,7 @@ from confluent_kafka import Message
 
 from linear_retry import Strategy, events
 from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
-from linear_retry.consumer.partitions.commits import COMMIT_EVERY_S
+from linear_retry.consumer.partitions.offsets import COMMIT_EVERY_S
 from linear_retry.consumer.partitions.target import ConsumerTarget, Partitions
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.record import Record

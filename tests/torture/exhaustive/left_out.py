@@ -9,8 +9,7 @@ from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment, _Silence
-from linear_retry.consumer.partitions.commits import OffsetCommits
-from linear_retry.consumer.partitions.offsets import _Position
+from linear_retry.consumer.partitions.offsets import OffsetCommits, _Position
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.consumer.partitions.target import ConsumerTarget
