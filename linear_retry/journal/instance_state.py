@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from linear_retry import events as e
 from linear_retry.events import WaitReason
@@ -20,7 +20,7 @@ Latest: TypeAlias = Mapping[Partition, list[tuple[int, str, str]]]
 _Held: TypeAlias = (
     e.CircuitOpened | e.ProbeFailed | e.DeadLetterFailed | e.LimitReached | e.RetriedNow
 )
-_HELD = (e.CircuitOpened, e.ProbeFailed, e.DeadLetterFailed, e.LimitReached, e.RetriedNow)
+_HELD = get_args(_Held)
 _LONGEST_S = 1e9
 
 

@@ -8,11 +8,9 @@ from typing import Any
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Event, Stopped
 from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, encode
-from linear_retry.kafka.producers.journal import (
-    JournalProducer,
-    check_overlay,
-    journal_config,
-)
+from linear_retry.kafka import Producer
+from linear_retry.kafka.key_check import check_keys
+from linear_retry.kafka.producers.journal import JournalProducer, journal_config
 from linear_retry.kafka.topics.names import check_topic_name
 from linear_retry.log import log_journal_losses, log_journal_topic_missing
 from linear_retry.records.process import Process
@@ -57,7 +55,7 @@ class Journal:
         Raises `ConfigurationError` for what can be no topic, or a key that cannot work.
         """
         check_topic_name(topic)
-        check_overlay(config or {})
+        check_keys(config or {}, Producer, "Journal config ")
         self.topic = topic
         self._config = dict(config or {})
         self._context: JournalContext | None = None

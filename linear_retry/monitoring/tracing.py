@@ -80,7 +80,7 @@ class Tracing(BoundListener):
                 self._end_failed()
             case events.CircuitOpened() | events.ProbeFailed():
                 self._failures[event.topic, event.partition] = event.offset, event.failures
-        if self._failed is not None and self._failed.place == _place(event):
+        if self._failed is not None and self._failed.place == getattr(event, "place", None):
             self._failed.span.add_event(type(event).__name__, _event_attributes(event))
             self._end_failed()
 
@@ -212,11 +212,6 @@ def _carrier(message: Message) -> dict[str, str]:
         for name, value in make_safe(message)
         if value is not None
     }
-
-
-def _place(event: events.Event) -> Place:
-    topic, partition, offset = (getattr(event, name, None) for name in _COORDINATES)
-    return Place(topic, partition, offset)  # type: ignore[arg-type]  # None equals no message's
 
 
 def _event_attributes(event: events.Event) -> dict[str, Any]:

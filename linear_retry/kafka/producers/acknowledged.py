@@ -206,11 +206,10 @@ def _queued(handle: Any, record: OutgoingRecord) -> Delivery:
             produce(handle, record, delivery.report)
         except BufferError:
             handle.poll(_SLICE_S)
+            continue
         except KafkaException as error:
             delivery.report(error.args[0])
-            return delivery
-        else:
-            return delivery
+        return delivery
 
 
 def _unacknowledged(where: str, record: OutgoingRecord, error: KafkaError | None) -> BrokerError:

@@ -8,9 +8,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.consumer.settings import Config
-from linear_retry.kafka.key_check import check_keys
 from linear_retry.kafka.producers.acknowledged import TOO_LARGE, ProducerHandle, produce
 from linear_retry.records.record import OutgoingRecord
 
@@ -30,13 +28,6 @@ _DEFAULTS: dict[str, Any] = {
     # Else a topic that is missing would be made with a retention that nobody chose.
     "allow.auto.create.topics": False,
 }
-
-
-def check_overlay(overlay: Config) -> None:
-    """Raises `ConfigurationError` for a key that a journal, or librdkafka, cannot live with."""
-    if not isinstance(overlay, Mapping):
-        raise ConfigurationError(f"Journal config={overlay!r}: a mapping of librdkafka's keys")
-    check_keys(overlay, Producer, "Journal config ")
 
 
 def journal_config(connection: Config, overlay: Config) -> dict[str, Any]:

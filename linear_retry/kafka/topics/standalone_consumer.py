@@ -83,16 +83,9 @@ class StandaloneConsumer:
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         numbers = self.partitions(topic)
-        first = self._ask_offsets(topic, numbers, OFFSET_BEGINNING)
-        ends = self._ask_offsets(topic, numbers, OFFSET_END)
+        first = self.offsets(topic, numbers, OFFSET_BEGINNING)
+        ends = self.offsets(topic, numbers, OFFSET_END)
         return {number: (first[number], ends[number]) for number in numbers}
-
-    def first_since(self, topic: str, numbers: Iterable[int], at_ms: int) -> dict[int, int]:
-        """The offset of the first record that is as young, of these partitions; -1: there is none.
-
-        librdkafka's mock brokers do not look, and say that there is none.
-        """
-        return self._ask_offsets(topic, numbers, at_ms)
 
     def refused(self, what: str, error: KafkaError) -> BrokerError:
         """What to raise for an error that waiting does not mend."""
@@ -107,7 +100,11 @@ class StandaloneConsumer:
             "settings, and that it is reachable from here"
         )
 
-    def _ask_offsets(self, topic: str, numbers: Iterable[int], at: int) -> dict[int, int]:
+    def offsets(self, topic: str, numbers: Iterable[int], at: int) -> dict[int, int]:
+        """Of each partition the offset at its beginning or end, or of the first that young.
+
+        -1: there is none as young, which librdkafka's mock brokers say without a look.
+        """
         left = set(numbers)
         found: dict[int, int] = {}
 

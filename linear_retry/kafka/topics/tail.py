@@ -97,7 +97,7 @@ class TopicTail:
     def _starts(self) -> dict[int, int]:
         with closing(StandaloneConsumer(self._config, self._timeout_s)) as handle:
             bounds = handle.bounds(self._topic)
-            first = handle.first_since(self._topic, bounds, self._since_ms)
+            first = handle.offsets(self._topic, bounds, self._since_ms)
         # -1 is for nothing so young, and mock brokers know no times: what is too old is passed
         # over as it is read.
         return {

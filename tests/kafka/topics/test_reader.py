@@ -2,15 +2,19 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import chain
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.kafka.quiet import QUIET
+from linear_retry.kafka.topics import standalone_consumer
 from linear_retry.kafka.topics.reader import TopicReader
+from linear_retry.kafka.topics.standalone_consumer import StandaloneConsumer
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
@@ -281,3 +285,15 @@ def test_a_key_that_librdkafka_does_not_know() -> None:
     """It is named, before anything is asked of a broker."""
     with pytest.raises(ConfigurationError, match='No such configuration property: "nothing"'):
         TopicReader({"bootstrap.servers": "h:1", "nothing": "x"}).partitions("orders")
+
+
+def test_librdkafka_writes_nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At `log_level` 0 its fatal errors went to stderr all the same, between a command's lines."""
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(
+        standalone_consumer, "Consumer", lambda keys: seen.update(keys) or Consumer(keys)
+    )
+    with closing(StandaloneConsumer({"bootstrap.servers": "127.0.0.1:9"}, 0.1)):
+        assert {name: QUIET[name] for name in ("log_level", "logger")} == {
+            name: seen[name] for name in ("log_level", "logger")
+        }
