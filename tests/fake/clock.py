@@ -4,7 +4,8 @@ import heapq
 import math
 from collections.abc import Callable
 
-TOMORROWS_END_S = 90 * 86_400.0
+_LIMIT_S = 90 * 86_400.0
+"""Of virtual time: waiting beyond it raises `NothingCanHappenError`."""
 
 
 class NothingCanHappenError(AssertionError):
@@ -14,11 +15,10 @@ class NothingCanHappenError(AssertionError):
 class VirtualClock:
     """Time moves when somebody waits, and only then; what was scheduled runs on the way."""
 
-    def __init__(self, *, limit_s: float = TOMORROWS_END_S) -> None:
-        """Waiting beyond `limit_s` of virtual time raises `NothingCanHappenError`."""
+    def __init__(self) -> None:
         self._now_s = 1_000.0
         self._started_s = self._now_s
-        self._limit_s = self._now_s + limit_s
+        self._limit_s = self._now_s + _LIMIT_S
         self._started_utc_ms = 1_767_225_600_000
         self._suspended_s = 0.0
         self._stepped_ms = 0

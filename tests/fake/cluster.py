@@ -70,10 +70,9 @@ class FakeKafka:
         partitions: int = 1,
         *,
         max_message_bytes: int = 1_048_588,
-        retention_ms: int = 604_800_000,
     ) -> FakeTopic:
         logs = [PartitionLog() for _ in range(partitions)]
-        self.topics[name] = FakeTopic(name, logs, max_message_bytes, retention_ms)
+        self.topics[name] = FakeTopic(name, logs, max_message_bytes)
         return self.topics[name]
 
     def delete_topic(self, name: str) -> None:

@@ -192,12 +192,6 @@ class Scene:
         received = [entry.event for entry in all_said if member in (None, entry.member)]
         return [event for event in received if isinstance(event, kind)]
 
-    def waits_s(self) -> list[float]:
-        """How long each failure was waited for."""
-        received = [entry.event for entry in self.log() if isinstance(entry, EventEmitted)]
-        kinds = (events.CircuitOpened, events.ProbeFailed)
-        return [event.delay_s for event in received if isinstance(event, kinds)]
-
     def wait_for(self, kind: type[_E], times: int = 1, member: str | None = None) -> _E:
         """The event of this kind with this number, once it is there."""
         wait_until(
