@@ -113,11 +113,8 @@ def _in_given(file: Path, given: GivenOutages, as_json: bool) -> None:
     simulator = _simulator(loaded, given.on_exhausted, attempt_ms)
     simulations = [simulator.through(outage_ms) for outage_ms in outages_ms]
     if as_json:
-        head = {
-            **summary(file, loaded),
-            "on_exhausted": given.on_exhausted,
-            "attempt_s": attempt_ms / 1000,
-        }
+        asked = {"on_exhausted": given.on_exhausted, "attempt_s": attempt_ms / 1000}
+        head = summary(file, loaded) | asked
         waits_out_ms = simulator.waits_out_ms
         write_json(head | simulation_report.as_json(each, waits_out_ms) for each in simulations)
     else:

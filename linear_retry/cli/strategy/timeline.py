@@ -54,19 +54,11 @@ def _cells(simulation: Simulation, scale: _Scale) -> Iterator[str]:
 
 
 def _marks(simulation: Simulation, scale: _Scale) -> Iterator[Text]:
-    """Two lines: the earlier mark first, so that no line crosses the other's text."""
+    """A line for each end, the earlier one first."""
     ending = simulation.ending
     end = "consumer back" if isinstance(ending, Recovered) else ending.outcome
     marks = [(simulation.outage_ms, "dependency back"), (ending.at_ms, end)]
-    (early_ms, early), (late_ms, late) = (
-        (at_ms, f"{duration_text(at_ms)} {text}")
-        for at_ms, text in sorted(marks, key=itemgetter(0))
-    )
-    cell, last = scale.cell(early_ms), scale.width - 1
-    if cell == last:
-        yield Text(f"{early} ┤".rjust(scale.width))
-    elif cell + len(early) + 4 < last:
-        yield Text(f"{' ' * cell}└ {early}".ljust(last) + "│")
-    else:
-        yield Text(f"{early} ┘".rjust(cell + 1).ljust(last) + "│")
-    yield Text(f"{late} ┘".rjust(scale.cell(late_ms) + 1))
+    for at_ms, what in sorted(marks, key=itemgetter(0)):
+        cell, text = scale.cell(at_ms), f"{duration_text(at_ms)} {what}"
+        fits = len(text) < cell
+        yield Text(f"{text} ┘".rjust(cell + 1) if fits else f"{' ' * cell}└ {text}")

@@ -25,7 +25,7 @@ def test_a_recovery() -> None:
     """The outage, the attempts in it, the idle time after it, and both their ends."""
     bar, early, late, legend = drawn(Policy(Strategy([0.5, 5.5, 30, 60])), 48_000, width=96)
     assert "2▒▒▒▒▒×" + "▒" * 29 + "×" + "▒" * 11 + "░" * 47 + "✓" == bar
-    assert " " * 48 + "└ 48s dependency back" + " " * 26 + "│" == early
+    assert "48s dependency back ┘".rjust(49) == early
     assert "1m36s consumer back ┘" == late.strip()
     assert legend.startswith("▒ down   ░ idle   × fails")
 
@@ -34,14 +34,14 @@ def test_a_dead_letter() -> None:
     """Where it is given up, and the end of the outage, which nobody sees."""
     bar, early, late, _ = drawn(Policy(Strategy([24])), 76_000)
     assert "×" + "▒" * 23 + "†" + "▒" * 51 == bar
-    assert " " * 24 + "└ 24s dead-lettered" + " " * 32 + "│" == early
+    assert "24s dead-lettered ┘".rjust(25) == early
     assert "1m16s dependency back ┘" == late.strip()
 
 
 def test_back_at_once() -> None:
     """Both ends in one cell are two marks, one above the other."""
     _, early, late, _ = drawn(Policy(Strategy([60])), 60_000)
-    assert ("1m dependency back ┤", "1m consumer back ┘") == (early.strip(), late.strip())
+    assert ("1m dependency back ┘", "1m consumer back ┘") == (early.strip(), late.strip())
     assert 76 == len(early) == len(late)
 
 
@@ -49,7 +49,7 @@ def test_a_failure_that_outlasts_the_outage() -> None:
     """An attempt may fail after the dependency is back; then it is given up at the very end."""
     bar, early, late, _ = drawn(Policy(Strategy([]), "stop"), 38_000, attempt_ms=76_000)
     assert "×" + "▒" * 37 + "░" * 37 + "†" == bar
-    assert early.strip().startswith("└ 38s dependency back")
+    assert "38s dependency back ┘".rjust(39) == early
     assert "1m16s stopped ┘" == late.strip()
 
 
