@@ -55,7 +55,7 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "a pause before the assign is nothing",
         ALWAYS,
-        f"{_CONTRACT}::Contract::test_pause_before_assign",
+        f"{_CONTRACT}::TestContract::test_pause_before_assign",
     ),
     Misbehaviour(
         "new partitions come unpaused",
@@ -84,7 +84,7 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "what `consume` returned does not come again on resume",
         ALWAYS,
-        f"{_CONTRACT}::Contract::test_resume_skips_what_was_consumed",
+        f"{_CONTRACT}::TestContract::test_resume_skips_what_was_consumed",
     ),
     Misbehaviour(
         "the first message is a later one",
@@ -108,7 +108,7 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "the end is reported again after a resume and a seek",
         ALWAYS,
-        f"{_CONTRACT}::Contract::test_end_of_partition",
+        f"{_CONTRACT}::TestContract::test_end_of_partition",
     ),
     Misbehaviour(
         "retention runs past the next offset",
@@ -224,7 +224,7 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "another's partition may be committed",
         ALWAYS,
-        f"{_CONTRACT}::Contract::test_commit_of_unowned",
+        f"{_CONTRACT}::TestContract::test_commit_of_unowned",
     ),
     Misbehaviour(
         "a commit is refused, or landed all the same",
@@ -278,7 +278,7 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "a header of the wrong kind is refused, cut, or ends the process",
         ALWAYS,
-        f"{_CONTRACT}::Contract::test_headers_refused",
+        f"{_CONTRACT}::TestContract::test_headers_refused",
     ),
     Misbehaviour(
         "a call fails, done or not, or done later",
@@ -293,7 +293,7 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "of a transaction's offset and a later commit the commit stays",
         ALWAYS,
-        f"{_TRANSACTIONS}::Contract::test_lower_commit",
+        f"{_TRANSACTIONS}::TestContract::test_lower_commit",
     ),
     Misbehaviour(
         "a transaction that lasts too long is aborted, its producer fenced",

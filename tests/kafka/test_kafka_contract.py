@@ -26,7 +26,6 @@ from linear_retry.scope import Partition
 from tests.fake.cluster import FakeKafka
 from tests.fake.topic import Headers
 from tests.kafka_operations import KafkaOperations
-from tests.real_kafka import RealKafka
 
 DEADLINE_S = 30.0
 QUIET_S = 0.7
@@ -200,7 +199,13 @@ def code_of(call: Callable[[], object]) -> str:
 
 
 class Laws:
-    """What each law begins with. `world` comes with the subclass."""
+    """What each law begins with."""
+
+    @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.broker)])
+    def world(self, request: pytest.FixtureRequest) -> World:
+        if request.param == "fake":
+            return FakeWorld()
+        return RealWorld(request.getfixturevalue("kafka"))
 
     @pytest.fixture
     def topic(self, world: World) -> str:
@@ -225,7 +230,7 @@ class Laws:
                 one.client.close()
 
 
-class Contract(Laws):
+class TestContract(Laws):
     """The laws."""
 
     def test_offset_order(self, member: Callable[..., Member]) -> None:
@@ -726,16 +731,3 @@ def _accepted(member: Member, place: TopicPartition) -> bool:
 
 
 _ASK_FOR_PATIENCE = (KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION)
-
-
-class TestFakeKafka(Contract):
-    @pytest.fixture
-    def world(self) -> World:
-        return FakeWorld()
-
-
-@pytest.mark.broker
-class TestRealKafka(Contract):
-    @pytest.fixture
-    def world(self, kafka: RealKafka) -> World:
-        return RealWorld(kafka)

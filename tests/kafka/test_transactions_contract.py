@@ -10,8 +10,7 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported by import only
 
-from tests.kafka.test_kafka_contract import FakeWorld, Laws, Member, RealWorld, World
-from tests.real_kafka import RealKafka
+from tests.kafka.test_kafka_contract import Laws, Member, World
 
 PROTOCOLS = {
     "eager": {},
@@ -80,7 +79,7 @@ def error_of(call: Callable[[], object]) -> tuple[str, bool, bool]:
     return error.name(), error.fatal(), error.txn_requires_abort()
 
 
-class Contract(Laws):
+class TestContract(Laws):
     """The laws."""
 
     def test_commit(self, world: World, topic: str, member: Callable[..., Member]) -> None:
@@ -287,16 +286,3 @@ def _refused_until_outdated(
 
     one.until(outdated, two)
     return refused[0]
-
-
-class TestFakeKafka(Contract):
-    @pytest.fixture
-    def world(self) -> World:
-        return FakeWorld()
-
-
-@pytest.mark.broker
-class TestRealKafka(Contract):
-    @pytest.fixture
-    def world(self, kafka: RealKafka) -> World:
-        return RealWorld(kafka)

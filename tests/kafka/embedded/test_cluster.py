@@ -66,20 +66,6 @@ def test_a_topic_is_created_once(embedded: EmbeddedKafka) -> None:
         embedded.create_topic("orders", 1)
 
 
-def test_several_brokers_are_all_named() -> None:
-    """`bootstrap` names every broker."""
-    with EmbeddedKafka(brokers=3) as broker:
-        assert len(broker.bootstrap.split(",")) == 3
-
-
-def test_two_at_once_do_not_know_each_other(embedded: EmbeddedKafka) -> None:
-    """Two embedded brokers of one process hold different topics."""
-    embedded.create_topic("orders", 2)
-    with EmbeddedKafka() as other:
-        other.create_topic("orders", 3)
-        assert (_partitions(embedded, "orders"), _partitions(other, "orders")) == (2, 3)
-
-
 def test_one_object_runs_again_after_its_end() -> None:
     """The same object can be entered again, and starts empty."""
     broker = EmbeddedKafka()
