@@ -183,13 +183,12 @@ class Client:
             on_lost=self.callbacks.guarded(self._on_lost),
         )
 
-    def partition_counts(self, timeout_s: float, topic: str | None = None) -> dict[str, int]:
+    def partition_counts(self, timeout_s: float) -> dict[str, int]:
         """Partitions of each topic that exists; creates none (the admin client's call would).
 
         Raises `KafkaException` where no broker answers within `timeout_s`.
         """
-        topics = (topic,) if topic else ()
-        known = self._consumer.list_topics(*topics, timeout=timeout_s)
+        known = self._consumer.list_topics(timeout=timeout_s)
         return {
             name: len(metadata.partitions)
             for name, metadata in known.topics.items()
