@@ -78,7 +78,7 @@ _MAY_IMPORT = {
     | _EVERYONES,
     "dlq": {"dlq", "files", "kafka", "records", "retry"} | _EVERYONES,
     "tuning": {"tuning", "strategy"} | _EVERYONES,
-    "report": {"report", "tuning"},
+    "report": {"report"},
     # What it asks of Kafka, it asks as `dlq` does; the rest is Spark's own client's.
     "spark": {
         *("spark", "consumer", "dlq", "files", "journal", "records", "report", "retry"),

@@ -13,11 +13,9 @@ from linear_retry.report.errors import (
 from linear_retry.report.letters import with_share
 from linear_retry.report.section import Row, Tables, records
 from linear_retry.report.words import count, counted, duration, moment, percent, shown
-from linear_retry.tuning.proposal import outages_needed
 
 _FEWEST_OF_A_KEY, _LARGE_SHARE_OF_A_KEY = 10, 0.2
 _FEWEST_KNOWN, _LARGE_SHARE_OF_WAITING = 20, 0.5
-_COVER = 0.95
 _EVENTS = {
     "DataLost": "lost messages: retention removed them before they were read. Give the topic a "
     "longer `retention.ms`, or the strategy a shorter end",
@@ -54,8 +52,6 @@ def advice(tables: Tables) -> list[Advice]:
         *_too_long(groups),
         *_hot_keys(keys, letters),
         *_missing(groups),
-        *_unreadable(letters),
-        *_too_few(groups),
     ]
 
 
@@ -150,26 +146,4 @@ def _missing(groups: list[Row]) -> Iterator[Advice]:
             f"{counted(len(lossy), 'group')}: their lengths are not known. "
             "`linear_retry_journal_dropped_total` says when they are dropped.",
             "A number in the sequence of a consumer’s entries is not there.",
-        )
-
-
-def _unreadable(letters: list[Row]) -> Iterator[Advice]:
-    unreadable = sum(row["unreadable"] for row in letters)
-    if unreadable:
-        yield Advice(
-            f"{counted(unreadable, 'dead letter')} cannot be read in full: the column `problems` "
-            "of the table `dead_letters` says why.",
-            "A letter has a header that is missing or garbled.",
-        )
-
-
-def _too_few(groups: list[Row]) -> Iterator[Advice]:
-    needed = outages_needed(_COVER) or 0
-    few = [row for row in groups if row["known_end"] < needed]
-    if few:
-        yield Advice(
-            f"{counted(len(few), 'group')} of {count(len(groups))} have too few outages to say how "
-            f"long {percent(_COVER)} of theirs last: go on collecting before you trust delays that "
-            "were tuned for them.",
-            f"Fewer than {needed} outages with a known end.",
         )

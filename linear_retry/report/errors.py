@@ -2,10 +2,8 @@
 
 from collections import Counter
 
-from linear_retry.report.charts import AMBER, GREEN, GREY, stacked_bars
 from linear_retry.report.section import (
     FIRST_AND_LAST,
-    Chart,
     Grid,
     Row,
     Section,
@@ -14,16 +12,10 @@ from linear_retry.report.section import (
     records,
     text_column,
 )
-from linear_retry.report.words import counted, shown
+from linear_retry.report.words import counted
 
 FEWEST_IN_VAIN = 5
 FEWEST_GIVEN_UP, FEWEST_RECOVERED = 3, 3
-_ERRORS = 15
-_ENDS = {
-    "recovered": GREEN,
-    "given up": AMBER,
-    "ended otherwise, or no end known": GREY,
-}
 
 
 def in_vain(rows: list[Row]) -> list[Row]:
@@ -59,7 +51,7 @@ def too_soon(rows: list[Row]) -> list[Row]:
 
 
 def section(tables: Tables) -> Section:
-    """Shows how the outages of each error ended, and the errors that look wrongly classified."""
+    """Shows the errors that look wrongly classified."""
     rows = records(tables["errors"])
     vain = sorted(in_vain(rows), key=lambda row: -row["given_up"])
     soon = sorted(too_soon(rows), key=lambda row: -row["letters"])
@@ -70,9 +62,8 @@ def section(tables: Tables) -> Section:
     if soon:
         title = "Treated as permanent, but they recover where they are waited for"
         grids.append(Grid.of(title, soon, _SOON_COLUMNS, "errors"))
-    begun = [row for row in rows if row["outages"]]
-    charts = (_chart(begun),) if begun else ()
-    return Section("Transient or not", _summary(len(vain), len(soon)), charts, tuple(grids), _NOTES)
+    text = _summary(len(vain), len(soon))
+    return Section("Transient or not", text, grids=tuple(grids), notes=_NOTES)
 
 
 _NOTES = (
@@ -91,19 +82,6 @@ def _summary(vain: int, soon: int) -> str:
     return (
         f"Waited for in vain: {counted(vain, 'error')}. Given up at once, though they recover "
         f"elsewhere or later: {counted(soon, 'error')}."
-    )
-
-
-def _chart(rows: list[Row]) -> Chart:
-    counts: Counter[tuple[str, str]] = Counter()
-    for row in rows:
-        unknown = row["outages"] - row["recovered"] - row["given_up"]
-        for end, count in zip(_ENDS, (row["recovered"], row["given_up"], unknown), strict=True):
-            counts[shown(row["error"]), end] += count
-    return Chart(
-        stacked_bars(counts, _ENDS, ("error", "end", "outages"), most=_ERRORS),
-        "What outages that began with an error came to",
-        _ENDS,
     )
 
 

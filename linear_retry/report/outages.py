@@ -96,7 +96,7 @@ def _heat(rows: list[Row], order: list[str]) -> dict[str, Any]:
             **{name: row[name] for name in ("from_ms", "until_ms", "outages", "blocked_s")},
             "group": shown(row["group"]),
             "from": moment(row["from_ms"]),
-            "blocked": duration(row["blocked_s"]),
+            "open for": duration(row["blocked_s"]),
         }
         for row in rows
     ]
@@ -110,12 +110,7 @@ def _heat(rows: list[Row], order: list[str]) -> dict[str, Any]:
             opacity=alt.Opacity(
                 "blocked_s:Q", scale=alt.Scale(range=[0.2, 1], zero=True), legend=None
             ),
-            tooltip=[
-                alt.Tooltip("group:N"),
-                alt.Tooltip("from:N"),
-                alt.Tooltip("outages:Q"),
-                alt.Tooltip("blocked:N", title="open for"),
-            ],
+            tooltip=["group:N", "from:N", "outages:Q", "open for:N"],
         )
     )
     return spec(chart, STEP * len(order))
@@ -180,7 +175,7 @@ def _half(ends: list[Row]) -> str:
 
 
 def _curve(rows: list[Row], longest_s: float) -> dict[str, Any]:
-    values = [{**row, "group": None, "time": duration(row["after_s"])} for row in rows]
+    values = [{**row, "group": None, "after": duration(row["after_s"])} for row in rows]
     ticks = [tick for tick in _TICKS_S if tick <= longest_s]
     labels = ", ".join(f"'{tick}': '{duration(tick)}'" for tick in ticks)
     axis = alt.Axis(
@@ -189,18 +184,8 @@ def _curve(rows: list[Row], longest_s: float) -> dict[str, Any]:
     domain = [rows[0]["after_s"], max(longest_s, 2 * rows[0]["after_s"])]
     x = alt.X("after_s:Q", scale=alt.Scale(type="log", domain=domain, nice=False), axis=axis)
     share = alt.Axis(title="still going on", format="%", tickCount=5)
-    tooltip = [
-        alt.Tooltip("time:N", title="after"),
-        *(
-            alt.Tooltip(f"{name}:Q", format=".1%", title=title)
-            for name, title in (
-                ("lasting", "still going on"),
-                ("low", "at least"),
-                ("high", "at most"),
-            )
-        ),
-    ]
-    base = alt.Chart(data(values)).encode(x=x, tooltip=tooltip)
+    shares = (alt.Tooltip(f"{name}:Q", format=".1%") for name in ("lasting", "low", "high"))
+    base = alt.Chart(data(values)).encode(x=x, tooltip=["after:N", *shares])
     scale = alt.Scale(domain=[0, 1])
     band = base.mark_area(color=BLUE, opacity=0.25).encode(
         y=alt.Y("low:Q", scale=scale, axis=share), y2="high"

@@ -34,10 +34,12 @@ class Outages:
         A first good probe in the same millisecond as the last failed one counts as one after it.
         """
         lower, upper = np.asarray(lower_ms, np.float64), np.asarray(upper_ms, np.float64)
-        if lower.shape != upper.shape or lower.ndim != 1:
-            raise UsageError("lower_ms, upper_ms: give two rows of numbers, of the same length")
-        if not (np.all(lower >= 0) and np.all(np.isfinite(lower)) and np.all(upper >= lower)):
-            raise UsageError("lower_ms, upper_ms: give 0 or more, and no upper below its lower")
+        is_row = lower.shape == upper.shape and lower.ndim == 1
+        if not (is_row and np.all((lower >= 0) & np.isfinite(lower) & (upper >= lower))):
+            raise UsageError(
+                "lower_ms, upper_ms: give two rows of the same length, of 0 or more, and no upper "
+                "below its lower"
+            )
         upper = np.maximum(upper, lower + 1)
         is_long = upper > MAX_DURATION_MS
         return cls(np.minimum(lower, MAX_DURATION_MS), np.where(is_long, np.inf, upper))

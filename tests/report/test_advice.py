@@ -55,11 +55,10 @@ def test_an_error_given_up_too_soon() -> None:
         ({"given_up": 3, "recovered": 9}, "gave up 3 of 12 outages that are over (25%)"),
         ({"unsure_s": 60.0}, "1 min (60%)"),
         ({"with_missing_entries": 1}, "missing in 1 outage of 1 group"),
-        ({"known_end": 58}, "1 group of 1 have too few outages to say how long 95% of theirs"),
     ],
 )
 def test_a_group(changed: dict[str, Any], message: str) -> None:
-    """Its strategy is too short or too long, or too little is known of it."""
+    """Its strategy is too short or too long, or entries of it are missing."""
     [text] = _emitted([], groups=[{**_GROUP, **changed}])
     assert message.replace("1 min", "60 s") in text
     assert [] == _emitted([], groups=[_GROUP])
@@ -73,12 +72,6 @@ def test_a_key() -> None:
     assert [] == _emitted([], letters=letters, keys=[{**_KEY, "letters": 9}])
     assert [] == _emitted([], letters=letters, keys=[{**_KEY, "letters": 40, "form": "none"}])
     assert [] == _emitted([], letters=[], keys=[{**_KEY, "letters": 40}])
-
-
-def test_letters_that_cannot_be_read() -> None:
-    """How many, and where it stands why."""
-    [text] = _emitted([], letters=[{**_LETTERS, "letters": 5, "unreadable": 2}])
-    assert text.startswith("2 dead letters cannot be read in full")
 
 
 def test_events() -> None:

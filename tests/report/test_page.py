@@ -15,7 +15,7 @@ from linear_retry.report.section import Tables
 from tests.chromium import browser, seen
 from tests.report.frames import HOSTILE, week
 
-CHARTS = 8
+CHARTS = 7
 _OF_LETTERS = ("letters", "letters_over_time")
 _MARKS = ".mark-rect path, .mark-line path, .mark-area path"
 _SIDES = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"

@@ -107,7 +107,6 @@ def test_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "message"),
     [
         (("--bootstrap", "a:1"), "no topic is named"),
-        (("--bootstrap", "a:1", "--journal", "j", "--dead-letters", "j"), "'j' is named twice"),
         (("--journal", "j"), "no broker is named"),
         (("--bootstrap", "a:1", "--journal", "j", "--continuous", "--every", "0"), "is no time"),
     ],
@@ -139,8 +138,9 @@ def test_without_the_extra(missing: str, command: Sequence[str], tmp_path: Path)
         check=False,
         timeout=60,
     )
-    message = f"the package {missing} is missing: pip install 'linear-retry[spark]'\n"
-    assert (3, "", message) == (done.returncode, done.stdout, done.stderr)
+    assert (3, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
+    assert missing in done.stderr
+    assert done.stderr.endswith(": pip install 'linear-retry[spark]'\n")
 
 
 _BEGIN = """import sys

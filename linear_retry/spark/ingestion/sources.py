@@ -32,9 +32,6 @@ def find_sources(
     topics = [topic for _, topic in tables]
     if not topics:
         raise ConfigurationError("no topic is named; name dead_letters, journal or both")
-    twice = next((topic for topic in topics if topics.count(topic) > 1), None)
-    if twice is not None:
-        raise ConfigurationError(f"topic {twice!r} is named twice; name it once")
     cluster = Cluster(librdkafka_keys(config))
     # First, for its errors say most: which topic is missing, and which address does not answer.
     bounds = {topic: cluster.reader.bounds(topic) for topic in topics}

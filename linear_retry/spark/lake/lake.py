@@ -64,12 +64,9 @@ class Lake:
         return found
 
     def prepare(self, table: str, topic: str) -> None:
-        """Makes the directories. Raises `LakeError` if they cannot be written."""
+        """Makes the directories. Raises `LakeError` if they cannot be made."""
         for place in (f"{self.path}/{table}", self.state(table, topic), self._unfinished(table)):
             self._make(place)
-        probe = f"{self._unfinished(table)}/probe-{topic}"
-        self._make(probe)
-        self._delete(probe)
 
     @contextmanager
     def locked(self, table: str, topic: str) -> Iterator[Callable[[], None]]:
