@@ -1,4 +1,7 @@
-"""Reads and writes strategy files: JSON, with everything that is wrong in one error."""
+"""Reads and writes strategy files, and finds those that come with the package.
+
+They are JSON; everything that is wrong with one is in one error.
+"""
 
 import json
 import os
@@ -6,13 +9,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from itertools import groupby
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, TypedDict
 
 from linear_retry.errors import StrategyError
 from linear_retry.files import MAX_BYTES, NOT_TEXT, decode_small, printable_path, read_small
 from linear_retry.strategy.delays import Element, check_settings, duration_text, expand, shown
 
+_PACKAGE = Path(__file__).parents[1]
 _SETTINGS = ("delays", "jitter", "description")
 _PATH_START, _PATH_END = 120, 60
 _MAX_DEPTH = 50  # a legal strategy has four
@@ -87,6 +91,29 @@ def schema() -> dict[str, Any]:
     )
     loaded: dict[str, Any] = json.loads(text)
     return loaded
+
+
+def ready_names() -> tuple[str, ...]:
+    """The names of the strategies that come with the package, sorted."""
+    return tuple(sorted(file.stem for file in _ready().glob("*.json")))
+
+
+def ready_path(name: str) -> Path:
+    """The file of the one of these with this name. Raises `StrategyError`."""
+    if name not in (known := ready_names()):
+        raise StrategyError(
+            [
+                f"no strategy is named {shown(name)}; there are {', '.join(known)}, and "
+                "Strategy.load reads a file of yours"
+            ]
+        )
+    return _ready() / f"{name}.json"
+
+
+def _ready() -> Path:
+    """A wheel has them in the package; a checkout, or an editable install of one, beside it."""
+    inside = _PACKAGE / "strategies"
+    return inside if inside.is_dir() else _PACKAGE.parent / "strategies"
 
 
 class _Object(dict[str, Any]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os import PathLike
 
 from linear_retry.errors import StrategyError, UsageError
-from linear_retry.strategy import file, ready
+from linear_retry.strategy import file
 from linear_retry.strategy.delays import Element, check_settings, expand
 
 
@@ -65,7 +65,7 @@ class Strategy:
 
         They come with the package; strategies/README.md says which one to take when.
         """
-        return cls.load(ready.path(name))
+        return cls.load(file.ready_path(name))
 
     def __len__(self) -> int:
         """How many failures are waited for; the next one gives up."""

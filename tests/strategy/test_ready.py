@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from linear_retry import Strategy, StrategyError
 from linear_retry.cli import app
-from linear_retry.strategy.ready import names
+from linear_retry.strategy.file import ready_names
 from tests.docs.markdown import ROOT, code, page, table
 from tests.hatchling import build
 
@@ -37,8 +37,8 @@ def test_a_wheel_has_them(source: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(_built_of(source, built)) as wheel:
         wheel.extractall(installed)
     program = (
-        "import json, linear_retry; from linear_retry.strategy.ready import names; "
-        "labels = [linear_retry.Strategy.named(name).label for name in names()]; "
+        "import json, linear_retry; from linear_retry.strategy.file import ready_names; "
+        "labels = [linear_retry.Strategy.named(name).label for name in ready_names()]; "
         "print(json.dumps([linear_retry.__file__, labels]))"
     )
     done = subprocess.run(
@@ -61,7 +61,7 @@ def test_a_checkout_has_them() -> None:
         for row in table(page("strategies/README.md"), "file")
         for name in code(row[0])
     ]
-    assert sorted(reported) == list(_FILES) == list(names())
+    assert sorted(reported) == list(_FILES) == list(ready_names())
     for name, path in _FILES.items():
         assert Strategy.load(path) == Strategy.named(name)
 

@@ -11,7 +11,7 @@ from linear_retry.cli.output.rows import plural, write_aligned, write_json
 from linear_retry.errors import StrategyError
 from linear_retry.files import printable_path
 from linear_retry.strategy.delays import duration_text
-from linear_retry.strategy.ready import names
+from linear_retry.strategy.file import ready_names
 from linear_retry.strategy.strategy import Strategy
 
 app = typer.Typer(
@@ -73,7 +73,7 @@ def show(
 def load(file: Path) -> Strategy | StrategyError:
     """The strategy in a file, or the ready one of this name where there is no such file."""
     try:
-        if str(file) in names() and not file.is_file():
+        if str(file) in ready_names() and not file.is_file():
             return Strategy.named(str(file))
         return Strategy.load(file)
     except StrategyError as error:
