@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import signal
 import traceback
 from abc import ABC, abstractmethod
@@ -187,6 +188,8 @@ def range_of(seeds: range) -> str:
 
 
 def _begin_process() -> None:
+    # What members say is in the story of the play that fails.
+    logging.getLogger("linear_retry").addHandler(logging.NullHandler())
     # Each play is thrown away whole: to look for what can go 30 times in each costs a tenth of all.
     gc.set_threshold(20_000)
     # A worker that raised KeyboardInterrupt would go on with the next of its plays.

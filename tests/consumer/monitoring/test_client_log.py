@@ -99,12 +99,12 @@ def test_a_wrong_address(
         transient=OSError,
         dead_letters="dlq",
         listeners=[Journal()],
-        start_timeout_s=2.0,
+        start_timeout_s=0.5,
     )
     with consumer, pytest.raises(BrokerError) as caught:
         consumer.run(print)
     (line,) = str(caught.value).splitlines()
-    assert "no broker of 127.0.0.1:1 answered within 2 s" in line
+    assert "no broker of 127.0.0.1:1 answered within 0.5 s" in line
     assert "Connection refused" in line
     assert line.endswith("nothing listens there: check the address, and that the broker runs")
     assert "" == capfd.readouterr().err

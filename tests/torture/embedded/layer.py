@@ -1,6 +1,5 @@
 """The layer: real clients, whatever the brokers and the members do."""
 
-import logging
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -18,8 +17,6 @@ from tests.torture.layer import Counts, Seeded
 
 _SCOPES: tuple[ScopeKind, ...] = ("consumer", "topic", "partition")
 _STRATEGY = [0.02, 0.1, 0.2, 0.4]
-
-logging.getLogger("linear_retry").addHandler(logging.NullHandler())  # the story has it all
 
 
 class Operations(KafkaOperations):

@@ -4,7 +4,6 @@ librdkafka lets a paused partition through once in 60,000 assignments, or leaves
 (librdkafka #5591): too rare for a test that assigns a few.
 """
 
-import logging
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,8 +16,6 @@ from tests.torture.pause_race.race import Race
 
 ASSIGNMENTS = 2_500
 """Of one play: it goes on until there were so many."""
-
-logging.getLogger("linear_retry").addHandler(logging.NullHandler())  # the story has it all
 
 
 def play(number: int) -> Counts:
