@@ -7,10 +7,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-RED, AMBER, GREEN, VIOLET, BLUE, GREY = (
-    *("#cf5058", "#dd9a2e", "#3f9a6c"),
-    *("#8476cf", "#4b86c6", "#8b919c"),
-)
+RED, AMBER, VIOLET, BLUE, GREY = "#cf5058", "#dd9a2e", "#8476cf", "#4b86c6", "#8b919c"
 STEP = 24
 _INK = "currentColor"  # the page's own, which is light where the page is dark
 _AUTOSIZE = {"type": "fit-x", "contains": "padding"}
