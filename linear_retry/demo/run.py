@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Timer
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.demo.display.watching import MakeDisplay, watching, without_log_lines
@@ -27,7 +26,6 @@ from linear_retry.testing.guarantees.done import when_done
 STRATEGY = Strategy([0.5, 1, {"every": 2, "times": 30}], name="demo")
 OUTAGES = (Outage(110, "refused", 2.5), Outage(260, "unavailable", 2.5))
 LATENCY_S = 0.006
-MAX_RUN_S = 120.0
 _FETCHED_AT_ONCE = 5
 
 
@@ -64,8 +62,8 @@ def cluster_topics(bootstrap: str, complain: Callable[[str], object]) -> Iterato
 def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
     """Produces, consumes until all is paid or dead-lettered, and proves the promises.
 
-    After two minutes it ends by itself, and the proof says what is missing. Ctrl-C closes the
-    consumer; the `KeyboardInterrupt` then has a note that says how many orders were done.
+    Ctrl-C closes the consumer; the `KeyboardInterrupt` then has a note that says how many orders
+    were done.
     """
     record = Record(_produce(topics))
     with (
@@ -131,9 +129,6 @@ def _consume(
         listeners=(record.log.listener(""),),
     ) as consumer:
         when_done(record.log, offsets_of(record.orders), consumer.stop)
-        out_of_time = Timer(MAX_RUN_S, consumer.stop)
-        out_of_time.daemon = True
-        out_of_time.start()
         try:
             with watching(make_display(record, lambda: consumer.circuits), consumer.stop):
                 for attempt in consumer:
@@ -144,8 +139,6 @@ def _consume(
             done = progress.paid + progress.dead_lettered
             interrupt.add_note(f"{done} of {progress.total} orders were done")
             raise
-        finally:
-            out_of_time.cancel()
 
 
 def _letter(message: KafkaRecord) -> Letter:

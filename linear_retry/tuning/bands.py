@@ -33,7 +33,7 @@ def bands(
 
     def estimated(of: Outages) -> Numbers:
         known = estimate(of)
-        return np.concatenate([lasting(known, at_ms), ended_ms(known, shares)])
+        return np.concatenate([1 - known.within(at_ms), ended_ms(known, shares)])
 
     drawn = np.array([estimated(each) for each in _resampled(outages, concurrent, rng, resamples)])
     # No value between two of them is taken: beside infinity there is none.
@@ -42,11 +42,6 @@ def bands(
     value = estimated(outages)
     found = np.column_stack([value, np.minimum(low, value), np.maximum(high, value)])
     return found[: len(at_ms)], found[len(at_ms) :]
-
-
-def lasting(known: Estimate, at_ms: Numbers) -> Numbers:
-    """The share of outages that last longer than each of these times."""
-    return 1 - known.within(at_ms)
 
 
 def ended_ms(known: Estimate, shares: Sequence[float]) -> Numbers:
