@@ -38,7 +38,7 @@ def decode_small(content: bytes, errors: str = "strict") -> str:
     if len(content) > MAX_BYTES:
         raise ValueError(f"more than {MAX_BYTES} bytes are too many")
     if b"\0" in content:
-        raise ValueError(f"byte {content.index(0)} is NUL, so it is no text")
+        raise ValueError(f"byte {content.index(0)} is NUL, so it is not text")
     if content.startswith(codecs.BOM_UTF8):
         raise ValueError("it begins with a byte order mark; save it as UTF-8 without one")
     try:

@@ -43,32 +43,32 @@ def log_start(group: str, member: str, process: Process) -> None:
 def log_listener_failure(listener: object) -> None:
     """A listener has raised: called inside the `except`. It never disturbs the consumer."""
     name = guarded(lambda: repr(listener), otherwise=f"<a {type(listener).__name__}>")
-    text = f"the listener {name} raised; the consumer goes on"
+    text = f"the listener {name} raised; the consumer continues"
     _write(logging.ERROR, text, "ListenerFailed", with_traceback=True, listener=name)
 
 
 def log_journal_losses(topic: str, dropped: int, error: str) -> None:
     """Events are not in the journal. At most once a minute."""
     because = f" ({error})" if error else ""
-    text = f"journal: {dropped} events so far are not in {topic}{because}; the consumer goes on"
+    text = f"journal: {dropped} events so far are not in {topic}{because}; the consumer continues"
     _write(logging.WARNING, text, "JournalLosses", topic=topic, dropped=dropped, error=error)
 
 
 def log_journal_topic_missing(topic: str) -> None:
     """At the start: its events will be dropped until somebody makes it."""
-    text = f"journal: no such topic: {topic}; create it. The consumer goes on"
+    text = f"journal: no such topic: {topic}; create it. The consumer continues"
     _write(logging.WARNING, text, "JournalTopicMissing", topic=topic)
 
 
 def log_control_silent(topic: str, error: str) -> None:
     """No operator is heard. At most once a minute."""
-    text = f"control: no commands are heard from {topic} ({error}); the consumer goes on"
+    text = f"control: cannot read commands from {topic} ({error}); the consumer continues"
     _write(logging.WARNING, text, "ControlSilent", topic=topic, error=error)
 
 
 def log_control_garbled(place: str, reason: str, count: int) -> None:
     """Neither command nor answer. At most once a minute."""
-    text = f"control: {place} is no command ({reason}), and is passed over; so far: {count}"
+    text = f"control: {place} is not a command ({reason}), and is passed over; so far: {count}"
     _write(logging.WARNING, text, "ControlGarbled", place=place, reason=reason, count=count)
 
 

@@ -377,7 +377,7 @@ class _Closed(io.StringIO):
 def test_a_log_handler_that_raises_where_stderr_is_lost_too(
     stderr: io.StringIO | None, log_server: _Unreachable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is left to write to; the consumer goes on all the same."""
+    """Nothing is left to write to; the consumer continues all the same."""
     monkeypatch.setattr(sys, "stderr", stderr)
     log(_sample(Stopped))
     assert 1 == log_server.asked

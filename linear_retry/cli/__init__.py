@@ -26,7 +26,7 @@ from linear_retry.cli.strategy import commands as strategy
 from linear_retry.cli.strategy import simulate
 
 app = typer.Typer(
-    help="Consume a Kafka topic in order while the thing behind it is down.",
+    help="Consume a Kafka topic in order while a downstream dependency is unavailable.",
     epilog=f"Exit codes: {'; '.join(f'{code}, {said}' for code, said in MEANINGS.items())}.",
     no_args_is_help=True,
     # Plain help: no need to load rich for it, and the same in a pipe as on a terminal.
@@ -64,7 +64,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Consume a Kafka topic in order while the thing behind it is down."""
+    """Consume a Kafka topic in order while a downstream dependency is unavailable."""
 
 
 @app.command()
@@ -86,9 +86,9 @@ def demo(
         ),
     ] = False,
 ) -> None:
-    """Watch it at work: 400 orders, a payment service that goes down twice, and the proof.
+    """Run a demo: 400 orders, two outages, and a proof.
 
-    Takes 15 seconds. On a terminal a live picture; in a pipe plain lines.
+    Takes 15 seconds. On a terminal it draws a live picture; in a pipe it prints plain lines.
 
     Example: linear-retry demo --bootstrap localhost:9092
 
@@ -107,13 +107,14 @@ def watch(
     connection: Connection,
     span: JournalSpan,
 ) -> None:
-    """Watch a group's members and circuits, as its journal tells, until Ctrl-C.
+    """Watch a group's members and circuits, live, until Ctrl-C.
 
-    On a terminal a live picture; in a pipe a line for each event, from the last ten on; with --json
-    an object for each event ("kind": "event"), from the last hundred on, and after them one for how
-    the group stands ("kind": "group"). A member to which nothing happens says nothing: "closed" and
-    a last word of long ago are well. "silent" is one whose partitions others have, without a word
-    of its own: killed, stuck or cut off.
+    Everything shown comes from the journal. On a terminal: a live picture. In a pipe: a line for
+    each event, beginning with the last ten. With --json: an object for each event ("kind":
+    "event"), beginning with the last hundred, then one for the state of the group ("kind":
+    "group"). A member writes nothing while nothing happens, so "closed" with an old last word is
+    healthy. "silent" means that others have its partitions and it has not said why: it was killed,
+    is stuck, or is cut off.
 
     Example: linear-retry watch --group billing --bootstrap localhost:9092
     """

@@ -64,7 +64,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that is no entry, or one of a later release."""
+    """A record that is not a journal entry, or one of a later release."""
 
     reason: str
 

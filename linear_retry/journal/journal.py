@@ -116,8 +116,8 @@ class Journal:
     def _bound(self) -> JournalContext:
         if self._context is None:
             raise UsageError(
-                "this Journal is told of events, and belongs to no consumer: put it itself among "
-                "the listeners of one, not in a function"
+                "this Journal received an event, but belongs to no consumer: put the Journal "
+                "itself among a consumer's listeners, not a function that calls it"
             )
         return self._context
 

@@ -122,8 +122,8 @@ class Tracing(BoundListener):
     def _check_bound(self) -> None:
         if self._group_id is None:
             raise UsageError(
-                "this Tracing belongs to no consumer, and would hear of no wait: put it itself "
-                "among the listeners of one before it is used"
+                "this Tracing belongs to no consumer, so it would miss every wait: put it among "
+                "a consumer's listeners before it is used"
             )
 
     def _begin(self, message: Message) -> _Begun:

@@ -22,7 +22,7 @@ _EVENTS = {
     "HandlerTooSlow": "had a handler that took longer than `max.poll.interval.ms` allows. Give it "
     "a timeout of its own",
     "Skipped": "skipped messages that had failed: `on_permanent` or `on_exhausted` says so, and "
-    "there is no letter of them",
+    "there are no dead letters of them",
     "LimitReached": "reached the limit of dead letters in a row: an outage looked like bad "
     "messages. Look whether its errors are among `transient`",
     "RetentionTooShort": "has a strategy that is longer than its topic’s `retention.ms`: messages "

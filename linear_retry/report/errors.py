@@ -78,7 +78,7 @@ _NOTES = (
 
 def _summary(vain: int, soon: int) -> str:
     if not vain and not soon:
-        return "Nothing here speaks against how errors are told apart."
+        return "Nothing here suggests that errors are misclassified."
     return (
         f"Waited for in vain: {counted(vain, 'error')}. Given up at once, though they recover "
         f"elsewhere or later: {counted(soon, 'error')}."

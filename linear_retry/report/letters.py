@@ -134,7 +134,7 @@ def _keys(letters: list[Row], rows: list[Row]) -> Section:
         notes=(
             "Keys may be personal data: `--no-keys` makes the page and its tables without them, "
             "and without the texts of exceptions, which may quote them. 0x… are the bytes of a key "
-            "that is no UTF-8.",
+            "that is not UTF-8.",
         ),
     )
 

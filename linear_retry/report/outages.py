@@ -151,7 +151,7 @@ def _durations(groups: list[Row], curves: list[Row], ends: list[Row]) -> Section
     drawn = f" Drawn are the {_CURVES} that were blocked longest." if len(order) > _CURVES else ""
     return Section(
         title,
-        f"The share of outages that still go on after a time, by group.{drawn}",
+        f"The share of outages that last longer than a time, by group.{drawn}",
         charts,
         (Grid.of("When outages have ended", ranked, _END_COLUMNS, "duration_quantiles"),),
         (
@@ -222,7 +222,7 @@ def _blocked(groups: list[Row]) -> Section:
         ),
         notes=(
             "The times of all members, topics and partitions are added up. An outage whose end is "
-            "not recorded counts up to what was heard of it last.",
+            "not recorded counts up to its last event.",
         ),
     )
 

@@ -107,7 +107,7 @@ def _tiles(tables: Tables) -> list[tuple[str, str]]:
             (count(number), "outages"),
             (percent(recovered), "of them recovered"),
             (duration(total(groups, "blocked_s")), "blocked in all"),
-            (count(total(groups, "still_open")), "open when last heard of"),
+            (count(total(groups, "still_open")), "open at its last event"),
         ]
     if "letters" in tables:
         rows = records(tables["letters"])
@@ -123,8 +123,8 @@ def _events(tables: Tables) -> list[Section]:
     if "events" not in tables or tables["events"].empty:
         return []
     grid = Grid.of("By group", records(tables["events"]), _EVENT_COLUMNS, "events")
-    text = "Events of the journal that are rare, and that somebody should know of."
-    return [Section("What else was told", text, grids=(grid,))]
+    text = "Rare events of the journal that deserve attention."
+    return [Section("Other events", text, grids=(grid,))]
 
 
 _EVENT_COLUMNS = (

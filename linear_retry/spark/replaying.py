@@ -141,7 +141,7 @@ def _error_of(error: Exception, where: str) -> Exception:
     text = str(error)
     if isinstance(error, AnalysisException) or is_sql_error(text):
         return ConfigurationError(
-            f"{shown(where)} is no condition for letters: {last_cause(text)}; "
+            f"{shown(where)} is not a condition on letters: {last_cause(text)}; "
             "docs/spark/ingest.md has the columns"
         )
     return LakeError(f"the table `dead_letters` cannot be read: {last_cause(text)}")

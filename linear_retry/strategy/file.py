@@ -136,7 +136,7 @@ def _document(text: bytes | str, where: str) -> tuple[Any, list[str]]:
     except json.JSONDecodeError as error:
         problem = (
             f"line {error.lineno}, column {error.colno}: this is not JSON ({error.msg}); "
-            "mend it there, and mind that JSON has no comments and no trailing commas"
+            "correct it; note that JSON has no comments and no trailing commas"
         )
         raise StrategyError([f"{where} {problem}"]) from error
     except RecursionError:

@@ -183,7 +183,7 @@ def test_what_a_raising_predicate_decides(fake: FakeKafka) -> None:
 
 
 def test_a_raising_listener_disturbs_nothing(fake: FakeKafka) -> None:
-    """A listener that raises is logged; the consumer goes on, and others learn of it."""
+    """A listener that raises is logged; the consumer continues, and others learn of it."""
     received: list[Event] = []
 
     def raising(_: Event) -> None:

@@ -203,7 +203,7 @@ def test_it_says_so_once_a_minute(fake: FakeKafka, caplog: pytest.LogCaptureFixt
     life = _Life(fake, Journal(), strategy=Strategy([1]), on_exhausted="repeat")
     life.run(300, note)
     assert (
-        f"journal: no such topic: {_JOURNAL}; create it. The consumer goes on"
+        f"journal: no such topic: {_JOURNAL}; create it. The consumer continues"
         == (_lines(caplog)[0])
     )
     assert all(later - earlier >= 60 for earlier, later in pairwise(at_s[1:]))
@@ -255,7 +255,7 @@ def test_one_journal_is_for_one_consumer(fake: FakeKafka) -> None:
 
 def test_a_journal_of_no_consumer_says_so() -> None:
     """Wrapped in a function it would not know whose events these are."""
-    with pytest.raises(UsageError, match="put it itself among the listeners"):
+    with pytest.raises(UsageError, match="put the Journal itself among a consumer's listeners"):
         Journal()(events.Stopped(left_group=True))
     assert 0 == Journal().dropped
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PLACE = re.compile(r"([^:\[\]@]+)(?:\[([0-9]{1,9})\]|:([0-9]{1,9}))@([0-9]{1,18})")
 
 app = typer.Typer(
-    help="See which circuits of a group are open, end their waits, and lift the limit.",
+    help="List a group's open circuits, and end their waits.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -85,11 +85,12 @@ def list_(
         str | None, typer.Option(metavar="GROUP", help="The consumer group; else all.")
     ] = None,
 ) -> None:
-    """List the circuits that are open, as the journal tells: whose, for which message, since when.
+    """List open circuits, as the journal records them.
 
-    A member that was killed says nothing: its circuits are listed until another member has its
-    partitions. `last_word` is when a member last said anything about a circuit. Times are UTC. In
-    a pipe there are tabs between the columns.
+    Each with its member, scope, message, failures, and since when it is open. A killed member
+    writes nothing, so its circuits are listed until another member has its partitions. `last_word`
+    is when a member last wrote about a circuit. Times are UTC. In a pipe, tabs separate the
+    columns.
 
     Example: linear-retry circuits list --group billing --bootstrap localhost:9092
 
@@ -120,24 +121,24 @@ def retry(
     ] = False,
     member: MEMBER = None,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="End once the attempts have begun.")
+        bool, typer.Option("--no-wait", help="Return once the attempts have begun.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Attempt without asking, though it be the last attempt.")
+        bool, typer.Option("--yes", help="Attempt without asking, even if it is the last attempt.")
     ] = False,
 ) -> None:
-    """End waits: have held messages attempted now, and not only when their time has come.
+    """Attempt held messages now, before their wait is over.
 
     Name the messages, or a --member, or --all. Waits for the outcome: recovered, failed again, or
     dead-lettered. Asks before an attempt that is the last one of its strategy. The consumers must
-    follow the control topic: LinearConsumer(control="linear-retry.control"). A command that nobody
-    has read a minute after it was sent is not carried out any more.
+    follow the control topic: LinearConsumer(control="linear-retry.control"). A command expires a
+    minute after it was sent.
 
     Example: linear-retry circuits retry --group billing --bootstrap localhost:9092 'orders[3]@812'
 
-    Exit codes: 0, recovered, or nothing is open; 1, it has failed again, is not held (any more), or
-    you said no, or the command has expired; 3, nobody in the group has answered; 6, accepted, but
-    not finished in time.
+    Exit codes: 0, recovered, or nothing is open; 1, it failed again, is no longer held, the command
+    has expired, or you said no; 3, nobody in the group has answered; 6, accepted, but not finished
+    in time.
     """
     if bool(messages) + every + (member is not None) != 1:
         raise typer.BadParameter("name the messages, or write --all, or --member MEMBER")
@@ -179,16 +180,16 @@ def give_up(
     connection: Connection,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
 ) -> None:
-    """Have a held message sent to the dead letters now, and the next ones handled.
+    """Send a held message to the dead letters now.
 
-    Asks before. Its consumer must follow the control topic, as with `circuits retry`. It answers
-    when the letter is acknowledged, or that it is pending while its sending is tried again.
+    Asks first. Its consumer must follow the control topic, as with `circuits retry`. The answer
+    comes when the letter is acknowledged; "pending" means that it is still being sent.
 
     Example: linear-retry circuits give-up --group billing --bootstrap localhost:9092
     'orders[3]@812' --yes
 
-    Exit codes: 1, you said no, it is not held (any more), there are no dead letters there, or the
-    command has expired; 3, nobody in the group has answered; 6, accepted, but not sent in time.
+    Exit codes: 1, it is no longer held, its consumer has no dead-letter topic, the command has
+    expired, or you said no; 3, nobody in the group has answered; 6, accepted, but not sent in time.
     """
     command, sender = target.command("give-up", message), target.sender(connection)
     question = f"Send {message}, held by group {shown(target.group)}, to the dead letters?"
@@ -210,17 +211,17 @@ def lift_limit(
     ] = None,
     member: MEMBER = None,
 ) -> None:
-    """Let dead letters go beyond the limit, until the next success.
+    """Lift the dead-letter limit until the next success.
 
-    What DeadLetters(limit=...) holds is attempted at once, and goes to the dead letters if it fails
-    for good. Each member lifts its own limit, and with --for sends so many. The consumers must
-    follow the control topic, as with `circuits retry`.
+    A message that DeadLetters(limit=...) holds is attempted at once, and dead-lettered if it fails
+    permanently. Each member lifts its own limit; with --for, for that many letters at most. The
+    consumers must follow the control topic, as with `circuits retry`.
 
     Example: linear-retry circuits lift-limit --group billing --bootstrap localhost:9092 --for 5000
     --reason 'a bad batch of the importer'
 
     Exit codes: 1, a member has no limit, or the command has expired; 3, nobody in the group has
-    answered; 6, accepted, but not lifted in time.
+    answered; 6, accepted, but not finished in time.
     """
     command = target.command("lift-limit", member=member, letters=letters, reason=reason)
     sender = target.sender(connection)

@@ -61,7 +61,9 @@ def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
     if missing := sum(view.missing for view in views):
         yield f"{plural(missing, 'event is', 'events are')} not in the journal: dropped"
     if states.unreadable:
-        many = plural(states.unreadable, "record is no entry", "records are no entries")
+        many = plural(
+            states.unreadable, "record is not a journal entry", "records are not journal entries"
+        )
         yield f"{many} of a journal ({one_line(states.trouble)})"
 
 
@@ -78,7 +80,7 @@ def amiss(states: GroupStates, group: str, topic: str, trouble: str | None) -> l
     found = [] if group in states.groups else [no_such_group(group, states, topic)]
     found += troubles(states, [states.view(group)])
     if trouble is not None:
-        found.append(in_one_line(f"{trouble}; it goes on once they are back"))
+        found.append(in_one_line(f"{trouble}; it continues once they are back"))
     return found
 
 

@@ -9,7 +9,7 @@ import typer
 from linear_retry.cli.dlq import read_commands, write_commands
 
 app = typer.Typer(
-    help="See dead letters, search them, and deal with them.",
+    help="Search, replay, resolve and purge dead letters.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 TOPIC = Annotated[
     str, typer.Argument(metavar="TOPIC", callback=topic_name, help="The dead-letter topic.")
 ]
-YES = Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would be.")]
-WHY = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
-PAYLOAD = Annotated[
-    bool, typer.Option("--payload", help="Print keys and values too; else they stay unprinted.")
-]
+YES = Annotated[bool, typer.Option("--yes", help="Do it. Without this: a dry run.")]
+WHY = Annotated[str, typer.Option(metavar="TEXT", help="The reason, for the record.")]
+PAYLOAD = Annotated[bool, typer.Option("--payload", help="Print keys and values too.")]
 
 _ORIGIN = re.compile(r"([^:\[\]]+)(?::([0-9]{1,9}))?")
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
@@ -85,7 +83,7 @@ def _rate(text: str) -> float:
     rate = 0.0 if found is None else float(found[1])
     if not 0 < rate < 1e9:
         raise typer.BadParameter(
-            f"{shown(text)} is no rate; write messages a second, such as 100/s or 0.5"
+            f"{shown(text)} is not a rate; write messages per second, such as 100/s or 0.5"
         )
     return rate
 
@@ -123,14 +121,14 @@ class Selection:
     ] = None
     not_exception: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="Leave out: part of the exception's type or message."),
+        typer.Option(metavar="TEXT", help="Exclude by part of the exception's type or message."),
     ] = None
     not_topic: Annotated[
         list[Origin] | None,
         typer.Option(
             metavar="TOPIC[:PARTITION]",
             parser=_origin,
-            help="Leave out: messages that came from there.",
+            help="Exclude messages that came from there.",
         ),
     ] = None
     key: Annotated[
@@ -142,11 +140,11 @@ class Selection:
         typer.Option(
             metavar="HEX",
             parser=_from_hex,
-            help="The key as hexadecimal digits, where it is no text.",
+            help="The key in hexadecimal digits, if it is not text.",
         ),
     ] = None
     no_key: Annotated[
-        bool, typer.Option("--no-key", help="Messages without a key; with --key, these too.")
+        bool, typer.Option("--no-key", help="Messages without a key; with --key, these as well.")
     ] = False
     since: Annotated[
         int | None,
@@ -169,14 +167,14 @@ class Selection:
         typer.Option(
             metavar="NAME=VALUE",
             parser=_header,
-            help="A header of the letter; repeated, all of them.",
+            help="A header of the letter. If repeated, all must match.",
         ),
     ] = None
     state: Annotated[
         list[LetterState] | None,
         typer.Option(metavar="STATE", help="open, replayed, resolved."),
     ] = None
-    limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="At most so many.")] = None
+    limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="At most N letters.")] = None
 
     def filter(self) -> Filter:
         """What they mean."""
@@ -209,35 +207,35 @@ class ReplayOptions:
         typer.Option(
             metavar="TOPIC",
             callback=topic_name,
-            help="Send all of them there, such as to a retry topic of one consumer group.",
+            help="Send all of them to this topic instead, such as a group's retry topic.",
         ),
     ] = None
     for_group: Annotated[
         str | None,
         typer.Option(
             metavar="GROUP",
-            help='Send them for this consumer group, in place of that of each letter; "" for '
-            "every group. Other groups pass over what is sent to its source topic.",
+            help='Send them for this consumer group not for that of each letter; "" for '
+            "every group. Other groups pass over what is sent to the source topic.",
         ),
     ] = None
     rate: Annotated[
         float | None,
-        typer.Option(metavar="N/s", parser=_rate, help="At most so many messages a second."),
+        typer.Option(metavar="N/s", parser=_rate, help="At most N messages per second."),
     ] = None
     keep_timestamp: Annotated[
         bool,
         typer.Option(
             "--keep-timestamp",
-            help="Each message keeps its time, in place of that of sending. Refused where the "
-            "topic's retention would remove it at once.",
+            help="Keep each message's timestamp. Refused if the topic's retention would remove "
+            "it at once.",
         ),
     ] = False
     check_newer: Annotated[
         bool,
         typer.Option(
             "--check-newer",
-            help="Read the source topics and say which keys have newer messages there; with --yes, "
-            "send nothing then. Prints keys.",
+            help="Report keys that have newer messages in the source topics; with --yes, send "
+            "nothing if there are any. Prints keys.",
         ),
     ] = False
     by: BY = None

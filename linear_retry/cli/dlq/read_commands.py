@@ -26,28 +26,29 @@ def list_(
     group_by: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME,...", help=f"Count those that are alike instead: {', '.join(_FIELDS)}."
+            metavar="NAME,...", help=f"Count letters by these fields instead: {', '.join(_FIELDS)}."
         ),
     ] = None,
     newest: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, max=_NEWEST_AT_MOST, help="Only the last N by the time of writing."
+            metavar="N", min=1, max=_NEWEST_AT_MOST, help="Only the N that were written last."
         ),
     ] = None,
 ) -> None:
-    """List dead letters: when, id, origin, reason, failures, exception, state.
+    """List dead letters.
 
-    Options that differ must all hold; of one that is repeated, any value. A record that is no dead
-    letter is listed as such. Up to 10,000 are sorted by time; more come as they are read, each
-    partition in order. Times are UTC. In a pipe there are tabs between the columns.
+    Time, id, origin, reason, failures, exception and state. A letter must match every option given;
+    of an option given several times, any value. A record that is not a dead letter is listed as
+    such. Up to 10,000 are sorted by time; more are printed as they are read, each partition in
+    order. Times are UTC. In a pipe, tabs separate the columns.
 
     Example: linear-retry dlq list orders.dlq --bootstrap localhost:9092 --since 2h --state open
     """
     fields = [] if group_by is None else list(dict.fromkeys(group_by.split(",")))
     if unknown := [name for name in fields if name not in _FIELDS]:
         raise typer.BadParameter(
-            f"{shown(unknown[0])} is no choice; write some of {', '.join(_FIELDS)}",
+            f"{shown(unknown[0])} is not a field; write some of {', '.join(_FIELDS)}",
             param_hint="--group-by",
         )
     if newest is not None and (fields or selection.limit is not None):
@@ -76,9 +77,10 @@ def show(
     connection: Connection,
     payload: PAYLOAD = False,
 ) -> None:
-    """Show all of one dead letter: headers, exception with its stack, and with --payload the rest.
+    """Show one dead letter in full.
 
-    Where a replayed message has died again, its letters of all generations are shown.
+    Headers, and the exception with its stack; key and value with --payload. If a replayed message
+    was dead-lettered again, the letters of all generations are shown.
 
     Example: linear-retry dlq show orders.dlq billing/orders/3/1042/1795253536810 --payload
     --bootstrap localhost:9092
@@ -110,9 +112,9 @@ def stats(
         ),
     ] = False,
 ) -> None:
-    """Show what a topic's letters look like: over time, by reason, exception, origin and key.
+    """Summarise dead letters by time, reason, origin and key.
 
-    With --prometheus one or several topics as metrics, for node_exporter's textfile collector.
+    With --prometheus: one or several topics as metrics, for node_exporter's textfile collector.
 
     Example: linear-retry dlq stats orders.dlq --bootstrap localhost:9092 --since 7d
     """
@@ -138,17 +140,17 @@ def stats(
 @with_option_groups
 def export(
     topic: TOPIC,
-    to: Annotated[Path, typer.Option(metavar="FILE", help="Where to: a file of JSON lines.")],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
     selection: Selection,
     connection: Connection,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the file where there is one.")
+        bool, typer.Option("--overwrite", help="Replace the file if it exists.")
     ] = False,
 ) -> None:
-    """Write dead letters to a file, with their state: one JSON object on each line, bytes and all.
+    """Export dead letters as JSON lines.
 
-    The file is there when it is whole, and only its owner may read it. Nothing is lost: in Python,
-    linear_retry.dlq.read_export reads it back.
+    With their state, and keys, values and headers byte for byte; linear_retry.dlq.read_export reads
+    the file back in Python. The file appears when it is complete, and only its owner may read it.
 
     Example: linear-retry dlq export orders.dlq --to orders.jsonl --bootstrap localhost:9092
     """

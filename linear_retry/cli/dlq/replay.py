@@ -78,7 +78,7 @@ def _send(topic: DeadLetterTopic, plan: Plan, options: ReplayOptions) -> int:
         except BrokerError as error:
             fail(f"{error}; {so_far()}", UNAVAILABLE)
         except KeyboardInterrupt as error:
-            fail_interrupted(error, f": {so_far()}; run it again to go on")
+            fail_interrupted(error, f": {so_far()}; run it again to continue")
 
 
 def _print_plan(topic: DeadLetterTopic, selected: Filter, plan: Plan, *, as_json: bool) -> None:
@@ -124,7 +124,7 @@ def print_outcome(
 
 
 def _passed(count: int) -> str:
-    return f", {count} dealt with in the meantime" if count else ""
+    return f", {count} replayed or resolved in the meantime" if count else ""
 
 
 def _print_newer(topic: DeadLetterTopic, plan: Plan, *, as_json: bool) -> int:

@@ -58,7 +58,7 @@ def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
         "state": "open" if resolution is None else _resolved(resolution),
         "written": printable.moment(letter.timestamp_ms),
         "lies at": str(Place(letter.topic, letter.partition, letter.offset)),
-        "written by": "nobody known: no dead letter" if letter.format == "none" else letter.format,
+        "written by": "unknown: not a dead letter" if letter.format == "none" else letter.format,
         "problem": letter.problem,
         "origin": origin and f"{origin} of {printable.moment(origin.timestamp_ms)}",
         "group": letter.group_id,

@@ -23,16 +23,16 @@ from linear_retry.strategy.delays import shown
 def replay(
     topic: TOPIC, selection: Selection, connection: Connection, options: ReplayOptions
 ) -> None:
-    """Send open dead letters again, in their original order.
+    """Send open dead letters back, in their original order.
 
-    Each goes to the topic and partition it came from, in the order of the original offsets, each
-    once: ended at any point, run it again and it goes on. Only says what it would do unless --yes
-    is given. A newer replay, resolve, reopen or purge of the same topic ends an older one.
+    Each goes to the topic and partition it came from, in the order of the original offsets, exactly
+    once: if it is interrupted, run it again. Dry run unless --yes. A newer replay, resolve, reopen
+    or purge of the same topic ends an older one.
 
     Example: linear-retry dlq replay orders.dlq --bootstrap localhost:9092 --exception Timeout --yes
 
     Exit codes: 1, a dead letter cannot be sent as it is and stays open, --check-newer has found
-    something, or no letter has the --id; 4, ended by a newer one.
+    something, or no letter has the --id; 4, ended by a newer command.
     """
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.replay import replay_letters
@@ -50,9 +50,9 @@ def resolve(
     by: BY = None,
     why: WHY = "",
 ) -> None:
-    """Record that open dead letters are dealt with, without sending them.
+    """Mark open dead letters as resolved, without sending them.
 
-    Only says how many unless --yes is given; `dlq list` with the same options shows them.
+    Dry run unless --yes; `dlq list` with the same options shows the letters.
 
     Example: linear-retry dlq resolve orders.dlq --bootstrap localhost:9092 --reason permanent
     --why "refunded by hand" --yes
@@ -68,9 +68,9 @@ def resolve(
 
 @with_option_groups
 def reopen(topic: TOPIC, selection: Selection, connection: Connection, yes: YES = False) -> None:
-    """Take back that dead letters are dealt with: replayed or resolved ones are open again.
+    """Reopen replayed or resolved letters.
 
-    Only says how many unless --yes is given. A replay then sends them, once more if it has before.
+    Dry run unless --yes. The next replay sends them, even if an earlier one did.
 
     Example: linear-retry dlq reopen orders.dlq --bootstrap localhost:9092 --state resolved --yes
 
@@ -97,14 +97,14 @@ def purge(
         typer.Option(
             "--all",
             metavar="TOPIC",
-            help="Delete open letters too: all there is. Write the topic's name once more.",
+            help="Delete everything, open letters included. Repeat the topic's name.",
         ),
     ] = None,
 ) -> None:
-    """Delete dead letters that are dealt with, and what is recorded of them.
+    """Delete replayed and resolved dead letters.
 
-    Kafka deletes from the beginning only: of each partition all before the first open letter. Only
-    says what it would delete unless --yes is given. What is deleted is gone.
+    What is recorded of them is deleted too. Kafka deletes from the beginning of a partition, so
+    everything before its first open letter goes. Dry run unless --yes. This cannot be undone.
 
     Example: linear-retry dlq purge orders.dlq --bootstrap localhost:9092 --yes
 
@@ -125,7 +125,7 @@ def purge(
 def _only_open(selection: Selection) -> Selection:
     if selection.state and selection.state != [LetterState.OPEN]:
         raise typer.BadParameter(
-            "only open letters are meant here; `dlq reopen` opens one that is dealt with",
+            "this is for open letters only; `dlq reopen` reopens a replayed or resolved one",
             param_hint="--state",
         )
     return selection

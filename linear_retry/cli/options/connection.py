@@ -24,8 +24,8 @@ class Connection:
         typer.Option(
             *BOOTSTRAP_NAMES,
             metavar="HOST:PORT",
-            help=f"A broker of the cluster. Without it, bootstrap.servers of the file of --config; "
-            f"else ${BOOTSTRAP_VARIABLE}.",
+            help=f"A broker of the cluster. The default is bootstrap.servers in the file of "
+            f"--config, else ${BOOTSTRAP_VARIABLE}.",
         ),
     ] = None
     config: Annotated[

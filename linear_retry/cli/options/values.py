@@ -19,7 +19,7 @@ _FORM = 'give a text file with one duration on each line, such as "7m"'
 
 BY = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Who does it, for the record: USER@HOST unless given."),
+    typer.Option(metavar="NAME", help="Who does it, for the record. The default is USER@HOST."),
 ]
 
 
@@ -48,7 +48,7 @@ def past_ms(text: str, at_ms: int | None = None) -> int:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise typer.BadParameter(
-            f"{shown(text)} is no time; write 2026-11-21, 2026-11-21T10:00 (UTC, unless it says "
+            f"{shown(text)} is not a time; write 2026-11-21, 2026-11-21T10:00 (UTC, unless it says "
             '+02:00), or how long ago, such as "2h", "1h30m" or "7d"'
         ) from None
     aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment

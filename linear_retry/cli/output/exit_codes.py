@@ -26,12 +26,12 @@ TERMINATED: Final = 143
 
 MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {
-        DONE: "done, or there is nothing to do",
-        NEGATIVE: "the answer is no, or whoever read the output has gone",
+        DONE: "done, or nothing to do",
+        NEGATIVE: "the answer is no, or the reader of the output has gone",
         USAGE_ERROR: "wrong usage",
-        UNAVAILABLE: "what it needs is not there, or is refused",
+        UNAVAILABLE: "something that it needs is missing, or is refused",
         FENCED: "ended by a newer command on the same topic",
-        INSUFFICIENT_DATA: "too little is known",
+        INSUFFICIENT_DATA: "not enough data",
         PENDING: "accepted, but not finished in time",
         HUNG_UP: "the terminal has gone",
         INTERRUPTED: "Ctrl-C",

@@ -22,7 +22,7 @@ from linear_retry.strategy.delays import duration_ms, shown
 from linear_retry.tuning.solver import Conditions
 
 app = typer.Typer(
-    help="Learn from dead letters and outages, with Spark (pip install 'linear-retry[spark]').",
+    help="Learn from dead letters and outages with Spark.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -35,26 +35,25 @@ def ingest(
     connection: Connection,
     dead_letters: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC", help="A dead-letter topic; as often as you have them."),
+        typer.Option(metavar="TOPIC", help="A dead-letter topic. May be repeated."),
     ] = None,
     journal: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="The topic of the journal.")
     ] = None,
     continuous: Annotated[
-        bool, typer.Option("--continuous", help="Never end: go on with what comes.")
+        bool, typer.Option("--continuous", help="Keep running, and copy new records as they come.")
     ] = False,
     every: Annotated[
-        str, typer.Option(metavar="TIME", help="With --continuous: a batch so often.")
+        str, typer.Option(metavar="TIME", help="With --continuous: the time between batches.")
     ] = "5m",
     max_offsets: Annotated[
-        int, typer.Option(metavar="N", min=1, help="At most so many records in a batch.")
+        int, typer.Option(metavar="N", min=1, help="At most N records in a batch.")
     ] = 1_000_000,
     master: MASTER = None,
 ) -> None:
-    """Copy dead letters and the journal into Parquet tables, each record once.
+    """Copy dead letters and the journal into Parquet tables.
 
-    What is new since the last time, and then it ends. Ended at any point and called again, nothing
-    is missing and nothing is there twice: for Spark, and for whoever reads the files.
+    Copies what is new since the last run, each record exactly once, even if a run was interrupted.
 
     Example: linear-retry spark ingest --bootstrap localhost:9092 --dead-letters orders.dlq
     --journal linear-retry.journal --lake lake
@@ -72,12 +71,13 @@ def outages(
     lake: LAKE,
     master: MASTER = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object: how many of each kind.")
+        bool, typer.Option("--json", help="One JSON object: the count of each kind.")
     ] = False,
 ) -> None:
-    """Make the table `outages` of the journal: each time a circuit was open, and how it ended.
+    """Derive the table `outages` from the journal.
 
-    It is made anew of all that was ingested. docs/spark/outages.md has its columns and kinds.
+    One row for each time a circuit was open, and how it ended. The table is rebuilt from everything
+    that was ingested. docs/spark/outages.md has its columns.
 
     Example: linear-retry spark outages --lake lake
     """
@@ -104,7 +104,7 @@ def tune(
         str,
         typer.Option(
             metavar="TIME",
-            help="An attempt is as bad as waiting so long after an outage: 5, or 500ms.",
+            help="What an attempt costs, as time waited after an outage: 5, or 500ms.",
         ),
     ],
     recorded: RecordedOutages,
@@ -112,30 +112,31 @@ def tune(
     cover: Annotated[
         float,
         typer.Option(
-            metavar="SHARE", min=0, max=1, help="So many outages end before the strategy does."
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="The share of outages that must end before the delays run out.",
         ),
     ] = 0.999,
-    most: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="At most so many delays.")
-    ] = 50,
+    most: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="At most N delays.")] = 50,
     shortest: Annotated[
-        str, typer.Option(metavar="TIME", help="No delay is shorter: 1s, or 500ms.")
+        str, typer.Option(metavar="TIME", help="The shortest delay allowed: 1s, or 500ms.")
     ] = "1s",
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object for each group, each on a line.")
     ] = False,
 ) -> None:
-    """Propose the delays that cost least in such outages.
+    """Propose the delays that would have cost least.
 
-    Made from the first two thirds of a group's rows in the table `outages`, and compared with its
-    current delays on the others. Without --group each group has a proposal; --to then needs a lake
-    of one group. docs/spark/tuning.md says what a cost is, and when not to trust it.
+    They are fitted to the first two thirds of a group's rows in the table `outages`, and compared
+    with its current delays on the others. Without --group, each group gets a proposal; --to then
+    needs a lake of one group. docs/spark/tuning.md defines the cost, and says when not to trust it.
 
     Example: linear-retry spark tune --lake lake --group billing --probe-cost 5 --cover 0.99
     --to strategies/billing.json
 
-    Exit codes: 1, the file of --current is not right; 5, there are too few outages to propose
-    anything, and nothing is written.
+    Exit codes: 1, the file of --current is invalid; 5, there are too few outages for a proposal,
+    and nothing is written.
     """
     cost_ms = length_ms(probe_cost, "--probe-cost")
     shortest_ms = length_ms(shortest, "--shortest")
@@ -158,17 +159,17 @@ def replay(
     options: ReplayOptions,
     master: MASTER = None,
 ) -> None:
-    """Send open dead letters again that a SQL condition chooses, in their original order.
+    """Send back the dead letters that a SQL condition selects.
 
-    Spark only says which: what is sent is read from the dead-letter topic, as by `dlq replay`, to
-    the same places, each once, and is recorded there. Only says what it would do unless --yes is
-    given. A newer replay, resolve, reopen or purge of the same topic ends an older one.
+    Spark only selects: what is sent is read from the dead-letter topic, as by `dlq replay`, in the
+    original order, to the same places, exactly once, and is recorded there. Dry run unless --yes. A
+    newer replay, resolve, reopen or purge of the same topic ends an older one.
 
     Example: linear-retry spark replay --lake lake --bootstrap localhost:9092 --yes
     --where "reason = 'exhausted' AND exception_message LIKE '%503%'"
 
     Exit codes: 1, a dead letter cannot be sent as it is and stays open, or --check-newer has found
-    something; 4, ended by a newer one.
+    something; 4, ended by a newer command.
     """
     with exit_on_error(), require_pyspark():
         from linear_retry.cli.spark.topics import replay as run
@@ -180,7 +181,7 @@ def replay(
 def report(
     lake: LAKE,
     to: Annotated[
-        Path, typer.Option(metavar="FILE", help="The page: a name that ends with .html.")
+        Path, typer.Option(metavar="FILE", help="The page to write; its name ends with .html.")
     ],
     no_keys: Annotated[
         bool,
@@ -191,14 +192,14 @@ def report(
     ] = False,
     master: MASTER = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object: the files, and how much they tell.")
+        bool, typer.Option("--json", help="One JSON object: the files, and counts.")
     ] = False,
 ) -> None:
-    """Write one page of HTML about outages and dead letters, with charts and advice.
+    """Write an HTML report on outages and dead letters.
 
-    It needs no network to be read. Its tables lie beside it as CSV and Parquet, in report_tables/
-    where FILE is report.html. A page of that name is replaced. docs/spark/report.md says what it
-    shows.
+    One page with charts and advice, which needs no network. Its tables are written beside it as CSV
+    and Parquet, into report_tables/ if FILE is report.html. An existing page is replaced.
+    docs/spark/report.md says what it shows.
 
     Example: linear-retry spark report --lake lake --to report.html
     """
@@ -225,7 +226,7 @@ def _seconds(text: str) -> float:
     ms = duration_ms(text)
     if ms is None or ms < 1000:
         raise typer.BadParameter(
-            f'{shown(text)} is no time of a second or more; write "30s" or "5m"',
+            f'{shown(text)} is not a duration of at least a second; write "30s" or "5m"',
             param_hint="--every",
         )
     return ms / 1000

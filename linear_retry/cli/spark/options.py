@@ -12,12 +12,10 @@ from linear_retry.cli.output.exit_codes import UNAVAILABLE, USAGE_ERROR, fail
 from linear_retry.files import printable_path, write_atomically
 from linear_retry.strategy.file import format_file
 
-LAKE = Annotated[
-    str, typer.Option(metavar="DIR", help="Where the tables are: a directory, or a URI.")
-]
+LAKE = Annotated[str, typer.Option(metavar="DIR", help="The directory or URI of the tables.")]
 MASTER = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Spark's master; local[*] unless it says otherwise."),
+    typer.Option(metavar="URL", help="Spark's master. The default is local[*]."),
 ]
 
 
@@ -26,17 +24,17 @@ class RecordedOutages:
     """The options of commands that learn from the table `outages`."""
 
     group: Annotated[
-        str | None, typer.Option(metavar="GROUP", help="Outages of this consumer group only.")
+        str | None, typer.Option(metavar="GROUP", help="Only outages of this consumer group.")
     ] = None
     current: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The strategy that is used now; else what the journal has of it."
+            metavar="FILE", help="The current strategy. The default is the one in the journal."
         ),
     ] = None
     seed: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="The seed of the random draws behind the intervals."),
+        typer.Option(metavar="N", min=0, help="Random seed for the intervals."),
     ] = 1
     master: MASTER = None
 
@@ -47,11 +45,9 @@ class StrategyFile:
 
     to: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the proposed strategy here: one group's."),
+        typer.Option(metavar="FILE", help="Write the proposed strategy of one group to this file."),
     ] = None
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the file that is there already.")
-    ] = False
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False
 
     def check(self) -> None:
         """Ends the command, before any work is done, if the file cannot be written."""
@@ -59,9 +55,9 @@ class StrategyFile:
             return
         shown = printable_path(self.to)
         if self.to.is_dir() or not self.to.parent.is_dir():
-            fail(f"{shown}: no file can be there; give --to a file in a directory", USAGE_ERROR)
+            fail(f"{shown}: not in an existing directory; give --to another file", USAGE_ERROR)
         if self.to.exists() and not self.force:
-            fail(f"{shown}: is there already; add --force to overwrite it", USAGE_ERROR)
+            fail(f"{shown}: exists already; add --force to overwrite it", USAGE_ERROR)
 
     def write(self, delays_ms: Sequence[int], description: str) -> None:
         """Writes the whole file, or ends the command without having written anything."""

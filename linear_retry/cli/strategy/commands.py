@@ -15,7 +15,7 @@ from linear_retry.strategy.file import ready_names
 from linear_retry.strategy.strategy import Strategy
 
 app = typer.Typer(
-    help="Check strategy files, show them, try them out.",
+    help="Check, show and simulate strategy files.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -29,11 +29,11 @@ def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help=FILE_HELP)],
     as_json: AsJson = False,
 ) -> None:
-    """Check strategy files: every problem of every file, at once.
+    """Check strategy files, and report every problem.
 
     Example: linear-retry strategy check strategies/*.json
 
-    Exit codes: 1, at least one is not ok.
+    Exit codes: 1, at least one is invalid.
     """
     is_bad = False
     for file in files:
@@ -53,11 +53,11 @@ def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP)],
     as_json: AsJson = False,
 ) -> None:
-    """Show a strategy: the wait after each failure, the time since the first, the total.
+    """Show each wait of a strategy, and their total.
 
     Example: linear-retry strategy show short-outage
 
-    Exit codes: 1, the file is no strategy (its problems are on stderr).
+    Exit codes: 1, the file is not a valid strategy (its problems are on stderr).
     """
     loaded = load(file)
     if as_json:

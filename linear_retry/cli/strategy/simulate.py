@@ -39,12 +39,15 @@ class GivenOutages:
     ] = None
     outages: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="More of them: one on each line, # begins a comment."),
+        typer.Option(
+            metavar="FILE", help="A file with one such duration on each line; # begins a comment."
+        ),
     ] = None
     on_exhausted: Annotated[
         OnExhausted,
         typer.Option(
-            metavar="CHOICE", help="When the strategy has run out: dead-letter, repeat or stop."
+            metavar="CHOICE",
+            help="What to do when the delays run out: dead-letter, repeat or stop.",
         ),
     ] = "dead-letter"
     attempt: Annotated[
@@ -59,29 +62,30 @@ def simulate(
     recorded: RecordedOutages,
     lake: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="In place of --outage: those in its table `outages`."),
+        typer.Option(metavar="DIR", help="Use the outages in this lake's table `outages`."),
     ] = None,
     probe_cost: Annotated[
-        str, typer.Option(metavar="TIME", help="With --lake: an attempt is as bad as such a wait.")
+        str,
+        typer.Option(metavar="TIME", help="With --lake: what an attempt costs, as time waited."),
     ] = "0s",
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per outage, each on a line.")
     ] = False,
 ) -> None:
-    """Take a strategy through an outage: each attempt, and how late it is back.
+    """Simulate an outage: each attempt, and the idle time.
 
-    The outage begins with the first attempt. An attempt that starts before its end fails, the first
-    that starts later succeeds. All is told without jitter; where the strategy has some, the bounds
-    with it are added. Several outages make a table and a summary.
+    The outage begins with the first attempt. An attempt that starts before its end fails; the first
+    one after it succeeds. Without jitter; if the strategy has some, the bounds with it are added.
+    Several outages make a table and a summary.
 
-    With --lake it is what the strategy would have cost in all outages that Spark has found, of each
-    group, beside the strategy that was used: docs/spark/tuning.md. --group to --master, and
-    --probe-cost, are for that; --outage to --attempt are not.
+    With --lake: what the strategy would have cost in all outages that Spark has found, by group,
+    beside the strategy that was used (docs/spark/tuning.md). --group to --master, and --probe-cost,
+    need --lake; --outage to --attempt exclude it.
 
     Example: linear-retry strategy simulate short-outage --outage 7m
 
-    Exit codes: 0, simulated, however it ends; 1, a file is not right (its problems are on stderr).
-    With --lake also 5, no outage has a known duration.
+    Exit codes: 0, simulated, whatever the outcome; 1, a file is invalid (its problems are on
+    stderr). With --lake also 5, no outage has a known duration.
     """
     if lake is None:
         if recorded != RecordedOutages() or probe_cost != "0s":

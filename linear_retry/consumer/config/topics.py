@@ -38,8 +38,8 @@ def _check_source(topic: str) -> None:
     refusal = pattern_refusal(topic) if is_pattern(topic) else None
     if refusal is not None:
         raise ConfigurationError(
-            f"topics: {topic!r} is no pattern that librdkafka takes ({refusal}); write a regular "
-            "expression as POSIX has them"
+            f"topics: {topic!r} is not a pattern that librdkafka accepts ({refusal}); write a "
+            "POSIX regular expression"
         )
 
 

@@ -64,10 +64,10 @@ def cause_of(config: Mapping[str, Any]) -> str:
 def _remedy(said: str) -> str:
     remedies = {
         "Connection refused": "nothing listens there: check the address, and that the broker runs",
-        "Failed to resolve": "there is no such host: check the address",
+        "Failed to resolve": "no such host: check the address",
         "SASL": "the login is refused: check the sasl.* keys",
         "certificate": "the broker's certificate is not trusted: check ssl.ca.location",
-        "wrong version number": "that is no TLS listener: check security.protocol and the port",
+        "wrong version number": "not a TLS listener: check security.protocol and the port",
         "APIVERSION_QUERY": "it hangs up on this kind of client: check security.protocol, and that "
         "this is a port of Kafka's",
         "SSL": "TLS fails: check security.protocol and the ssl.* keys",

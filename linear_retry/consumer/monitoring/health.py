@@ -122,7 +122,7 @@ def _ended(well: Health, end: End) -> Health:
 
 def _stuck(well: Health, inputs: HealthInputs, polled_s: float) -> Health:
     if inputs.handed_out is None:
-        where = "and no handler has a message: librdkafka, or a loop of your own, does not go on"
+        where = "and no handler has a message: librdkafka, or a loop of your own, hangs"
     else:
         where = f"a handler was given {place_of(inputs.handed_out)} on, and has not come back"
     limit = f"max.poll.interval.ms allows {inputs.limit_s:.3g} s"

@@ -147,7 +147,7 @@ class FlowControl:
             # In order: a schedule of faults is then the same each time.
             starts = dict.fromkeys(sorted(assigned)) | starts
         elif partition not in assigned:  # of a fenced member: the next poll raises that
-            self.mark_lost([partition], "not assigned when it was to begin anew")
+            self.mark_lost([partition], "not assigned when it was to be restarted")
             return
         again = tuple(starts) if self._client.restarts_all else (partition,)
         self._client.reassign(partition, starts)

@@ -72,8 +72,8 @@ class AsyncAttempting:
             if self.cancelled:
                 raise
             raise UsageError(
-                f"handler={self._handler!r} raised CancelledError, and nobody has cancelled its "
-                "task: what it awaited was cancelled; nothing was decided about the message"
+                f"handler={self._handler!r} raised CancelledError, though its task was not "
+                "cancelled: something that it awaited was; nothing was decided about the message"
             ) from error
         except Exception as error:
             if self._is_thrown_away():

@@ -30,8 +30,8 @@ class SlowHandlerCount:
         topic, number = partition
         raise HandlerTooSlowError(
             f"{Place(topic, number, offset)}: the handler took {took_s:.1f} s, and "
-            f"max.poll.interval.ms allows {limit_s:g} s; that was the third time in a row, and it "
-            "would go on for ever; make the handler faster or raise max.poll.interval.ms",
+            f"max.poll.interval.ms allows {limit_s:g} s; that was the third time in a row; "
+            "make the handler faster or raise max.poll.interval.ms",
             topic=topic,
             partition=number,
             offset=offset,

@@ -94,7 +94,7 @@ class ForeignFormat:
         partition, offset = reader.number(*self.partition), reader.number(*self.offset)
         at_ms = None if self.timestamp_ms is None else reader.number(*self.timestamp_ms)
         if not topic:
-            reader.problems.append(f"{self.topic} is missing: nobody knows where it came from")
+            reader.problems.append(f"{self.topic} is missing: its origin is unknown")
             return None
         return Origin(topic, partition, offset, -1 if at_ms is None else at_ms)
 

@@ -79,7 +79,7 @@ class Recorder:
                 self._transactions.commit(records, _ANSWER_S)
         except BrokerError as error:
             raise BrokerError(
-                f"{self._topic}: {error}; nothing is half-done: run this again to go on"
+                f"{self._topic}: {error}; nothing is half-done: run this again to continue"
             ) from error
 
     def record(self, keys: Iterable[str], resolution: Resolution | None) -> None:

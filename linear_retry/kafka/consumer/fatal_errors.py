@@ -79,7 +79,7 @@ def as_library_errors() -> Iterator[None]:
         error: KafkaError = raised.args[0]
         raise_if_fatal(error)
         raise BrokerError(
-            f"{error.name()}: {error.str()}; nothing that is not done is committed; start it anew"
+            f"{error.name()}: {error.str()}; nothing unhandled is committed; restart the consumer"
         ) from raised
 
 
@@ -95,7 +95,9 @@ def raise_if_fatal(error: KafkaError, *, group: str = "", topic: str | None = No
             "have one group.instance.id, and after a crash it is free when the session has ended"
         )
     if error.fatal() or code == KafkaError._FATAL:
-        raise BrokerError(f"{error.name()}: {error.str()}; the client cannot go on: start it anew")
+        raise BrokerError(
+            f"{error.name()}: {error.str()}; the client cannot continue: restart the consumer"
+        )
     if code in _REFUSALS:
         remedy = _remedy(code, group, topic)
         raise BrokerError(f"{error.name()}: {error.str()}; {remedy}")

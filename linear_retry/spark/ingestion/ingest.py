@@ -90,7 +90,7 @@ def ingest(
     """
     into = Lake(spark, lake) if isinstance(lake, str) else lake
     if not into.path:
-        raise ConfigurationError(f"{lake!r} is no directory for a lake; name one of its own")
+        raise ConfigurationError(f"{lake!r} is not a directory for a lake; name another")
     into.require_classic()
     sources = find_sources(config, dead_letters, journal)
     options = {**java_keys(config), "maxOffsetsPerTrigger": str(max_offsets)}

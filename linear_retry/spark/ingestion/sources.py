@@ -51,7 +51,7 @@ def other_topic(lake: Lake, source: Source, known: str | None) -> LakeError:
     """The error for rows that are of another topic of the same name."""
     return LakeError(
         f"{lake.path}: {source.table} has rows of another topic {source.topic!r} (id {known}, and "
-        f"this one's is {source.topic_id}): it was made anew, or is in another cluster; use "
+        f"this one's is {source.topic_id}): it was recreated, or is in another cluster; use "
         "another lake"
     )
 
@@ -67,7 +67,7 @@ def claim(lake: Lake, source: Source) -> None:
         raise other_topic(lake, source, known)
     if lake.has_batches(table, topic) and not lake.has_checkpoint(table, topic):
         raise LakeError(
-            f"{lake.path}: {table} has rows of {topic!r}, but nothing says how far it has come "
+            f"{lake.path}: {table} has rows of {topic!r}, but their progress is unknown "
             f"({lake.checkpoint(table, topic)} is gone): remove those rows, or use another lake"
         )
     if known is None:

@@ -124,7 +124,7 @@ def test_what_is_no_entry_is_counted(kafka: EmbeddedKafka) -> None:
     assert (0, ["g-1"]) == (output.code, [row[1] for row in output.rows[1:]])
     missing, unreadable = output.err.splitlines()
     assert "2 events are not in the journal: dropped" == missing
-    assert unreadable.startswith("5 records are no entries of a journal")
+    assert unreadable.startswith("5 records are not journal entries of a journal")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_what_is_no_entry_is_counted(kafka: EmbeddedKafka) -> None:
     [
         (("--journal", "nowhere"), 3, "there is no topic 'nowhere'; check its name"),
         (("--journal", ""), 2, "the topic's name is empty"),
-        (("--since", "soon"), 2, '"soon" is no time'),
+        (("--since", "soon"), 2, '"soon" is not a time'),
     ],
 )
 def test_what_is_wrong_is_reported(

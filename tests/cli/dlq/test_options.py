@@ -119,14 +119,14 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
         output: int | str = past_ms(text, _NOW_MS)
     except typer.BadParameter as error:
         output = error.message
-    assert isinstance(output, int) or "is no time; write 2026-11-21" in output
+    assert isinstance(output, int) or "is not a time; write 2026-11-21" in output
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--since", "yesterday"], '"yesterday" is no time'),
-        (["--until", ""], '"" is no time'),
+        (["--since", "yesterday"], '"yesterday" is not a time'),
+        (["--until", ""], '"" is not a time'),
         (["--state", "closed"], "'closed' is not one of 'open',"),
         (["--origin", "orders:x"], '"orders:x" is not TOPIC or TOPIC:PARTITION'),
         (["--origin", "orders:"], "Invalid value for '--origin':"),
@@ -137,8 +137,8 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
         (["--newest", "0"], "--newest"),
         (["--header", "tenant"], '"tenant" is not NAME=VALUE'),
         (["--limit", "-1"], "--limit"),
-        (["--group-by", "exception,colour"], '--group-by: "colour" is no choice; write some of'),
-        (["--group-by", ""], '--group-by: "" is no choice'),
+        (["--group-by", "exception,colour"], '--group-by: "colour" is not a field; write some of'),
+        (["--group-by", ""], '--group-by: "" is not a field'),
         (["--config", "/nowhere/keys"], "--config: /nowhere/keys: cannot be read"),
     ],
 )

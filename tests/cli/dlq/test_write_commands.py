@@ -276,8 +276,8 @@ def _slow_replay(given: Scene) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.parametrize(
     ("number", "code", "output"),
     [
-        (signal.SIGINT, 130, "interrupted: {} of 200 letters sent; run it again to go on\n"),
-        (signal.SIGTERM, 143, "terminated: {} of 200 letters sent; run it again to go on\n"),
+        (signal.SIGINT, 130, "interrupted: {} of 200 letters sent; run it again to continue\n"),
+        (signal.SIGTERM, 143, "terminated: {} of 200 letters sent; run it again to continue\n"),
         (signal.SIGHUP, 129, ""),
     ],
 )
@@ -352,7 +352,7 @@ def test_sigterm_leaves_no_transaction_open(scene: NewScene) -> None:  # noqa: F
     with _replay_in_a_transaction(given) as process:
         process.terminate()
         _, err = process.communicate(timeout=_LIMIT_S)
-    assert (143, "terminated: 0 of 20 letters sent; run it again to go on\n") == (
+    assert (143, "terminated: 0 of 20 letters sent; run it again to continue\n") == (
         process.returncode,
         err,
     )

@@ -102,9 +102,9 @@ def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text("[1]")
     asked = ("spark", "tune", "--lake", tmp_path, "--probe-cost", "5", "--to")
-    assert (2, f"{file}: is there already; add --force to overwrite it") == _refused(*asked, file)
+    assert (2, f"{file}: exists already; add --force to overwrite it") == _refused(*asked, file)
     for place in (tmp_path, tmp_path / "missing" / "mine.json"):
-        text = f"{place}: no file can be there; give --to a file in a directory"
+        text = f"{place}: not in an existing directory; give --to another file"
         assert (2, text) == _refused(*asked, place, "--force")
     assert "[1]" == file.read_text()
 

@@ -108,8 +108,8 @@ def test_problems_are_shown() -> None:
     text = "\n".join(_picture(fold, 120, trouble="localhost:9092: all brokers\x1b are down"))
     for words in (
         "2 events are not in the journal: dropped",
-        "1 record is no entry of a journal",
-        "localhost:9092: all brokers  are down; it goes on once they are back",
+        "1 record is not a journal entry of a journal",
+        "localhost:9092: all brokers  are down; it continues once they are back",
     ):
         assert words in text
 

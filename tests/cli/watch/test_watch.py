@@ -64,7 +64,7 @@ def test_a_pipe_gets_a_line_for_each_event(kafka: EmbeddedKafka, tmp_path: Path)
         assert "circuit open (consumer): orders[9]@7, failures" in watch.lines[-1]
         away, back = watch.output
         assert away.startswith(kafka.bootstrap)
-        assert away.endswith("; it goes on once they are back")
+        assert away.endswith("; it continues once they are back")
         assert "the brokers are back" == back
         assert 130 == watch.interrupted()
         assert "interrupted" == watch.output[-1]
@@ -129,7 +129,7 @@ def test_a_terminal_gets_a_picture_that_lives(kafka: EmbeddedKafka) -> None:
         shown.wait_for("orders[9]@7")
         shown.wait_for("in 5")  # it counts down
         with kafka.down():
-            shown.wait_for("it goes on once they")
+            shown.wait_for("it continues once they")
         assert 130 == shown.end(signal.SIGINT)
         picture, last = shown.text.rsplit("\x1b[?1049l", 1)
     assert "\x1b[?1049h" in picture

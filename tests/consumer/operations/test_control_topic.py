@@ -147,7 +147,7 @@ def test_garbled_records_are_passed_over(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.WARNING, logger="linear_retry"):
         assert 1 == len(Topic(batches=batches).follow_all())
     emitted = [text for text in caplog.messages if text.startswith("control: ")]
-    assert f"control: {_TOPIC}[0]@0 is no command (no JSON: " in emitted[0]
+    assert f"control: {_TOPIC}[0]@0 is not a command (no JSON: " in emitted[0]
     assert [True, True] == ["is passed over; so far: " in text for text in emitted]
 
 
@@ -166,7 +166,7 @@ def test_trouble_that_lasts_begins_a_new_reading(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.WARNING, logger="linear_retry"):
         topic.follow_all()
     assert 2 == len(topic.begun_ms)
-    assert "(nobody is there); the consumer goes on" in caplog.text
+    assert "(nobody is there); the consumer continues" in caplog.text
 
 
 def _to_all(member: str | None = None) -> Command:

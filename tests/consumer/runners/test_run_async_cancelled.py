@@ -295,7 +295,7 @@ def test_a_cancellation_out_of_nowhere(fake: FakeKafka) -> None:
             other.cancel()
             await other
 
-    with pytest.raises(UsageError, match="nobody has cancelled") as caught:
+    with pytest.raises(UsageError, match="though its task was not cancelled") as caught:
         awaiting(life.run(handle))
     assert isinstance(caught.value.__cause__, asyncio.CancelledError)
     assert (3, 2, True) == (len(life.begun), life.committed, life.closed)

@@ -1,0 +1,15 @@
+"""`--help` reads well on a terminal of 80 columns."""
+
+import pytest
+from typer.testing import CliRunner
+
+from linear_retry.cli import app
+
+
+@pytest.mark.parametrize("group", ["", "strategy", "dlq", "circuits", "spark"])
+def test_each_command_has_one_line(group: str) -> None:
+    """What a command does fits on its line in the list of commands: nothing is cut."""
+    output = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*group.split(), "--help"]).output
+    commands = output.split("Commands:")[1].split("\n\n")[0]
+    assert commands.strip()
+    assert [] == [line for line in commands.splitlines() if line.endswith("...")]
