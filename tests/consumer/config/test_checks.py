@@ -164,7 +164,7 @@ def test_what_is_no_list_of_names_is_refused(topics: Any) -> None:
         (["orders.*"], "write ^ before a pattern"),
         ([".."], "'..' cannot be the name of a topic"),
         (["x" * 250], "at most 249 letters"),
-        (["^orders("], "'^orders(' is not a pattern that librdkafka takes"),
+        (["^orders("], "'^orders(' is not a pattern that librdkafka accepts"),
     ],
     ids=lambda value: str(value)[:30],
 )
