@@ -104,7 +104,7 @@ MINUTES ?= 30
 soak: jars
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
-# For example: make rules ARGS="--rule gate"
+# For example: make rules ARGS="--rule commit"
 rules: install
 	$(BIN)/python -m tests.rules $(ARGS)
 

@@ -176,7 +176,7 @@ class LeakDropped(_OfMessage):
 
 @dataclass(frozen=True, slots=True)
 class PartitionRevived:
-    """A stalled partition was assigned anew, at `offset` (None: the group's committed one)."""
+    """A stalled partition was assigned again, at `offset` (None: the group's committed one)."""
 
     topic: str
     partition: int

@@ -33,7 +33,7 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
 def decode_small(content: bytes, errors: str = "strict") -> str:
     """The text that is the content of a small file; `errors` is that of `bytes.decode`.
 
-    Raises `ValueError` with the reason why it is none.
+    Raises `ValueError` with the reason.
     """
     if len(content) > MAX_BYTES:
         raise ValueError(f"more than {MAX_BYTES} bytes are too many")

@@ -34,7 +34,7 @@ def log(event: e.Event) -> None:
 
 
 def log_start(group: str, member: str, process: Process) -> None:
-    """It joins its group: whoever reads of the member elsewhere finds its process here."""
+    """It joins its group: this line connects the member's name with its process."""
     text = f"started: member {member} of group {group} on {process}"
     fields = dataclasses.asdict(process)
     _write(logging.INFO, text, "Started", group=group, member=member, **fields)

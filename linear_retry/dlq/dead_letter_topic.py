@@ -31,7 +31,7 @@ class DeadLetterTopic:
     `config` are librdkafka's keys, `bootstrap.servers` at least. Nothing is asked of the brokers
     before the first method is called. All methods raise `BrokerError` where no broker answers
     within `timeout_s` or one refuses, `UnknownTopicError` where the topic is not there, and
-    `ConfigurationError` where librdkafka refuses a key. Who is told of `progress` learns how many
+    `ConfigurationError` where librdkafka refuses a key. `progress` is called with how many
     offsets are behind, and of how many.
     """
 
@@ -64,7 +64,7 @@ class DeadLetterTopic:
     def get(
         self, letter_id: str, progress: Progress | None = None
     ) -> tuple[tuple[Letter, State], ...]:
-        """The letters with this id, by generation: several where a replayed message died again.
+        """The letters with this id, by generation: several after a replay that failed.
 
         With `#generation` at its end, of that one. A letter that was written twice is there twice.
         """
@@ -135,8 +135,9 @@ class DeadLetterTopic:
         """Send what is planned and still open, in order, each once; return how many were sent.
 
         At most `rate` a second. Message and record that it was sent go in one transaction: ended at
-        any point, another replay goes on. `progress` is told how many are sent, and of how many.
-        Raises `FencedError` where another replay, resolve, reopen or purge has begun since.
+        any point, another replay goes on. `progress` is called with how many are
+        sent, and of how many. Raises `FencedError` where another replay, resolve, reopen or purge
+        has begun since.
         """
         known = self.resolutions()
         resolution = Resolution(State.REPLAYED, by, why=why, replay_id=plan.replay_id)

@@ -57,7 +57,7 @@ def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> Healt
     every circuit that is not closed, as JSON. `/metrics`: for Prometheus; 503 without the extra
     `prometheus`. Port 0 takes a free one.
 
-    There is no login, and whoever reaches the port reads exceptions' texts: so only this machine
+    There is no login, and the texts of exceptions are for all who reach the port: only this machine
     does, unless `host` says otherwise. "0.0.0.0" is every network that the machine is in, which
     probes and scrapes from outside a container need.
 
@@ -84,7 +84,7 @@ class _Server(ThreadingTCPServer):
     daemon_threads = allow_reuse_address = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked has gone away: that is no error of ours."""
+        """The client has gone away: that is no error of ours."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 

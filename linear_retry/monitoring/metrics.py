@@ -87,7 +87,7 @@ _BY_PARTITION = {
 class Metrics(Collector):
     """A collector for a registry of prometheus_client: `REGISTRY.register(Metrics(consumer))`.
 
-    Of one consumer, or of several in one process; those of one group are told as one, for a series
+    Of one consumer, or of several in one process; those of one group are merged, for a series
     may be there once: counts are added up, it is ready where all are, and of times the longest wait
     and the next attempt are shown. Its labels are group, topic, partition, reason
     and the like, never a key or an offset. `topic` and `partition` are empty for a circuit that

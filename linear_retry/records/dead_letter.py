@@ -84,8 +84,8 @@ def to_dead_letter(record: Record, failure: FailureInfo) -> DeadLetter:
 
     A message that was replayed (`retry-replay-id`) continues its lineage. Any other starts one,
     whatever headers of ours it bears: nothing says that they are about *this* message. So does a
-    replayed one whose identity is garbled. Headers of ours are replaced in each case. Never raises,
-    whatever the headers say.
+    replayed one whose identity is unreadable. Headers of ours are replaced in each case. Never
+    raises, whatever the headers say.
     """
     lineage = _continued_lineage(record, failure.group_id) or _new_lineage(record, failure.group_id)
     escaped = (*lineage.pop("escaped_headers"), *record.escaped_headers)
@@ -129,7 +129,7 @@ def foreign_group(record: Record, group_id: str) -> str | None:
     """The group that `record` was replayed for, where `group_id` is to pass it over; else None.
 
     That is so where the topic is its `retry-destination`: this group had its own first life of it
-    there. Anywhere else a replayed message is for whoever reads that topic.
+    there. Anywhere else a replayed message is for every reader of that topic.
     """
     contents = dict(record.headers)
     if names.REPLAY_ID not in contents:

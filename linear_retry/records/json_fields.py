@@ -15,7 +15,7 @@ class InvalidError(ValueError):
 
 
 def read_object(value: bytes | None) -> Found:
-    """A record's value as an object; InvalidError, and no other, for whatever is none."""
+    """A record's value as an object; InvalidError, and no other, for anything else."""
     if value is None:
         raise InvalidError("no value")
     try:

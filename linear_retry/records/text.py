@@ -116,7 +116,7 @@ def _printable(character: str) -> str:
 
 
 def whole_number(content: bytes) -> int | None:
-    """The number that `content` is as decimal digits; None where it is none, or none of 64 bits.
+    """The number that `content` is as decimal digits; None for anything else, or beyond 64 bits.
 
     Stricter than `int`, which also takes `1_000`, ` 1 ` and other scripts' digits, and which
     raises for what is longer than 4300 digits.
@@ -160,7 +160,7 @@ def brief(error: BaseException) -> str:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors in a group, each once, however deep and often it is nested; `error` if it is none.
+    """The errors in a group, each once, however deeply nested; or `error`, if it is no group.
 
     Not by recursion: a retry that wraps what it caught once more each time is thousands deep.
     """

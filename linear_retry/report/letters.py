@@ -69,8 +69,8 @@ def _letters(rows: list[Row], over_time: list[Row]) -> Section:
         tuple(charts),
         (Grid.of("Dead letters by group, reason and exception", rows, _COLUMNS, "letters"),),
         (
-            "A letter that is in the topic twice counts once; one that died again after a replay "
-            "counts again.",
+            "A letter that is in the topic twice counts once; one that was dead-lettered again "
+            "after a replay counts again.",
         ),
     )
 

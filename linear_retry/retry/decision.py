@@ -128,7 +128,7 @@ class Stop:
 
 Decision: TypeAlias = Wait | Publish | Defer | Skip | Stop
 """What a failure leads to. What is not attempted at all, as a replay that is another group's, is
-decided before the hand-over, in one place (`Loop`), and is none of these."""
+decided before the hand-over, in one place (`Loop`), and is not among these."""
 
 
 def classify(error: Exception, is_transient: IsTransient) -> Failure:

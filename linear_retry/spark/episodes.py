@@ -45,10 +45,10 @@ _ERROR_TYPE = "^<?([A-Za-z_][A-Za-z0-9_.]*)"
 
 
 def outages(lake: Lake) -> dict[str, int]:
-    """Makes the table `outages` anew of all that is in `journal`; returns the count of each kind.
+    """Rebuilds the table `outages` from all of `journal`; returns the count of each kind.
 
     The old table stays until the new one is written. Killed in the instant between the two, there
-    is none: call it again. Raises `LakeError` if no journal was ingested, or the lake cannot be
+    is no table: call it again. Raises `LakeError` if no journal was ingested, or the lake cannot be
     written.
     """
     lake.require_classic()

@@ -51,7 +51,7 @@ class Schedule:
 
     starts_ms: tuple[int, ...]
     waits_ms: tuple[int, ...]
-    """After each attempt; after the last of `starts_ms` there is none where it gives up."""
+    """After each attempt; after the last of `starts_ms` there is no wait if it gives up."""
     attempt_ms: int
     gives_up: GivesUp | None
     """After the last of `starts_ms`. None: the last wait is repeated for ever."""

@@ -156,7 +156,7 @@ class EventLog:
         self._lock = threading.RLock()
 
     def watch(self, watcher: Callable[[Entry], object]) -> None:
-        """Have `watcher` called with each entry from now on, by whoever writes it.
+        """Have `watcher` called with each entry from now on, in the thread that writes it.
 
         One at a time, in the order of the log. It must not wait for another member, which may be
         waiting to write.

@@ -59,7 +59,7 @@ def compare(
 ) -> Comparison:
     """Compares two arrays of delays on outages none of which has shaped the proposed one.
 
-    Outages are drawn anew `resamples` times; of those with the same number in `concurrent` all or
+    Outages are resampled `resamples` times; of those with the same number in `concurrent` all or
     none. Both strategies meet the same draws, so `saved` is surer than the two by themselves.
     """
     known = estimate(outages)

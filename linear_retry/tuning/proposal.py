@@ -16,7 +16,7 @@ CONFIDENCE = 0.95
 class TooFew:
     """Only `ended` outages have a known end, and `needed` would have to; None: no number suffices.
 
-    `cover` is the share that so few are enough for; None if there is none.
+    `cover` is the share that so few are enough for; None if no share is low enough.
     """
 
     ended: int

@@ -1,4 +1,4 @@
-"""Takes each rule away and names the test that dies: `python -m tests.rules --rule gate`."""
+"""Takes each rule away and names the test that dies: `python -m tests.rules --rule commit`."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ def main(
 
     Exit code 1 where one survives: a test is missing, or the rule is needless.
 
-    Example: python -m tests.rules --rule gate
+    Example: python -m tests.rules --rule commit
     """
     rules = chosen(rule or [])
     began_s, number, bad = time.monotonic(), 0, 0

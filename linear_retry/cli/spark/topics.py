@@ -60,7 +60,7 @@ def replay(
     config, as_json = connection.keys(), connection.as_json
     with ExitStack() as stack:
         # Spark has gone before anything is sent: its memory is free, and Ctrl-C is Python's again.
-        with ProgressBar("choosing"), session(master) as spark:
+        with session(master) as spark:
             letters = stack.enter_context(choose(Lake(spark, lake), config, where))
         _print_chosen(letters, as_json=as_json)
         if letters.topic is None:

@@ -28,7 +28,7 @@ def attempts(simulation: Simulation) -> list[tuple[str, ...]]:
 
 
 def outages(simulations: Sequence[Simulation], jitter: bool) -> list[tuple[str, ...]]:
-    """A header, and one row for each; without the idle times with jitter where there is none."""
+    """A header, and one row for each; the idle times with jitter only if the strategy has some."""
     rows = [_OUTAGES, *map(_outage, simulations)]
     return rows if jitter else [(*row[:-2], row[-1]) for row in rows]
 

@@ -119,7 +119,7 @@ def is_transient(transient: Transient) -> IsTransient:
 
 
 def as_strategy(strategy: object) -> Strategy:
-    """A list is `Strategy(list)`. Raises `ConfigurationError` for what is none."""
+    """A list is `Strategy(list)`. Raises `ConfigurationError` for anything else."""
     if isinstance(strategy, list | tuple):
         return Strategy(strategy)
     if not isinstance(strategy, Strategy):
@@ -192,7 +192,7 @@ def check_own_topics(
 
 
 def _check_predicate(predicate: Callable[..., object]) -> None:
-    """What is decided by it is decided in the midst of an outage: too late to find out."""
+    """Its first call would be in an outage: too late to find out."""
     is_coroutine = inspect.iscoroutinefunction(predicate)
     refusal = "its answer would always be yes" if is_coroutine else why_not(predicate, 1)
     if refusal is not None:

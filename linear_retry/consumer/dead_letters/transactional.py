@@ -98,7 +98,7 @@ class TransactionalDelivery:
         finally:
             if abandoned and self._is_in_transaction(held):
                 # Nobody will ask what was committed: start again there, whatever it is.
-                self._flow_control.mark_lost([held.partition], "left in the midst of a transaction")
+                self._flow_control.mark_lost([held.partition], "left inside a transaction")
         return answer
 
     def failed(self) -> None:

@@ -75,7 +75,7 @@ class OperatorActions:
         return now
 
     def begin(self, held: Held[Message]) -> None:
-        """Its attempt, or the sending of its letter, starts now: whoever asked is answered."""
+        """Its attempt, or the sending of its letter, starts now: the operator is answered."""
         found = self.circuits.holding(held.partition, held.offset)
         if found is None:
             return

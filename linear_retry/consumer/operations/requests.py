@@ -59,7 +59,7 @@ class Request:
         return self.answer.running()
 
     def claim(self) -> bool:
-        """False: it was cancelled before, and whoever waits for it is told that. To be asked once.
+        """False: it was cancelled before, and its waiters know. To be asked once.
 
         The future of one that was is not to be touched again.
         """

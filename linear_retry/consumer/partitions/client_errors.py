@@ -89,7 +89,7 @@ class ClientErrors:
         """A commit's answer says of a fatal error only that it is one; a poll then says which.
 
         That is waited for, with nothing handled meanwhile, or a member that was fenced would be
-        told to be started anew.
+        said to need a restart.
         """
         if self.unexplained is not None and self.useless is None:
             error, since_s = self.unexplained

@@ -21,7 +21,7 @@ from linear_retry.scope import Partition, Scope
 
 
 class FlowControl:
-    """The owner of what librdkafka is told of partitions."""
+    """Pauses, resumes, seeks and restarts partitions: the only one that does."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class FlowControl:
         return self.circuits.stops(partition) or partition in self._assignment.stopped
 
     def has_in_memory(self, partition: Partition) -> bool:
-        """Whether something of it is held or read ahead: begun anew, it would come twice."""
+        """Whether something of it is held or read ahead: restarted, it would come twice."""
         return self.circuits.stops(partition) or self._read_ahead.last_of(partition) is not None
 
     def next_to_fetch(self, partition: Partition) -> int | None:
@@ -120,11 +120,11 @@ class FlowControl:
         """To each one's first unhandled offset. Where nothing was delivered yet, nothing is done.
 
         A seek that fails must not be passed over, the next resume would skip the failed message:
-        the partition begins anew there, or is given up.
+        the partition is restarted there, or given up.
         """
         for partition in partitions:
             if partition in self._assignment.stopped:
-                continue  # librdkafka may refuse; it is assigned anew when its time has come
+                continue  # librdkafka may refuse; it is assigned again when its time has come
             if partition not in self._assignment.epochs:
                 continue  # given up a moment ago: librdkafka had refused to pause or resume it
             self._assignment.expect(partition)
@@ -137,9 +137,9 @@ class FlowControl:
                 self._mend(partition, error)
 
     def reassign(self, partition: Partition, *, keep_ahead: bool = False) -> None:
-        """Begin anew at the first unhandled offset, or where `auto.offset.reset` says.
+        """Restart at the first unhandled offset, or where `auto.offset.reset` says.
 
-        An eager assignment is replaced whole, so there all partitions begin anew.
+        An eager assignment is replaced whole, so there all partitions restart.
         """
         starts, assigned = self.offsets.starts(), self._client.assignment()
         if self._client.restarts_all:
@@ -158,7 +158,7 @@ class FlowControl:
         self.apply_pause_state(owned)
 
     def revive(self, partition: Partition, reason: str) -> None:
-        """It stands still with messages to read, or lost its place: begin anew, and say so."""
+        """It stands still with messages to read, or lost its place: restart it, and say so."""
         offset = self.offsets.next_offset(partition)
         self.reassign(partition)
         if partition in self._assignment:

@@ -51,8 +51,8 @@ class OffsetReset:
     def lost(self, partition: Partition, offset: int | None) -> None:
         """No committed offset, or one that the broker does not have any more.
 
-        librdkafka's `auto.offset.reset` is ours (`error`), so that the first is told from the
-        second, which is a loss and said to be one. What is in memory is still handled.
+        librdkafka's `auto.offset.reset` is ours (`error`), so that the second, a loss, is reported.
+        What is in memory is still handled.
 
         Raises `DataLossError` where the user chose `error` too.
         """
@@ -68,7 +68,7 @@ class OffsetReset:
     def ask_again(self) -> None:
         """Ask again where nobody has answered. To be called before what has arrived is looked at.
 
-        What was sought or begun anew since, librdkafka speaks of once more by itself.
+        What was sought or restarted since, librdkafka speaks of once more by itself.
         """
         is_stale = self._assignment.is_stale
         self.missing = {

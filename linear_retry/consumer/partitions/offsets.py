@@ -50,7 +50,7 @@ class Offsets:
         return None if position is None else position.next_offset
 
     def starts(self) -> dict[Partition, int | None]:
-        """Where each partition would have to begin anew; None: at the committed offset."""
+        """Where each partition would have to restart; None: at the committed offset."""
         return {
             key: position.next_offset if position.reset_to is None else position.reset_to
             for key, position in self._positions.items()
@@ -77,7 +77,7 @@ class Offsets:
         An earlier one was handled before. A later one may have skipped what was dropped on the
         way (librdkafka's positions are not ours), so it is suspect once: seek, and look again.
         The same once more is a real gap: transaction markers, compaction. After a reset any is
-        believed, and the partition begins anew there.
+        believed, and the partition restarts there.
         """
         position = self._positions[partition]
         if position.reset_to is not None:
@@ -104,7 +104,7 @@ class Offsets:
         """Whether this offset that the broker has not, or None: none committed, is behind us.
 
         librdkafka may say so twice, the second time when the partition reads on already: begun
-        anew once more, all that was handled since would be handled again.
+        once more, all that was handled since would be handled again.
         """
         position = self._positions[partition]
         if missing_offset is None:
@@ -130,7 +130,7 @@ class Offsets:
             self._positions.pop(partition, None)
 
     def start_at(self, partition: Partition, offset: int) -> None:
-        """The first message delivered, or the end where there is none.
+        """The first message delivered, or the end of an empty partition.
 
         After a reset what is committed does not count: in a topic that was deleted and made again
         the offsets are lower.
@@ -234,7 +234,7 @@ class OffsetCommits:
     def commit_revoked(self, partitions: Iterable[Partition]) -> None:
         """Commit what is done of these, and wait for it.
 
-        A zombie is told of a revoke too, where it should be told of a loss (librdkafka #5604): any
+        A zombie gets a revoke too, where it should get a loss (librdkafka #5604): any
         answer is tolerated.
         """
         done = self._offsets.uncommitted(partitions)

@@ -57,7 +57,7 @@ class OffsetCheck:
             # without it there would be no way back once the message is dropped.
             self._offsets.start_at(partition, offset)
         if self._assignment.is_stale(partition, serial):
-            return False  # sought or begun anew a moment ago: it comes again, in its order
+            return False  # sought or restarted a moment ago: it comes again, in its order
         if self._pauses_any and self._flow_control.is_paused(partition):
             if is_message:
                 self._flow_control.drop_leak(partition, offset)
@@ -165,7 +165,7 @@ class DeliveryFilter:
     def accept(self, arrivals: list[Message]) -> None:
         """Let the messages among these join the read-ahead; errors are dealt with.
 
-        Raises what cannot be mended (`raise_if_fatal`), and `DataLossError`.
+        Raises what is fatal (`raise_if_fatal`), and `DataLossError`.
         """
         if self._errors.unexplained and not any(map(is_about_client, arrivals)):
             self._errors.raise_if_unexplained()
@@ -181,7 +181,7 @@ class DeliveryFilter:
             if error is not None and is_about_client(message):
                 self._errors.report(error, message.topic())
             elif partition not in self._assignment:
-                continue  # given up by us: whoever has it reads it
+                continue  # given up by us: its owner reads it
             elif error is not None and is_unreadable(error):
                 if not self._assignment.is_stale(partition, serial):
                     self._unreadable.stop(partition, offset_of(message), error)

@@ -62,7 +62,7 @@ class ReadAhead:
         return now_s > self.overruns_at_s or self._slept_s(now_s) > self._session_timeout_s
 
     def last_of(self, partition: Partition) -> int | None:
-        """The offset of its last message that is in memory, and not done; None: there is none."""
+        """The offset of its last message that is in memory, and not done; None if all are."""
         ahead = [(partition_of(message), offset_of(message)) for message in self.messages]
         known = ahead if self.in_hand is None else [self.in_hand, *ahead]
         return max((offset for key, offset in known if key == partition), default=None)
@@ -87,7 +87,7 @@ class ReadAhead:
         self.messages = [message for message in self.messages if not covers(partition_of(message))]
 
     def drop_through(self, partition: Partition, offset: int) -> None:
-        """Done by now, and fetched anew meanwhile: not to be handed over once more."""
+        """Done by now, and fetched again meanwhile: not to be handed over once more."""
         self.messages = [
             message
             for message in self.messages
@@ -151,7 +151,7 @@ class ReadAhead:
 
     def invalidate(self) -> None:
         """Positions are not known any more: everything is to be fetched again."""
-        self.messages = []  # not cleared: it may be in the hands of whoever attempts it
+        self.messages = []  # not cleared: it may be in the hands of a runner
         self.is_invalid = True
 
 

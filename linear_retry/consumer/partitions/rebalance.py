@@ -44,7 +44,7 @@ class Rebalance:
         self._flow_control.assign(partitions)
 
     def revoked(self, partitions: list[Partition]) -> None:
-        """Commit what is done, then drop the state: the next owner starts the strategy anew."""
+        """Commit what is done, then drop the state: the next owner starts from zero failures."""
         self._commits.commit_revoked(partitions)
         self._flow_control.drop(partitions)
         self._emit(Revoked(tuple(partitions)))

@@ -18,7 +18,7 @@ from linear_retry.scope import Place
 class Batch:
     """Messages that the loop hands out, to be attempted one after another until one fails.
 
-    Whoever attempts them notes what came of it, and the loop applies that: `taken` of them were
+    The runner that attempts them notes the outcome, and the loop applies that: `taken` of them were
     begun, and `handled` of these are done; `error` is what the one after these failed with. One
     that was begun and neither is not done, and does not count as a failure.
     """

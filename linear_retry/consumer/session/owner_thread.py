@@ -84,7 +84,7 @@ class OwnerThread:
 
     @contextmanager
     def keeping_fatal_errors(self) -> Iterator[None]:
-        """What no further use can mend is kept."""
+        """A failure that no further use can fix is kept."""
         try:
             yield
         except FencedError as error:
@@ -99,13 +99,13 @@ class OwnerThread:
             raise
 
     def abort(self) -> None:
-        """For a signal handler: what is in the midst of its work will be left there.
+        """For a signal handler: what is at work will be left there.
 
         A circuit may be half opened, a partition paused for ever: nothing goes on from there, but
         what is done is noted as done, and can be committed.
         """
         self._fatal = UsageError(
-            "this LinearConsumer was cut short in the midst of its work, by a second interrupt; "
+            "this LinearConsumer was interrupted at work, a second time; "
             "close it, and make a new one: what is not done comes again"
         )
         # `use` may be cut short on its way out as well, and `close` would wait for it for ever.
@@ -137,7 +137,7 @@ class OwnerThread:
             return "later"
         if self.elsewhere:
             return "another's"
-        if self.running:  # the loop is in the midst of it, and librdkafka may be too
+        if self.running:  # the loop is at work, and librdkafka may be too
             self.closes_at_end = True
             return "later"
         with self._lock:

@@ -18,7 +18,7 @@ class BrokerWatchdog:
     Brokers that have all been away may say, once they are back, that the cluster has no broker.
     librdkafka (2.13 and 2.16, not 2.11) then forgets every one that it knows and has nobody left to
     ask, for ever: no error, no partition, no message (librdkafka #5301; 4 of 4 consumers whose
-    broker stood still for 5 s, past their session). Only a new client mends that. What tells it
+    broker stood still for 5 s, past their session). Only a new client helps. What tells it
     from brokers that are down is another client that finds them.
     """
 

@@ -1,1 +1,1 @@
-"""A dead letter as it is read from its topic, whoever wrote it."""
+"""A dead letter as it is read from its topic, of this library or another system."""

@@ -14,7 +14,7 @@ Contents: TypeAlias = Mapping[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How a number stands in a header. `decode` gives None for what is none.
+    """How a number stands in a header. `decode` gives None for anything else.
 
     `size_bytes` is that of a big-endian integer, None for digits.
     """

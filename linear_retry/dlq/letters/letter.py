@@ -1,4 +1,4 @@
-"""One record of a dead-letter topic, whoever wrote it."""
+"""One record of a dead-letter topic, of this library or another system."""
 
 from enum import StrEnum
 from typing import NamedTuple

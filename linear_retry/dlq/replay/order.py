@@ -15,8 +15,8 @@ class Entry(NamedTuple):
     """One letter: its place in the order, its name, and its packed message.
 
     Within a `source`, the number of an origin partition, the order is that of `offset`, then
-    `generation`. Between sources there is none. Of several with one name and place the first that
-    was added counts.
+    `generation`. Between sources there is no order. Of several with one name and place the
+    first that was added counts.
     """
 
     source: int

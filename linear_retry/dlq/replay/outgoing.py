@@ -185,7 +185,7 @@ def _original(letter: Letter, fetch: Fetch) -> Record:
         }:
             record = fetch(topic, partition, offset)
         case _:
-            raise NotReplayableError("a reference whose envelope is garbled")
+            raise NotReplayableError("a reference whose envelope is unreadable")
     if record is None:
         raise NotReplayableError("a reference to a message that is no longer there")
     if not (_matches(record.key, key) and _matches(record.value, value)):

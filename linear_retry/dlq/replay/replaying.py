@@ -59,7 +59,7 @@ def replay(
     """Send what is planned and still open, and record it; return how many were sent.
 
     `resolutions` are those that the plan was made with: only what has been recorded since is read.
-    Whoever else records, or begins to, is fenced: the newest has its way. Raises `FencedError`,
+    Every other recorder is fenced: the newest wins. Raises `FencedError`,
     `BrokerError`.
     """
     if not plan.partitions:

@@ -26,7 +26,7 @@ _BATCH = 5_000
 
 
 def transactional_id(dead_letter_topic: str) -> str:
-    """One for each dead-letter topic: whoever has it is the only one who records."""
+    """One for each dead-letter topic: its holder is the only one who records."""
     return f"linear-retry.dlq.{dead_letter_topic}"
 
 
@@ -34,7 +34,7 @@ class Recorder:
     """The one who records what becomes of the letters of a topic.
 
     From `fence_others` on it is the only one: all before are fenced, and what they have committed
-    can be read. So whoever decides by what is recorded reads it *after* that, never before.
+    can be read. So a decision by what is recorded is made by reading it *after* that, never before.
     """
 
     def __init__(

@@ -111,11 +111,11 @@ class Client:
         self._consumer.seek(TopicPartition(*partition, offset))
 
     def reassign(self, partition: Partition, starts: Mapping[Partition, int | None]) -> None:
-        """Begin `partition` anew at its offset in `starts` (None: where the committed one says).
+        """Restart `partition` at its offset in `starts` (None: where the committed one says).
 
         The one thing that revives a partition that librdkafka has left dead (librdkafka #5591);
         `resume` and `seek` do not. `starts` names everything that is assigned: an eager assignment
-        is replaced whole, and all of it begins anew (`restarts_all`).
+        is replaced whole, and all of it restarts (`restarts_all`).
         """
         if not self.restarts_all:
             self._consumer.incremental_unassign([TopicPartition(*partition)])

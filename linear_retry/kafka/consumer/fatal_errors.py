@@ -1,4 +1,4 @@
-"""Tells the errors of Kafka's that waiting mends from those that end a consumer."""
+"""Distinguishes Kafka's temporary errors from those that end a consumer."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,7 +84,7 @@ def as_library_errors() -> Iterator[None]:
 
 
 def raise_if_fatal(error: KafkaError, *, group: str = "", topic: str | None = None) -> None:
-    """Raise what no waiting can mend: a fenced member, a fatal client, a refused right.
+    """Raise what waiting cannot fix: a fenced member, a fatal client, a refused right.
 
     `group` and `topic` are what the error is about, as far as the caller knows.
     """

@@ -66,9 +66,9 @@ def batch_config(config: Config, transactional_id: str, batch_bytes: int | None)
 class BatchTransactions:
     """One confluent_kafka `Producer`, each of whose transactions holds a whole batch.
 
-    Whoever initialises last under a `transactional.id` has it: the transactions of all before are
+    The last to initialise under a `transactional.id` has it: the transactions of all before are
     over, committed or aborted, when `initialise` returns, and none of theirs commits after it. So
-    a producer is never made anew here: its initialisation would fence a newer rival.
+    a producer is never replaced here: its initialisation would fence a newer rival.
     """
 
     def __init__(

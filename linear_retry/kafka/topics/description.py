@@ -45,7 +45,7 @@ class TopicDescription:
     """
 
     id: str
-    """The brokers' own: another where a topic of this name was made anew."""
+    """The brokers' own: another one after a topic of this name was recreated."""
     partitions: int
     replication: int
     may_write: bool | None

@@ -88,7 +88,7 @@ class StandaloneConsumer:
         return {number: (first[number], ends[number]) for number in numbers}
 
     def refused(self, what: str, error: KafkaError) -> BrokerError:
-        """What to raise for an error that waiting does not mend."""
+        """What to raise for an error that waiting does not fix."""
         return refusal(self.where, what, error)
 
     def timed_out(self, what: str, error: KafkaError | None = None) -> BrokerError:
@@ -103,7 +103,7 @@ class StandaloneConsumer:
     def offsets(self, topic: str, numbers: Iterable[int], at: int) -> dict[int, int]:
         """Of each partition the offset at its beginning or end, or of the first that young.
 
-        -1: there is none as young, which librdkafka's mock brokers say without a look.
+        -1: no message is as young, which librdkafka's mock brokers say without a look.
         """
         left = set(numbers)
         found: dict[int, int] = {}

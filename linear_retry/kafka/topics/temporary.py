@@ -25,8 +25,8 @@ def temporary_topics(
     """Topics, by name and number of partitions, that are there inside the `with` and gone after.
 
     The consumer groups go with them; `config` is of each topic. Raises `BrokerError` where no
-    broker answers `within_s`, or one refuses a topic. Removing is best effort: `complain` is told
-    what stays.
+    broker answers `within_s`, or one refuses a topic. Removing is best effort: `complain` is
+    called with what stays.
     """
     servers = {"bootstrap.servers": bootstrap}
     with closing(StandaloneConsumer(servers, within_s)) as handle:

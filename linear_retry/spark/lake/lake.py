@@ -51,7 +51,7 @@ class Lake:
         return self.spark
 
     def table(self, name: str) -> DataFrame:
-        """The table with all that was ingested so far. Raises `LakeError` if there is none."""
+        """The table with all that was ingested so far. Raises `LakeError` if it does not exist."""
         root = f"{self.path}/{name}"
         try:
             found = self.spark.read.option("basePath", root).parquet(root).drop("batch")

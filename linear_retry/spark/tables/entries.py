@@ -44,7 +44,7 @@ def _get(path: str, kind: str) -> str:
 
 
 def _type(path: str) -> str:
-    """The type of a value, as Spark names it; `VOID` for null, NULL where there is none."""
+    """The type of a value, as Spark names it; `VOID` for null, NULL for a missing one."""
     return f"schema_of_variant({_get(path, 'variant')})"
 
 

@@ -8,7 +8,7 @@ _NO_TEXT, _NO_NUMBER = "cast(NULL AS string)", "cast(NULL AS bigint)"
 
 
 def parsed(written_by: str) -> str:
-    """One struct for all systems; NULL if it is none of them.
+    """One struct for all systems; NULL for any other.
 
     `linear_retry.dlq.letters.foreign` has the table of systems: a row added there is read here too.
     """

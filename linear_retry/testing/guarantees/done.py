@@ -41,8 +41,8 @@ def when_done(
 ) -> None:
     """Call `then`, once, when all of `visible` is done: handled, dead-lettered, skipped.
 
-    For `consumer.stop`. Called by whoever writes the entry: in the handler's thread; or at once,
-    where all of it is done already.
+    For `consumer.stop`. Called in the thread that writes the entry: in the handler's thread; or
+    at once, where all of it is done already.
     """
     left: set[Place] = {
         Place(*partition, offset) for partition, found in visible.items() for offset in found
