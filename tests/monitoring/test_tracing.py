@@ -417,12 +417,12 @@ def test_it_belongs_to_one_consumer(fake: FakeKafka) -> None:
 
 def test_without_a_consumer_it_is_refused_before_a_message_is_touched(fake: FakeKafka) -> None:
     """A handler that raised this would send every message to the dead letters."""
-    with pytest.raises(UsageError, match="among the listeners"):
+    with pytest.raises(UsageError, match="among a consumer's listeners"):
         Tracing().traced(failing())
     tracing = Tracing()
     with consumer_on(fake) as consumer:
         for attempt in consumer:
-            with pytest.raises(UsageError, match="among the listeners"):
+            with pytest.raises(UsageError, match="among a consumer's listeners"):
                 tracing.attempt(attempt).__enter__()
             with attempt:
                 break

@@ -108,7 +108,10 @@ def test_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (("--bootstrap", "a:1"), "no topic is named"),
         (("--journal", "j"), "no broker is named"),
-        (("--bootstrap", "a:1", "--journal", "j", "--continuous", "--every", "0"), "is not a duration"),
+        (
+            ("--bootstrap", "a:1", "--journal", "j", "--continuous", "--every", "0"),
+            "is not a duration",
+        ),
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:

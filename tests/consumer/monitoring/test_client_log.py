@@ -70,10 +70,10 @@ def test_a_logger_of_the_users_that_raises(capsys: pytest.CaptureFixture[str]) -
     ("line", "remedy"),
     [
         ("h:1: Connect to ipv4#1 failed: Connection refused", "nothing listens there"),
-        ("h:1: Failed to resolve 'h:1': Name or service not known", "there is no such host"),
+        ("h:1: Failed to resolve 'h:1': Name or service not known", "no such host"),
         ("h:1: SASL authentication error: Invalid username or password", "the login is refused"),
         ("ssl://h:1: SSL handshake failed: certificate verify failed", "check ssl.ca.location"),
-        ("ssl://h:1: SSL routines::wrong version number", "that is no TLS listener"),
+        ("ssl://h:1: SSL routines::wrong version number", "not a TLS listener"),
         ("h:1: Disconnected (after 1ms in state APIVERSION_QUERY)", "a port of Kafka's"),
         ("ssl://h:1: Disconnected: SSL connection closed by peer", "TLS fails"),
         ("h:1: Connection timed out", "check the address, the network and the security"),

@@ -245,7 +245,7 @@ def test_rows_without_a_checkpoint_are_refused(
     letters, lake = topic(), tmp_path / "lake"
     place = lake / DEAD_LETTERS / f"batch={letters}@00000000"
     place.mkdir(parents=True)
-    with pytest.raises(LakeError, match="nothing says how far it has come"):
+    with pytest.raises(LakeError, match="their progress is unknown"):
         ingest(spark, {"bootstrap.servers": kafka.bootstrap}, str(lake), dead_letters=[letters])
 
 
