@@ -58,7 +58,7 @@ if typing.TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> str:
-        """`__version__`, of the installed distribution: looked up when it is asked for."""
+        """`__version__`, the version of the installed distribution, looked up on first use."""
         if name != "__version__":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib.metadata import version

@@ -2,15 +2,15 @@
 
 
 class LinearRetryError(Exception):
-    """Everything that `linear_retry` raises of its own accord."""
+    """The base of all errors that `linear_retry` raises."""
 
 
 class ConfigurationError(LinearRetryError):
-    """A setting breaks the promise; the message says key, value, rule and remedy. Correct it."""
+    """A setting cannot work; the message names key, value, rule and remedy. Correct it."""
 
 
 class StrategyError(ConfigurationError, ValueError):
-    """A strategy is not one. `problems` holds one sentence each, all of them at once."""
+    """The strategy is invalid. `problems` lists everything that is wrong, one sentence each."""
 
     def __init__(self, problems: list[str] | tuple[str, ...]) -> None:
         self.problems: tuple[str, ...] = tuple(problems)
@@ -25,7 +25,7 @@ class UsageError(LinearRetryError):
 
 
 class _MessageError(LinearRetryError):
-    """An error about one message; its cause (`__cause__`) is what the handler raised."""
+    """An error about one message; its `__cause__` is the handler's exception."""
 
     # The defaults are for pickle, which gives the text first and the attributes after.
     def __init__(
@@ -57,20 +57,20 @@ class HandlerTooSlowError(_MessageError):
 
 
 class DeadLetterError(LinearRetryError):
-    """A dead letter cannot be written or read, and trying again cannot help."""
+    """A dead letter cannot be written or read, and retrying cannot help."""
 
 
 class FencedError(LinearRetryError):
-    """Another member has this one's place (`group.instance.id`, `transactional.id`)."""
+    """Another member took over this one's `group.instance.id` or `transactional.id`."""
 
 
 class DataLossError(LinearRetryError):
-    """Retention removed messages that had not been handled, and `auto.offset.reset` is `error`."""
+    """Retention removed messages before they were handled, and `auto.offset.reset` is `error`."""
 
 
 class BrokerError(LinearRetryError):
-    """The brokers cannot be reached at the start, or refuse what cannot be tried again."""
+    """The brokers are unreachable at the start, or refuse a request that retrying cannot fix."""
 
 
 class UnknownTopicError(BrokerError):
-    """There is no topic of this name."""
+    """The topic does not exist."""

@@ -1,4 +1,4 @@
-"""The text of an event: one line for people, without keys or payloads."""
+"""The text of each event: one line for people, without keys or payloads."""
 
 from linear_retry import events as e
 
@@ -50,12 +50,12 @@ _TEXTS: dict[type, str] = {
 
 
 def text_of(event: e.Event) -> str:
-    """An event's line, without keys or payloads."""
+    """The text of an event in one line, without keys or payloads."""
     return _TEXTS[type(event)].format(event, **_parts(event))
 
 
 def _parts(event: e.Event) -> dict[str, object]:
-    """What a line says in other words than the event's fields."""
+    """The parts of the line that are not fields of the event."""
     match event:
         case e.Assigned() | e.Revoked() | e.Lost() | e.CommitFailed():
             each = (f"{topic}[{number}]" for topic, number in event.partitions)

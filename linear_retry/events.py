@@ -1,4 +1,4 @@
-"""Events: one frozen value for each thing that happened, given to the listeners."""
+"""The events: one frozen value for each thing that happened, passed to the listeners."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,14 +47,14 @@ class _OfWait(_OfHeldMessage):
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The group assigned these partitions to this member, or left it what it gave up (`Lost`)."""
+    """The group assigned these partitions to this member, or it still has them after `Lost`."""
 
     partitions: tuple[Partition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """The group took these partitions back; what was done in them is committed."""
+    """The group revoked these partitions; the handled messages in them are committed."""
 
     partitions: tuple[Partition, ...]
 
@@ -79,14 +79,14 @@ class ProbeFailed(_OfWait):
 
 @dataclass(frozen=True, slots=True)
 class LimitReached(_OfWait):
-    """It would be one dead letter more than `limit` in a row: held instead, the circuit is open."""
+    """A dead letter would exceed `limit` in a row: its message is held, and the circuit is open."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFailed(_OfHeldMessage):
-    """The dead letter could not be sent: the circuit is open, it is sent again at `retry_at`."""
+    """A dead letter could not be sent: the circuit is open, and it is sent again at `retry_at`."""
 
     dead_letter_topic: str
     error: str
@@ -97,7 +97,7 @@ class DeadLetterFailed(_OfHeldMessage):
 
 @dataclass(frozen=True, slots=True)
 class RetriedNow(_OfHeldMessage):
-    """An operator's `retry_now`: it is attempted, or its letter sent, `remaining_s` early."""
+    """An operator retried a held message, or the sending of its letter, `remaining_s` early."""
 
     failures: int
     remaining_s: float
@@ -105,7 +105,7 @@ class RetriedNow(_OfHeldMessage):
 
 @dataclass(frozen=True, slots=True)
 class WaitEnded:
-    """An operator ended the wait of a circuit that holds no message, `remaining_s` early."""
+    """An operator ended the wait of a circuit without a held message, `remaining_s` early."""
 
     scope: Scope
     remaining_s: float
@@ -113,7 +113,7 @@ class WaitEnded:
 
 @dataclass(frozen=True, slots=True)
 class LimitLifted:
-    """An operator lifted `DeadLetters(limit=...)`, until a success, or for so many `letters`."""
+    """An operator lifted `DeadLetters(limit=...)` until a success, or for so many `letters`."""
 
     letters: int | None
     reason: str
@@ -121,7 +121,7 @@ class LimitLifted:
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswered:
-    """A command from the control topic was answered; without a place it is about no message."""
+    """A command from the control topic was answered; without coordinates it is about no message."""
 
     topic: str | None
     partition: int | None
@@ -134,7 +134,7 @@ class CommandAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CircuitClosed:
-    """The scope is read again. `dropped`: it was revoked or lost, and `retry_at` has passed."""
+    """A circuit closed. `dropped`: its scope was revoked or lost, and `retry_at` has passed."""
 
     scope: Scope
     outcome: CloseOutcome
@@ -143,7 +143,7 @@ class CircuitClosed:
 
 @dataclass(frozen=True, slots=True)
 class DeadLettered(_OfMessage):
-    """The dead-letter topic has acknowledged this message."""
+    """The dead-letter topic acknowledged the dead letter of this message."""
 
     dead_letter_topic: str
     retry_id: str
@@ -156,7 +156,7 @@ class DeadLettered(_OfMessage):
 
 @dataclass(frozen=True, slots=True)
 class Skipped(_OfMessage):
-    """`on_permanent="skip"`: this message is given up for good, by choice."""
+    """`on_permanent="skip"`: this message failed permanently, and is skipped for good."""
 
     retry_id: str
     error: str
@@ -164,19 +164,19 @@ class Skipped(_OfMessage):
 
 @dataclass(frozen=True, slots=True)
 class PassedOver(_OfMessage):
-    """A replayed message meant for another consumer group, `retry_group_id`, was not handled."""
+    """A replayed message was not handled: it is for another consumer group, `retry_group_id`."""
 
     retry_group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeakDropped(_OfMessage):
-    """A paused partition delivered a message all the same; it will be read again."""
+    """A paused partition delivered a message; it is dropped, and will be fetched again."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRevived:
-    """A stalled partition was assigned again, at `offset` (None: the group's committed one)."""
+    """A stalled partition was assigned again at `offset` (None: the group's committed offset)."""
 
     topic: str
     partition: int
@@ -186,7 +186,7 @@ class PartitionRevived:
 
 @dataclass(frozen=True, slots=True)
 class PartitionUnreadable(_OfMessage):
-    """What comes next cannot be read (a wrong checksum, say): it is tried again at `retry_at`."""
+    """A partition cannot be read (a wrong checksum, say); it is tried again at `retry_at`."""
 
     error: str
     attempts: int
@@ -196,14 +196,14 @@ class PartitionUnreadable(_OfMessage):
 
 @dataclass(frozen=True, slots=True)
 class PartitionReadable(_OfMessage):
-    """The partition is read again from `offset`, after it was stalled for `stalled_s` seconds."""
+    """A partition can be read again from `offset`, after being stalled for `stalled_s` seconds."""
 
     stalled_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class DataLost(_OfMessage):
-    """Messages from `offset` to `next_offset - 1` were removed by the broker, or stepped over."""
+    """The messages from `offset` to `next_offset - 1` were removed by the broker, or skipped."""
 
     next_offset: int
 
@@ -219,7 +219,7 @@ class HandlerTooSlow(_OfMessage):
 
 @dataclass(frozen=True, slots=True)
 class CommitFailed:
-    """A commit was refused; its offsets are committed with the next one where still owned."""
+    """A commit was refused; the next one includes its offsets, as far as still owned."""
 
     error: str
     partitions: tuple[Partition, ...]
@@ -227,7 +227,7 @@ class CommitFailed:
 
 @dataclass(frozen=True, slots=True)
 class ClientError:
-    """librdkafka reports a problem that it deals with itself: the first, then every tenfold."""
+    """librdkafka reported a problem that it handles itself: the first, then the 10th, 100th, ..."""
 
     code: str
     error: str
@@ -243,7 +243,7 @@ class ClientReplaced:
 
 @dataclass(frozen=True, slots=True)
 class InstanceIdTaken:
-    """Another member has this `group.instance.id`; its session may last `remaining_s` more."""
+    """Another member has this `group.instance.id`; its session lasts up to `remaining_s` longer."""
 
     group_instance_id: str
     remaining_s: float
@@ -251,7 +251,7 @@ class InstanceIdTaken:
 
 @dataclass(frozen=True, slots=True)
 class RetentionTooShort:
-    """The strategy waits longer in total than a source topic keeps its messages."""
+    """The strategy's total wait is longer than a source topic keeps its messages."""
 
     topic: str
     retention_ms: int
@@ -260,7 +260,7 @@ class RetentionTooShort:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The consumer has ended. A static member leaves its partitions standing (`left_group`)."""
+    """The consumer ended. A static member that has not left (`left_group`) keeps its partitions."""
 
     left_group: bool
 

@@ -1,4 +1,4 @@
-"""The log: one line for each event, with its fields beside it for programs."""
+"""Writes one log line for each event, with its fields as attributes for programs."""
 
 import dataclasses
 import logging
@@ -22,9 +22,9 @@ FIELD_PREFIX = "linear_retry_"
 
 
 def log(event: e.Event) -> None:
-    """The listener that is on by default: one line for each event, to the logger `linear_retry`.
+    """The default listener: one line for each event, to the logger `linear_retry`.
 
-    Keys and payloads are never in it. A wait is announced before it begins.
+    Keys and payloads are never logged. A wait is logged before it begins.
     """
     level = level_of(event)
     if not logger.isEnabledFor(level):
@@ -34,46 +34,46 @@ def log(event: e.Event) -> None:
 
 
 def log_start(group: str, member: str, process: Process) -> None:
-    """It joins its group: this line connects the member's name with its process."""
+    """Logs that the consumer joins its group: this line connects the member with its process."""
     text = f"started: member {member} of group {group} on {process}"
     fields = dataclasses.asdict(process)
     _write(logging.INFO, text, "Started", group=group, member=member, **fields)
 
 
 def log_listener_failure(listener: object) -> None:
-    """A listener has raised: called inside the `except`. It never disturbs the consumer."""
+    """Logs that a listener raised, from inside the `except`. The consumer is not affected."""
     name = guarded(lambda: repr(listener), otherwise=f"<a {type(listener).__name__}>")
     text = f"the listener {name} raised; the consumer continues"
     _write(logging.ERROR, text, "ListenerFailed", with_traceback=True, listener=name)
 
 
 def log_journal_losses(topic: str, dropped: int, error: str) -> None:
-    """Events are not in the journal. At most once a minute."""
+    """Logs that events are missing from the journal; called at most once a minute."""
     because = f" ({error})" if error else ""
     text = f"journal: {dropped} events so far are not in {topic}{because}; the consumer continues"
     _write(logging.WARNING, text, "JournalLosses", topic=topic, dropped=dropped, error=error)
 
 
 def log_journal_topic_missing(topic: str) -> None:
-    """At the start: its events will be dropped until somebody makes it."""
+    """Logs at the start that the journal's topic is missing: events are dropped until it exists."""
     text = f"journal: no such topic: {topic}; create it. The consumer continues"
     _write(logging.WARNING, text, "JournalTopicMissing", topic=topic)
 
 
 def log_control_silent(topic: str, error: str) -> None:
-    """No operator is heard. At most once a minute."""
+    """Logs that no command can be read; called at most once a minute."""
     text = f"control: cannot read commands from {topic} ({error}); the consumer continues"
     _write(logging.WARNING, text, "ControlSilent", topic=topic, error=error)
 
 
 def log_control_garbled(place: str, reason: str, count: int) -> None:
-    """Neither command nor answer. At most once a minute."""
+    """Logs a record that is neither command nor answer; called at most once a minute."""
     text = f"control: {place} is not a command ({reason}), and is passed over; so far: {count}"
     _write(logging.WARNING, text, "ControlGarbled", place=place, reason=reason, count=count)
 
 
 def log_librdkafka(level: int, facility: str, client: str, text: str, count: int) -> None:
-    """A line of librdkafka's own, to the logger `linear_retry.librdkafka`."""
+    """Passes a line of librdkafka on to the logger `linear_retry.librdkafka`."""
     often = f" ({count} times)" if count > 1 else ""
     _write(
         level,
@@ -96,7 +96,7 @@ def _write(
     with_traceback: bool = False,
     **fields: object,
 ) -> None:
-    """Write one line, with `event` and `fields` as attributes of the record."""
+    """Writes one line, with `event` and `fields` as attributes of the record."""
     if not to.isEnabledFor(level):
         return
     extra = {f"{FIELD_PREFIX}{name}": _plain(value) for name, value in fields.items()}
@@ -105,10 +105,10 @@ def _write(
 
 
 def write_guarded(write: Callable[..., object], *line: object, **options: object) -> None:
-    """Call `write`, the `log` of a logger of the program's, whatever its handlers raise.
+    """Calls `write`, the `log` method of one of the program's loggers, and contains what it raises.
 
-    Nothing that a log handler does ends a thread of ours: one that cannot reach its server raises
-    just when there is an outage. As with `logging`'s own handlers, stderr says so then.
+    A failing log handler must not end one of our threads: one that cannot reach its server raises
+    just when there is an outage. As with `logging`'s own handlers, the traceback goes to stderr.
     """
     try:
         write(*line, **options)
@@ -119,7 +119,7 @@ def write_guarded(write: Callable[..., object], *line: object, **options: object
 
 
 def _plain(value: object) -> object:
-    """What any formatter can write as JSON."""
+    """The value in a form that any formatter can write as JSON."""
     match value:
         case Scope():
             return str(value)
@@ -139,7 +139,7 @@ _INFOS = (e.Assigned, e.Revoked, e.Stopped, e.CircuitClosed, e.PassedOver, e.Lea
 
 
 def level_of(event: e.Event) -> int:
-    """The level of an event's line, as `logging` counts."""
+    """The level at which `logging` gets the event."""
     if isinstance(event, _ERRORS):
         return logging.ERROR
     return logging.INFO if isinstance(event, _INFOS) else logging.WARNING

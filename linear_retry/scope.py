@@ -1,4 +1,4 @@
-"""Partitions, places of messages, and the scopes that circuits stop."""
+"""Partitions, message coordinates, and the scopes that circuits pause."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ScopeKind: TypeAlias = Literal["consumer", "topic", "partition"]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an open circuit stops.
+    """The partitions that an open circuit pauses.
 
     `Scope(None, None)` is every partition assigned to the consumer, `Scope(topic, None)` those of
     one topic, `Scope(topic, partition)` a single one.
@@ -36,7 +36,7 @@ class Scope:
 
     @classmethod
     def of(cls, kind: ScopeKind, partition: Partition) -> Scope:
-        """The scope that `partition` falls in, where the consumer's scope is `kind`."""
+        """The scope that contains `partition`, for a consumer with `scope=kind`."""
         match kind:
             case "consumer":
                 return cls()
@@ -46,7 +46,7 @@ class Scope:
                 return cls(*partition)
 
     def covers(self, partition: Partition) -> bool:
-        """Whether `partition` stands still while this scope's circuit is open."""
+        """Whether `partition` is paused while this scope's circuit is open."""
         return self.topic in (None, partition[0]) and self.partition in (None, partition[1])
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The consumer that users run: in order, and waiting where a message fails temporarily."""
+"""The consumer that users run: it consumes in order, and waits when a message fails temporarily."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -30,17 +30,18 @@ from linear_retry.strategy.strategy import Strategy
 
 
 class LinearConsumer(OperatorMethods):
-    """Consumes topics in order, at least once, and waits where a message fails temporarily.
+    """Consumes topics in order, at least once, and waits when a message fails temporarily.
 
-    On a transient error the partitions in scope are paused, the failed message is held, and
+    On a transient error the partitions in scope are paused, and the failed message is held and
     attempted again at `retry_at`, which the strategy gives for its number of failures. When the
     strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
 
-    One thread owns it: whichever calls `run` or `next` first, or that of `run_async`; `stop`,
-    `close`, `retry_now`, `give_up`, `lift_limit`, `skip_unreadable`, `circuits`, `breaker`,
-    `health`, `counts` and `lag` are for any thread. A context manager, for `with` and `async with`:
-    leaving it closes. `group_id` is its group's name, `member` its own: `group.instance.id`, else
-    one made for this life; `journals` are those among its listeners.
+    One thread owns the consumer: the one that first calls `run` or `next`, or the thread of
+    `run_async`. `stop`, `close`, `retry_now`, `give_up`, `lift_limit`, `skip_unreadable`,
+    `circuits`, `breaker`, `health`, `counts` and `lag` are for any thread. It is a context manager,
+    for `with` and `async with`: leaving it closes the consumer. `group_id` is the name of its
+    group; `member` is its `group.instance.id`, else a name made for this instance; `journals` are
+    the journals among its listeners.
     """
 
     def __init__(
@@ -62,14 +63,14 @@ class LinearConsumer(OperatorMethods):
     ) -> None:
         """Checks everything that can be checked without I/O.
 
-        `config` holds librdkafka's keys, as they are. `topics` are names, or patterns that begin
-        with ^. `strategy` may be a list of delays, for `Strategy(list)`. `transient` says which
-        exceptions may go away: types, or a predicate on the exception. `scope` says what an open
-        circuit stops: all that is assigned, the message's topic, or its partition. `listeners` are
-        called with each event on the owner thread, after the state is safe; one that raises is
-        logged. `control` names the topic over which operators may retry a held message or give it
-        up (`linear-retry circuits`); nobody may unless it is given. `start_timeout_s` bounds the
-        wait for a first broker, `close_timeout_s` that of `close`.
+        `config` holds librdkafka's keys, unchanged. `topics` are names, or patterns that begin with
+        ^. `strategy` may be a list of delays, for `Strategy(list)`. `transient` selects the
+        exceptions that are retried: types, or a predicate on the exception. `scope` says what an
+        open circuit pauses: all assigned partitions, the message's topic, or its partition.
+        `listeners` are called with each event on the owner thread, after the state is safe; one
+        that raises is logged. `control` names the topic over which operators may retry a held
+        message or give it up (`linear-retry circuits`); without it they cannot. `start_timeout_s`
+        limits the wait for the first broker, `close_timeout_s` that of `close`.
 
         Raises `ConfigurationError` with key, value, rule and remedy.
         """
@@ -119,15 +120,15 @@ class LinearConsumer(OperatorMethods):
     def run(self, handler: Handler) -> None: ...
 
     def run(self, handler: Handler) -> Any:
-        """Hand every message to `handler`, in order: what returns is done, what raises has failed.
+        """Calls `handler` with every message, in order: returning is success, raising is failure.
 
-        Ends on `stop`, or on the first SIGINT or SIGTERM where this is the main thread (the second
-        acts as it would without us). The message in hand is finished first.
+        Ends on `stop`, or, on the main thread, on the first SIGINT or SIGTERM; a second one has its
+        usual effect. The current message is finished first.
 
         Raises `UsageError` for a handler that cannot work, `ConfigurationError` for a topic that
-        does not exist, `BrokerError` for unreachable brokers, `ExhaustedError` and
-        `PermanentError` where `"stop"` was chosen, `HandlerTooSlowError`, `FencedError` and
-        `DataLossError`. Nothing unhandled is committed then.
+        does not exist, `BrokerError` for unreachable brokers, `ExhaustedError` and `PermanentError`
+        if `"stop"` was chosen, `HandlerTooSlowError`, `FencedError` and `DataLossError`. Nothing
+        unhandled is committed then.
         """
         check_handler(handler)
         self._session.run(handler)
@@ -135,47 +136,47 @@ class LinearConsumer(OperatorMethods):
     def __iter__(self) -> Iterator[Attempt]:
         """Your own loop in place of `run`: `for attempt in consumer: with attempt as message: ...`.
 
-        Leaving the `with` is success, or, with an exception, failure; the next attempt is the
-        next message, or the same one when its time has come. Ends on `stop`; raises what `run`
-        raises. All state is the consumer's: a second loop goes on where the first has ended.
+        Leaving the `with` normally is success, with an exception failure; the next attempt is of
+        the next message, or of the same one when its wait is over. Ends on `stop`; raises what
+        `run` raises. The consumer keeps all state: a second loop continues where the first ended.
         """
         self._session.begin()
         return self._session.attempts()
 
     def __next__(self) -> Attempt:
-        """Apply what the last attempt came to, and wait for the next one.
+        """Applies the outcome of the last attempt, and waits for the next one.
 
-        Raises `UsageError` where the last was not entered or not left: it is never a success.
+        Raises `UsageError` if the last attempt was not entered or not left: it never counts as
+        success.
         """
         return next(self._session.attempts())
 
     async def run_async(self, handler: AsyncHandler) -> None:
         """`run` for an `async def` handler, awaited for one message at a time, in order.
 
-        Handlers run in the task that awaits this, on its loop, which stays alive; a thread started
-        for the call owns the consumer until it ends, and calls the listeners.
+        Handlers run in the task that awaits this, on its event loop, which is never blocked; a
+        thread started for this call owns the consumer until the call ends, and calls the listeners.
 
-        Ends on the first `stop`, SIGINT or SIGTERM, after the message in hand; the second cancels
-        the handler, and nothing is stored for its message. So does cancelling the task, whose
-        `asyncio.CancelledError` then goes on. Signals that the program handles itself are left to
-        it. At its end the consumer is closed, by that thread.
+        The first `stop`, SIGINT or SIGTERM ends it after the current message; the second cancels
+        the handler, and nothing is stored for its message. Cancelling the task does the same, and
+        its `asyncio.CancelledError` is raised again. Signals that the program handles itself are
+        left to it. When the call ends, that thread closes the consumer.
 
-        Raises what `run` raises, and `UsageError` where the handler gives nothing to await, or
-        raises a `CancelledError` though nobody has cancelled the task.
+        Raises what `run` raises, and `UsageError` if the handler returns nothing to await, or
+        raises `CancelledError` though the task was not cancelled.
         """
         check_async_handler(handler)
         await self._session.run_async(handler)
 
     def close(self) -> None:
-        """Commit what is done and leave the group; at most `close_timeout_s`. Idempotent.
+        """Commits what is done and leaves the group, within `close_timeout_s`. Idempotent.
 
-        From another thread than the owner's: `stop`, and wait as long for the owner to close.
-        From within a handler or a listener: `stop`, and `run` closes at its end. With an attempt
-        of your own loop open, its message is not done.
+        From another thread than the owner's: calls `stop`, and waits up to that time for the owner
+        to close. From within a handler or a listener: calls `stop`, and `run` closes when it ends.
+        The message of an attempt of your own loop that is still open is not done.
 
-        Raises what the last attempt of your own loop came to, where that ends a consumer
-        (`ExhaustedError`, `PermanentError`, or anything else that `run` raises); closed it is all
-        the same.
+        If the last attempt of your own loop ends the consumer, raises that error (`ExhaustedError`,
+        `PermanentError`, or anything else that `run` raises); the consumer is closed nevertheless.
         """
         self._session.close()
 
@@ -217,7 +218,7 @@ class LinearConsumer(OperatorMethods):
     # -- for any thread ----------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End `run` after the message in hand. For good; also for signal handlers."""
+        """Ends `run` after the current message, for good. Safe in signal handlers."""
         self._session.stop.ask()
 
     def _ask(self, wish: OperatorRequest) -> Future[bool]:
@@ -225,31 +226,31 @@ class LinearConsumer(OperatorMethods):
 
     @property
     def circuits(self) -> Mapping[Scope, CircuitView]:
-        """An immutable snapshot. `Scope()` is the whole consumer's."""
+        """An immutable snapshot. `Scope()` is the circuit of the whole consumer."""
         return self._circuits.views
 
     def health(self) -> Health:
-        """How it is now: alive, ready, and whether it consumes, waits, hangs or has ended."""
+        """The current health: alive, ready, and whether it consumes, waits, hangs or has ended."""
         return self._session.health()
 
     @property
     def counts(self) -> Counts:
-        """What it has done since it was made: attempts, their time, waits, and each event."""
+        """Totals since the consumer was created: attempts, their time, waits, and each event."""
         return self._monitor.counts()
 
     def lag(self, timeout_s: float = 2.0) -> dict[Partition, int]:
-        """How many offsets its group has still to read in each partition that it has now.
+        """The number of offsets that the group has yet to read in each assigned partition.
 
-        Asked of the brokers, so it is right while everything is paused: from what the group has
-        committed to the last offset that it may read. Offsets of which the consumer has seen that
-        they are no messages (transaction markers at the end) do not count; others inside do.
-        Partitions without an answer in `timeout_s` are left out. Waits for that: not for a handler
-        or a listener.
+        The brokers are asked, so it is right while everything is paused: from the group's committed
+        offset to the last one that it may read. Offsets at the end that the consumer knows are not
+        messages (transaction markers) do not count; others do. Partitions without an answer within
+        `timeout_s` are left out. Blocks for up to that time, but never waits for a handler or a
+        listener.
         """
         return self._session.lag(timeout_s)
 
     def breaker(self, scope: Scope | None = None) -> Breaker:
-        """The pybreaker of a scope (the whole consumer's, unless given), for its listeners.
+        """The pybreaker of a scope (by default the whole consumer's), for its listeners.
 
         It follows the circuit. Do not call through it, and do not open or close it.
         """

@@ -1,4 +1,4 @@
-"""Dead letters: read them, search them, and deal with them. The names that users need."""
+"""Reads, searches, replays, resolves and purges dead letters: the names that users need."""
 
 from linear_retry.dlq.dead_letter_topic import DeadLetterTopic
 from linear_retry.dlq.export import Exported, read_export

@@ -1,4 +1,4 @@
-"""The clients that reading and replaying dead letters need."""
+"""The clients for reading and replaying dead letters."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from linear_retry.records.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One cluster. `config` are librdkafka's keys; `producer` makes the client that writes."""
+    """A cluster. `config` holds librdkafka's keys; `producer` creates the client that writes."""
 
     config: Mapping[str, Any]
     timeout_s: float = ANSWER_TIMEOUT_S
@@ -34,7 +34,7 @@ class Cluster:
         return Groups(self.config, self.timeout_s)
 
     def record_at(self, topic: str, partition: int, offset: int) -> Record | None:
-        """The record there; None where it is gone."""
+        """The record at this place; None if it is gone."""
         try:
             first, *_ = next(self.reader.read(topic, starts={partition: offset}), [None])
         except UnknownTopicError:

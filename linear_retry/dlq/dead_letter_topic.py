@@ -1,4 +1,4 @@
-"""A dead-letter topic, as a program sees it."""
+"""A dead-letter topic, as programs use it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 
 
 class DeadLetterTopic:
-    """The letters of one topic, read without a group and without a trace. To be used in a `with`.
+    """The letters of one topic, read without a group or commits. Use it in a `with`.
 
-    `config` are librdkafka's keys, `bootstrap.servers` at least. Nothing is asked of the brokers
-    before the first method is called. All methods raise `BrokerError` where no broker answers
-    within `timeout_s` or one refuses, `UnknownTopicError` where the topic is not there, and
-    `ConfigurationError` where librdkafka refuses a key. `progress` is called with how many
-    offsets are behind, and of how many.
+    `config` holds librdkafka's keys, `bootstrap.servers` at least. The brokers are not asked before
+    the first method is called. All methods raise `BrokerError` if no broker answers within
+    `timeout_s` or one refuses, `UnknownTopicError` if the topic does not exist, and
+    `ConfigurationError` if librdkafka refuses a key. `progress` is called with the number of
+    offsets read, and their total.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class DeadLetterTopic:
     def letters(
         self, letter_filter: Filter = EVERYTHING, progress: Progress | None = None
     ) -> Iterator[tuple[Letter, State]]:
-        """The letters that the filter means, with their state; each partition in order.
+        """The letters that the filter selects, with their state; each partition in order.
 
-        What is in the topic when this is called, and no more: it ends.
+        Reads what is in the topic at the time of the call, and then ends.
         """
         resolutions = self.resolutions(progress)
         return reading.letters(
@@ -66,13 +66,14 @@ class DeadLetterTopic:
     ) -> tuple[tuple[Letter, State], ...]:
         """The letters with this id, by generation: several after a replay that failed.
 
-        With `#generation` at its end, of that one. A letter that was written twice is there twice.
+        With `#generation` at the end of the id, only that generation. A letter that was written
+        twice is returned twice.
         """
         found = self.letters(Filter(ids=(letter_id,)), progress)
         return tuple(sorted(found, key=lambda each: each[0].generation))
 
     def stats(self, letter_filter: Filter = EVERYTHING, progress: Progress | None = None) -> Stats:
-        """What the letters that the filter means look like from afar."""
+        """Statistics of the letters that the filter selects."""
         return stats_of(self.letters(letter_filter, progress))
 
     def export(
@@ -81,10 +82,10 @@ class DeadLetterTopic:
         letter_filter: Filter = EVERYTHING,
         progress: Progress | None = None,
     ) -> int:
-        """Write the letters that the filter means to a file, and return their number.
+        """Writes the letters that the filter selects to a file, and returns their number.
 
-        Nothing is lost: `linear_retry.dlq.read_export` gives them back. A file of that name is
-        replaced once the new one is whole. Raises `OSError` too.
+        Nothing is lost: `linear_retry.dlq.read_export` reads them back. An existing file is
+        replaced only when the new one is complete. Also raises `OSError`.
         """
         found = self.letters(letter_filter, progress)
         return write_export(
@@ -100,27 +101,29 @@ class DeadLetterTopic:
         for_group: str | None = None,
         progress: Progress | None = None,
     ) -> Plan:
-        """What a replay of the open letters that the filter means would send. Changes nothing.
+        """Plans a replay of the open letters that the filter selects. Changes nothing.
 
-        Each goes to where it came from, or all to the topic `to`, stamped with the time of sending
-        unless `keep_timestamp`. Where a message came from, the consumers of the group that its
-        letter is of handle it, and other groups pass it over; `for_group` names another one, or,
-        as "", every group. To be used in a `with`. Raises `RefusedError` where it cannot be done.
+        Each goes to the topic it came from, or all to the topic `to`, stamped with the time of
+        sending unless `keep_timestamp`. In its own topic a message is handled by the consumers of
+        its letter's group, and passed over by other groups; `for_group` names another group, or, as
+        "", every group. Use the plan in a `with`. Raises `RefusedError` if the replay is
+        impossible.
         """
         plan = Plan(self.topic, to, keep_timestamp, for_group)
         return plan_replay(self._cluster, plan, self.resolutions(), letter_filter, progress)
 
     def absent_groups(self, plan: Plan) -> tuple[str, ...]:
-        """The groups that letters are for, and that have no members and no committed offsets.
+        """The groups of the letters that have no members and no committed offsets.
 
-        What is sent for one of these may reach nobody. A group that may not be asked is not one.
+        A message that is sent for one of these may reach no consumer. Groups that may not be
+        described are left out.
         """
         return absent_groups(self._cluster, plan)
 
     def newer_messages(
         self, plan: Plan, progress: Progress | None = None
     ) -> Iterator[NewerMessages]:
-        """Which keys of the planned letters have newer messages where these came from."""
+        """The keys of the planned letters that have newer messages in the topic they came from."""
         return newer_messages(self._cluster, plan, progress)
 
     def replay(
@@ -132,11 +135,11 @@ class DeadLetterTopic:
         rate: float | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Send what is planned and still open, in order, each once; return how many were sent.
+        """Sends the planned letters that are still open, in order, each once; returns their number.
 
-        At most `rate` a second. Message and record that it was sent go in one transaction: ended at
-        any point, another replay goes on. `progress` is called with how many are
-        sent, and of how many. Raises `FencedError` where another replay, resolve, reopen or purge
+        At most `rate` a second. A message and the record that it was sent go in one transaction: if
+        this is interrupted at any point, another replay continues. `progress` is called with the
+        number sent, and the total. Raises `FencedError` if another replay, resolve, reopen or purge
         has begun since.
         """
         known = self.resolutions()
@@ -154,19 +157,19 @@ class DeadLetterTopic:
         why: str = "",
         progress: Progress | None = None,
     ) -> int:
-        """Record that the selected open letters are dealt with; return how many."""
+        """Marks the selected open letters as resolved; returns their number."""
         self.forget()
         return resolve(self._cluster, self.topic, letter_filter, by, why, progress)
 
     def reopen(
         self, letter_filter: Filter = EVERYTHING, *, progress: Progress | None = None
     ) -> int:
-        """Take that back for the selected letters; return how many."""
+        """Reopens the selected replayed or resolved letters; returns their number."""
         self.forget()
         return reopen(self._cluster, self.topic, letter_filter, progress)
 
     def plan_purge(self, *, everything: bool = False, progress: Progress | None = None) -> Purge:
-        """What a purge would delete. Changes nothing."""
+        """Plans a purge. Changes nothing."""
         with SpilledSet() as remaining:
             return plan_purge(
                 self._cluster,
@@ -178,19 +181,19 @@ class DeadLetterTopic:
             )
 
     def purge(self, *, everything: bool = False, progress: Progress | None = None) -> Purge:
-        """Delete of each partition what is before its first open letter, or all; return what.
+        """Deletes each partition up to its first open letter, or all of it; returns its plan.
 
-        Once that is acknowledged, what is recorded of letters that are gone is deleted as well.
+        Once that is acknowledged, the resolutions of deleted letters are deleted too.
         """
         self.forget()
         return purge(self._cluster, self.topic, progress, everything=everything)
 
     def resolution(self, letter: Letter) -> Resolution | None:
-        """What became of it: by whom, when and why. None where it is open."""
+        """The resolution of the letter: by whom, when and why. None if it is open."""
         return self.resolutions().of(letter)
 
     def resolutions(self, progress: Progress | None = None) -> Resolutions:
-        """What is recorded of all of them: read once, at the first need (`forget`)."""
+        """The resolutions of all letters: read once, on first use (until `forget`)."""
         if self._resolutions is None:
             # First, so that an error names this topic, and not the other that goes with it.
             self._cluster.reader.partitions(self.topic)
@@ -200,7 +203,7 @@ class DeadLetterTopic:
         return self._resolutions
 
     def forget(self) -> None:
-        """Have the resolutions read again when they are needed next."""
+        """Forgets the resolutions, so that the next use reads them again."""
         if self._resolutions is not None:
             self._resolutions.__exit__(None, None, None)
             self._resolutions = None

@@ -22,7 +22,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A letter with what had become of it when it was written to the file."""
+    """A letter, with its state and resolution at the time of the export."""
 
     letter: Letter
     resolution: Resolution | None = None
@@ -33,10 +33,10 @@ class Exported:
 
 
 def write_export(path: str | os.PathLike[str], letters: Iterable[Exported]) -> int:
-    """Write `letters` to the file at `path`, one object of JSON on each line; return their number.
+    """Writes `letters` to the file at `path`, one JSON object on each line; returns their number.
 
-    The file is there when it is whole, and not before: a file of that name is replaced then.
-    Raises `OSError`, and what reading the letters raises.
+    The file appears only when it is complete; an existing one is replaced then. Raises `OSError`,
+    and whatever reading the letters raises.
     """
     written = 0
     with atomic_file(Path(path), private=True) as file:
@@ -46,7 +46,7 @@ def write_export(path: str | os.PathLike[str], letters: Iterable[Exported]) -> i
 
 
 def read_export(path: str | os.PathLike[str]) -> Iterator[Exported]:
-    """The inverse of `write_export`. Raises `OSError`, and `DeadLetterError` with file and line."""
+    """Reads an exported file. Raises `OSError`, and `DeadLetterError` with file and line."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             try:
@@ -59,7 +59,7 @@ def read_export(path: str | os.PathLike[str]) -> Iterator[Exported]:
 
 
 def line_of(exported: Exported) -> bytes:
-    """One letter as a line. Beside what is read back stands what a person looks for."""
+    """One letter as a line: what is read back, and fields that a person searches for."""
     letter, resolution = exported.letter, exported.resolution
     content: dict[str, Any] = {
         "v": _VERSION,
@@ -81,7 +81,7 @@ def line_of(exported: Exported) -> bytes:
 
 
 def parse_line(line: bytes) -> Exported:
-    """The inverse of `line_of`. Raises `ValueError`, `KeyError` or `TypeError` for another line."""
+    """The inverse of `line_of`. Raises `ValueError`, `KeyError` or `TypeError` for other lines."""
     content = orjson.loads(line)
     if content["v"] != _VERSION:
         raise ValueError(f"v is {content['v']!r}, must be {_VERSION}")

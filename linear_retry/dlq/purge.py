@@ -1,4 +1,4 @@
-"""Deletes letters that are dealt with."""
+"""Deletes replayed and resolved letters."""
 
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,9 +17,9 @@ _NOTHING = "purge"
 
 @dataclass(slots=True)
 class Purge:
-    """What is deleted: of each partition all before an offset. Counts are of letters.
+    """What a purge deletes: from each partition everything before an offset. Counts are of letters.
 
-    `resolutions_deleted` are those of letters that are not there any more.
+    `resolutions_deleted` counts the resolutions of letters that are no longer in the topic.
     """
 
     before: dict[int, int] = field(default_factory=dict)
@@ -38,10 +38,10 @@ def plan_purge(
     *,
     everything: bool = False,
 ) -> Purge:
-    """What a purge would delete: the longest prefix of each partition without an open letter.
+    """Plans to delete the longest prefix of each partition that has no open letter.
 
     With `everything`, all that is in the topic now. `remaining` gets the resolution keys of what
-    stays: a letter may have been written twice, and what is recorded of it is for both.
+    stays: a letter may have been written twice, and its resolution is for both.
     """
     # Asked before the letters are read: all that is before these ends is then seen.
     bounds = cluster.reader.bounds(topic)
@@ -61,9 +61,10 @@ def plan_purge(
 
 
 def purge(cluster: Cluster, topic: str, progress: Progress | None, *, everything: bool) -> Purge:
-    """Delete it, and once that is acknowledged, what is recorded of letters that are gone.
+    """Deletes letters, and once that is acknowledged, the resolutions of deleted letters.
 
-    Ended at any point, the next one goes on. Raises `FencedError`, `BrokerError`.
+    If it is interrupted at any point, the next purge continues. Raises `FencedError`,
+    `BrokerError`.
     """
     with recording(cluster, topic) as (recorder, resolutions), SpilledSet() as remaining:
         planned = plan_purge(

@@ -13,9 +13,9 @@ from linear_retry.records.dead_letter import resolutions_topic
 def read_resolutions(
     reader: TopicReader, topic: str, resolutions: Resolutions, progress: Progress | None = None
 ) -> None:
-    """Take in what is recorded of the letters of `topic`, from where `resolutions` was read to.
+    """Adds the records of the letters of `topic` to `resolutions`, from where it was last read to.
 
-    Nothing is recorded where there is no topic for it.
+    Adds nothing if the topic for resolutions does not exist.
     """
     try:
         starts = _starts(reader, topic, resolutions) if resolutions.next_offsets else None
@@ -39,9 +39,9 @@ def letters(
     letter_filter: Filter = EVERYTHING,
     progress: Progress | None = None,
 ) -> Iterator[tuple[Letter, State]]:
-    """The letters in `topic` that the filter means, each partition in order.
+    """The letters in `topic` that the filter selects, each partition in order.
 
-    Read once, from the beginning to the end that is known at the start. Raises `BrokerError`.
+    Reads once, from the beginning to the end that is known at the start. Raises `BrokerError`.
     """
     left = letter_filter.limit
     if left == 0:

@@ -1,4 +1,4 @@
-"""Temporary databases for what is too large for memory."""
+"""Temporary databases for data that is too large for memory."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -25,10 +25,11 @@ def spilling() -> Iterator[None]:
 
 
 class Spilled:
-    """Tables of a temporary SQLite database. To be used in a `with`.
+    """Tables of a temporary SQLite database. Use it in a `with`.
 
     It has no name in any directory, and no file at all while its pages fit into the cache; the
-    system removes it however the process ends. It outlives nothing: no journal, no syncing.
+    system removes it however the process ends. Nothing outlives the process: no journal, no
+    syncing.
     """
 
     def __init__(self, *tables: str, cache_kib: int = 16_384) -> None:
@@ -44,7 +45,7 @@ class Spilled:
         self._database.close()
 
     def _write(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
-        """Once with each of `rows`. Raises `DiskFullError` where the file cannot grow."""
+        """Executes it with each of `rows`. Raises `DiskFullError` if the file cannot grow."""
         with spilling():
             self._database.executemany(statement, rows)
 
@@ -58,7 +59,7 @@ class Spilled:
 
 
 class SpilledSet(Spilled):
-    """A set of texts, in a temporary file where it is large. To be used in a `with`."""
+    """A set of texts, in a temporary file if it is large. Use it in a `with`."""
 
     def __init__(self) -> None:
         super().__init__("CREATE TABLE member (text TEXT PRIMARY KEY) WITHOUT ROWID")

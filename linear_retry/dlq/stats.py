@@ -1,4 +1,4 @@
-"""Counts letters: how many are alike, and statistics of a whole topic."""
+"""Counts letters by fields, and computes the statistics of a topic."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ def _partition(letter: Letter, _: State) -> str | None:
 
 
 def _key(letter: Letter, _: State) -> str | None:
-    """As text where it is UTF-8, else in hexadecimal digits."""
+    """The key as text if it is UTF-8, else in hexadecimal digits."""
     try:
         return None if letter.key is None else letter.key.decode()
     except UnicodeDecodeError:
@@ -65,8 +65,9 @@ FIELDS: Mapping[str, Field] = {
 
 
 class Counts:
-    """How often each group was seen. Memory is bounded: from the first hundred thousand different
-    groups on, those that are new are counted together in `others`.
+    """How often each group was seen, in bounded memory.
+
+    After the first hundred thousand different groups, new ones are counted together in `others`.
     """
 
     def __init__(self, different_at_most: int = DIFFERENT_AT_MOST) -> None:
@@ -81,7 +82,7 @@ class Counts:
             self.others += 1
 
     def most(self, at_most: int | None = None) -> list[tuple[Group, int]]:
-        """The groups with their counts, the largest first; equal ones by their names."""
+        """The groups with their counts, the largest first; equal counts by name."""
 
         def rank(each: tuple[Group, int]) -> tuple[int, list[str]]:
             return -each[1], [part or "" for part in each[0]]
@@ -93,7 +94,7 @@ class Counts:
 
 
 def count(letters: Iterable[tuple[Letter, State]], fields: Sequence[str]) -> Counts:
-    """How many letters are alike in all of these fields, which are names in `FIELDS`."""
+    """Counts the letters by these fields, which are names in `FIELDS`."""
     read = [FIELDS[name] for name in fields]
     counts = Counts()
     for letter, state in letters:
@@ -102,7 +103,7 @@ def count(letters: Iterable[tuple[Letter, State]], fields: Sequence[str]) -> Cou
 
 
 class Timeline:
-    """Counts by time, in bounded memory: where the spans are too many, they become longer."""
+    """Counts by time, in bounded memory: if there are too many spans, they become longer."""
 
     def __init__(self) -> None:
         self.length_ms = _SECOND_MS
@@ -114,7 +115,7 @@ class Timeline:
             self._lengthen()
 
     def spans(self, at_most: int) -> list[tuple[int, int]]:
-        """Beginning, in ms, and count of each span, without gaps: at most so many, at least 1."""
+        """The start, in ms, and count of each span, without gaps: at most so many, at least 1."""
         while self._counts and max(self._counts) - min(self._counts) >= at_most:
             self._lengthen()
         if not self._counts:
@@ -135,9 +136,9 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The most frequent: text (None: it is not said) and count. `different` are there in all.
+    """The most frequent values, each as text (None: unknown) and count; `different` are all.
 
-    Where `others` is not 0, there were more different ones than are counted one by one.
+    If `others` is not 0, there were too many different values to count one by one.
     """
 
     most: tuple[tuple[str | None, int], ...]
@@ -147,7 +148,7 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What letters are there. Times in ms of UTC, of when letters were written; None: of none."""
+    """Statistics of letters. Times are when letters were written, UTC ms; None without letters."""
 
     letters: int
     states: Mapping[State, int]
@@ -163,7 +164,7 @@ class Stats:
 
 
 def stats_of(letters: Iterable[tuple[Letter, State]]) -> Stats:
-    """Reads them once, in bounded memory."""
+    """Computes the statistics in one pass, in bounded memory."""
     states: Counter[State] = Counter()
     formats: Counter[str] = Counter()
     counts = [(FIELDS[name], Counts()) for name in _TOPS]

@@ -1,4 +1,4 @@
-"""The record of events on a topic: written by consumers, read by operators."""
+"""The journal: consumers write their events to a topic, and operators read them."""
 
 from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, Unreadable, read_entry
 from linear_retry.journal.group_state import GroupStates

@@ -1,4 +1,4 @@
-"""The journal's entry: one event as JSON, with who emitted it and when."""
+"""A journal entry: one event as JSON, with its emitter and time."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -35,11 +35,11 @@ _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One event, with who said it and when.
+    """One event, with its emitter and time.
 
-    `instance` is one consumer's life, `sequence` counts its events from 1: where a number is
-    missing, that event was dropped. `member` is the consumer's `group.instance.id`, else its
-    instance, and `process` where it runs, if that is known. `at_ms` is UTC.
+    `instance` is one life of a consumer, `sequence` counts its events from 1: a missing number is a
+    dropped event. `member` is the consumer's `group.instance.id`, else its instance, and `process`
+    where it runs, if that is known. `at_ms` is UTC.
     """
 
     instance: str
@@ -52,25 +52,25 @@ class Entry:
 
     @property
     def event_id(self) -> str:
-        """The same where an entry is in the topic twice."""
+        """The same for duplicates of an entry in the topic."""
         return f"{self.instance}/{self.sequence}"
 
     @property
     def key(self) -> bytes:
-        """`group|member|scope`, with `consumer` where the event is of no scope."""
+        """`group|member|scope`, with `consumer` if the event has no scope."""
         scope = getattr(self.event, "scope", Scope())
         return f"{self.group}|{self.member}|{scope}".encode(errors="backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that is not a journal entry, or one of a later release."""
+    """A record that is not a journal entry, or is an entry of a later version."""
 
     reason: str
 
 
 def encode(entry: Entry) -> bytes:
-    """The entry as JSON, in ASCII. `read_entry` is its inverse, but for parts of a millisecond."""
+    """Encodes the entry as JSON, in ASCII. `read_entry` is its inverse, to the millisecond."""
     event = entry.event
     fields_of_event = {field.name: _plain(getattr(event, field.name)) for field in fields(event)}
     return json.dumps(
@@ -89,9 +89,9 @@ def encode(entry: Entry) -> bytes:
 
 
 def read_entry(value: bytes | None) -> Entry | Unreadable:
-    """What a record of the journal's topic says. Never raises, whatever the record is.
+    """Reads a record of the journal's topic. Never raises, whatever the record contains.
 
-    Fields that are not known are passed over: a later version may have more.
+    Unknown fields are ignored: a later version may have more.
     """
     try:
         return _entry(read_object(value))
@@ -135,7 +135,7 @@ def _entry(found: Found) -> Entry:
 
 
 def _process(found: Found) -> Process | None:
-    """All of it, or nothing: it says where to look, and spoils no entry."""
+    """The process, or None if it is incomplete: that does not make the entry unreadable."""
     match found:
         case {"host": str(host), "pid": int(pid), "client_id": str(client_id)}:
             return None if isinstance(pid, bool) else Process(host, pid, client_id)

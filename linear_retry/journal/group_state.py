@@ -1,4 +1,4 @@
-"""The state of groups, folded from a journal's entries in whatever order they are read."""
+"""The state of groups, computed from the entries of a journal in any order."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ EVENTS_KEPT = 100
 
 
 class GroupStates:
-    """Folds entries into the state of each group. It has no clock.
+    """Computes the state of each group from entries. It has no clock.
 
-    Entries that are there twice count once. Those of one key must come in their order, as they do
-    from one partition; otherwise any order gives the same view. `unreadable` counts the records
-    that are no entries, `trouble` is the last reason.
+    Duplicate entries count once. Entries with the same key must come in order, as they do from one
+    partition; otherwise any order gives the same view. `unreadable` counts records that are not
+    entries, `trouble` is the last reason.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class GroupStates:
         self.trouble = ""
 
     def take(self, found: Entry | Unreadable) -> bool:
-        """Whether it is an entry that was not there yet."""
+        """Adds an entry; returns whether it is new."""
         if isinstance(found, Unreadable):
             self.unreadable += 1
             self.trouble = found.reason
@@ -36,16 +36,16 @@ class GroupStates:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups that have said something, by name."""
+        """The names of the groups with entries, sorted."""
         return tuple(sorted(self._groups))
 
     def view(self, group: str) -> GroupView:
-        """How it stands; empty where it has said nothing."""
+        """The state of the group; empty if it has no entries."""
         return self._groups.get(group, GroupState(group)).view()
 
 
 class GroupState:
-    """What the entries of one group add up to."""
+    """The state of one group, from its entries."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""The values that say how a group stands, as far as its journal tells."""
+"""The values that describe a group, as far as its journal shows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ MemberState: TypeAlias = Literal["open", "closed", "idle", "silent", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class OpenCircuit:
-    """A circuit that is open as far as its member has said. Times are UTC milliseconds.
+    """A circuit that is open according to its member's entries. Times are UTC milliseconds.
 
-    `held` is None where its partition was taken back since. `failures` and `error` are those of the
-    last word about it; `failures` is None where no word has told them. `retried_ms` is when an
-    operator had it retried, where that was the last word.
+    `held` is None if its partition was revoked since. `failures` and `error` are from the last
+    entry about it; `failures` is None if no entry has them. `retried_ms` is when an operator had it
+    retried, if that was the last entry.
     """
 
     member: str
@@ -37,8 +37,10 @@ class OpenCircuit:
     process: Process | None = None
 
     def state(self, now_ms: int) -> CircuitState:
-        """`half-open` from `due_ms` on: the next attempt is under way, or nobody is there to make
-        it. The journal tells only how it ended."""
+        """`half-open` from `due_ms` on: the next attempt is in progress, or its member is gone.
+
+        The journal shows only how the attempt ended.
+        """
         return "half-open" if self.due_ms <= now_ms else "open"
 
     @property
@@ -49,21 +51,21 @@ class OpenCircuit:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member: of a static one, its newest life. Times are UTC milliseconds.
+    """A member; of a static one, its newest instance. Times are UTC milliseconds.
 
-    `partitions` are those it has, as far as anybody has said; `taken` those that another member
-    (the value) was assigned since without a word of this one. The state is
+    `partitions` are those it has, according to the journal; `taken` are those that another member
+    (the value) was assigned since, without an entry of this one. The state is
 
     - `open`: it has an open circuit;
-    - `closed`: it has partitions, and none is stopped;
-    - `idle`: it has said that it has none;
-    - `silent`: all it had went to others, and it has not said a word about it: it is killed, stuck
-      or cut off, and a journal cannot tell which;
-    - `stopped`: it has said so; `left_group` is false where its partitions wait for its return.
+    - `closed`: it has partitions, and none is paused;
+    - `idle`: it reported that it has none;
+    - `silent`: all its partitions went to others, and it reported nothing about that: it is killed,
+      stuck or cut off, and a journal cannot tell which;
+    - `stopped`: it reported its end; `left_group` is false if its partitions wait for its return.
 
-    `process` is where it runs, if it has said so.
+    `process` is where it runs, if that is known.
 
-    A member to which nothing happens says nothing: `last_word_ms` may be long ago and all well.
+    A member without events writes nothing: `last_word_ms` may be long ago although it is well.
     """
 
     member: str
@@ -81,7 +83,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How often, in the entries that were read."""
+    """The number of outcomes in the entries that were read."""
 
     entries: int = 0
     letters: int = 0
@@ -92,7 +94,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group. `missing` is how many events are not in the journal, though later ones are."""
+    """A group. `missing` counts the events that are not in the journal, though later ones are."""
 
     group: str
     members: tuple[Member, ...]

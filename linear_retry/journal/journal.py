@@ -1,4 +1,4 @@
-"""The listener that writes every event to a topic, without ever holding up the consumer."""
+"""The listener that writes every event to a topic, without ever blocking the consumer."""
 
 import math
 from collections.abc import Callable, Collection, Mapping
@@ -23,7 +23,7 @@ _OTHER_CLUSTER = {"bootstrap.servers", "metadata.broker.list"}
 
 @dataclass(frozen=True, slots=True)
 class JournalContext:
-    """The consumer whose events are written, and what writing them needs of it."""
+    """The consumer whose events are written, and what the journal needs of it."""
 
     group: str
     instance: str
@@ -39,20 +39,20 @@ class JournalContext:
 class Journal:
     """A listener that writes every event to a topic, as JSON: `listeners=[Journal()]`.
 
-    For one consumer, from which it takes group, member, brokers and security when that is made.
+    For one consumer, from which it takes group, member, brokers and security when that is created.
     `linear_retry.journal.read_entry` reads an entry back; docs/operations/journal.md has every
     field.
 
-    It never waits and never stops the consumer. Where the topic is missing or out of reach, up to
-    1000 entries wait for a minute; what is beyond that is dropped, counted (`dropped`) and said in
-    the log once a minute. With the consumer's end it waits for what is on its way: 2 s, or a
-    quarter of `close_timeout_s` where that is less. A success is no event, and costs nothing.
+    It never waits and never stops the consumer. If the topic is missing or unreachable, up to 1000
+    entries wait for up to a minute; further ones are dropped, counted (`dropped`) and logged once a
+    minute. When the consumer ends, it waits for entries in flight: 2 s, or a quarter of
+    `close_timeout_s` if that is less. A success emits no event, and costs nothing.
     """
 
     def __init__(self, topic: str = DEFAULT_TOPIC, config: Mapping[str, Any] | None = None) -> None:
-        """`config` are librdkafka's keys for the producer, over the consumer's own.
+        """`config` holds librdkafka's keys for the producer, over the consumer's own.
 
-        Raises `ConfigurationError` for what can be no topic, or a key that cannot work.
+        Raises `ConfigurationError` for an invalid topic name, or a key that cannot work.
         """
         check_topic_name(topic)
         check_keys(config or {}, Producer, "Journal config ")
@@ -68,18 +68,18 @@ class Journal:
 
     @property
     def dropped(self) -> int:
-        """How many events are not in the topic, as far as is known. For any thread."""
+        """The number of events known not to be in the topic. For any thread."""
         return 0 if self._context is None else self._producer.dropped + self._late
 
     @property
     def member(self) -> str:
-        """Whom its entries name: the consumer's `group.instance.id`, else the instance."""
+        """The member in its entries: the consumer's `group.instance.id`, else the instance."""
         return self._bound().member
 
     def bind(self, context: JournalContext) -> None:
-        """Called by the consumer that has it among its listeners, as that is made.
+        """Called by the consumer that has it among its listeners, when that is created.
 
-        Raises `ConfigurationError` where it is another's.
+        Raises `ConfigurationError` if it belongs to another consumer.
         """
         if self._context is not None:
             raise ConfigurationError(
@@ -90,17 +90,17 @@ class Journal:
         self._context = context
 
     def prepare(self, topics: Collection[str]) -> None:
-        """Called by the consumer before it joins, with the topics that are there.
+        """Called by the consumer before it joins, with the existing topics.
 
-        A missing one is said; it may come. Raises `ConfigurationError` where librdkafka refuses a
-        key.
+        A missing topic is logged; it may be created later. Raises `ConfigurationError` if
+        librdkafka refuses a key.
         """
         self._producer.check()
         if self.topic not in topics and not _OTHER_CLUSTER & self._config.keys():
             log_journal_topic_missing(self.topic)
 
     def __call__(self, event: Event) -> None:
-        """Hand the event over. After `Stopped` nothing is written any more."""
+        """Writes the event. After `Stopped` nothing is written any more."""
         context = self._bound()
         if self._ended:
             self._late += 1

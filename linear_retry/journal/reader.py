@@ -1,4 +1,4 @@
-"""The tail of a journal's topic, as entries."""
+"""Reads a journal's topic from a time on, and follows it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -11,9 +11,9 @@ from linear_retry.kafka.topics.tail import TopicTail
 
 
 class JournalTail:
-    """Reads a journal from a moment on: the `backlog` first, then, within `follow`, what comes.
+    """Reads a journal from a time on: the `backlog` first, then, within `follow`, new entries.
 
-    `config` are librdkafka's keys. It is in no group and commits nothing: permission to read the
+    `config` holds librdkafka's keys. It joins no group and commits nothing: permission to read the
     topic is enough.
     """
 
@@ -25,29 +25,31 @@ class JournalTail:
         since_ms: int = 0,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> None:
-        """`since_ms`: what is older is passed over; UTC."""
+        """`since_ms`, UTC: older entries are left out."""
         self.topic = topic
         self._tail = TopicTail(config, topic, since_ms, timeout_s)
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can come at the moment; it goes on by itself."""
+        """Why nothing can be read at the moment; reading resumes by itself."""
         return self._tail.trouble
 
     def backlog(self, progress: Progress | None = None) -> Iterator[Entry | Unreadable]:
-        """What is there when this is called, each partition in order.
+        """The entries that exist at the time of the call, each partition in order.
 
-        Raises `UnknownTopicError`, and `BrokerError` where no broker answers or one refuses.
+        Raises `UnknownTopicError`, and `BrokerError` if no broker answers or one refuses.
         """
         for records in self._tail.backlog(progress):
             for record in records:
                 yield read_entry(record.value)
 
     def follow(self) -> AbstractContextManager[object]:
-        """Within it, `read` gives what comes after the backlog."""
+        """Within this context, `read` returns the entries after the backlog."""
         return self._tail.follow()
 
     def read(self, wait_s: float) -> list[Entry | Unreadable]:
-        """What has come, waiting `wait_s` for the first. Raises `BrokerError` where it is refused
-        for good."""
+        """The new entries, waiting up to `wait_s` for the first.
+
+        Raises `BrokerError` if reading is refused for good.
+        """
         return [read_entry(record.value) for record in self._tail.read(wait_s)]

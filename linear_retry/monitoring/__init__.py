@@ -1,1 +1,1 @@
-"""How a consumer is seen from outside: health endpoint, Prometheus metrics, traces."""
+"""Shows a consumer to other systems: health endpoint, Prometheus metrics, traces."""

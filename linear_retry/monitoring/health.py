@@ -1,4 +1,4 @@
-"""The HTTP endpoint for probes, Prometheus and a person with curl."""
+"""The HTTP endpoint for probes, Prometheus and curl."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ _JSON = "application/json"
 
 
 class HealthServer:
-    """A server that answers until it is left, or closed. `port` is its port."""
+    """A server that answers until it is closed, or its `with` is left. `port` is its port."""
 
     def __init__(self, server: ThreadingTCPServer) -> None:
         self._server = server
@@ -37,7 +37,7 @@ class HealthServer:
         self._thread.start()
 
     def close(self) -> None:
-        """No request is taken any more. Idempotent."""
+        """Stops taking requests. Idempotent."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -50,18 +50,18 @@ class HealthServer:
 
 
 def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> HealthServer:
-    """Answer HTTP requests about `consumer` in threads of their own, until the `with` is left.
+    """Answers HTTP requests about `consumer` in threads of its own, until the `with` is left.
 
     `/livez`: 200 while it is alive, also while a circuit is open, else 503; `/readyz`: 200 while it
     is in its group and not asked to stop, else 503; both with its `Health` as JSON. `/circuits`:
     every circuit that is not closed, as JSON. `/metrics`: for Prometheus; 503 without the extra
-    `prometheus`. Port 0 takes a free one.
+    `prometheus`. Port 0 picks a free one.
 
-    There is no login, and the texts of exceptions are for all who reach the port: only this machine
-    does, unless `host` says otherwise. "0.0.0.0" is every network that the machine is in, which
+    There is no login, and the texts of exceptions are visible to everyone who reaches the port: by
+    default only this machine. `host="0.0.0.0"` listens on every network of the machine, which
     probes and scrapes from outside a container need.
 
-    Raises `ConfigurationError` where the port, or the host, cannot be had.
+    Raises `ConfigurationError` if it cannot listen on this host and port.
     """
 
     class Handler(_Handler):

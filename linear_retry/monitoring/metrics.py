@@ -1,4 +1,4 @@
-"""A consumer's metrics for Prometheus. Needs the extra `prometheus`."""
+"""Exports a consumer's metrics to Prometheus. Needs the extra `prometheus`."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +30,7 @@ _Samples: TypeAlias = Iterator[tuple[str, tuple[str, ...], float]]
 
 
 class _Family(NamedTuple):
-    """A metric; `merged` is what it says of two consumers of one group."""
+    """A metric; `merged` is how the values of two consumers of one group are merged."""
 
     kind: type[CounterMetricFamily | GaugeMetricFamily]
     text: str
@@ -87,13 +87,12 @@ _BY_PARTITION = {
 class Metrics(Collector):
     """A collector for a registry of prometheus_client: `REGISTRY.register(Metrics(consumer))`.
 
-    Of one consumer, or of several in one process; those of one group are merged, for a series
-    may be there once: counts are added up, it is ready where all are, and of times the longest wait
-    and the next attempt are shown. Its labels are group, topic, partition, reason
-    and the like, never a key or an offset. `topic` and `partition` are empty for a circuit that
-    stops more than one. Everything is read when it is asked for, and the lag is asked of the
-    brokers then, for `lag_timeout_s` at most for each consumer; a partition without an answer has
-    no lag then. 0: no lag.
+    For one consumer, or several in one process; those of one group are merged, since a series may
+    occur only once: counts are added up, the group is ready if all are, and of times the longest
+    wait and the next attempt are shown. Labels are group, topic, partition, reason and the like,
+    never a key or an offset. `topic` and `partition` are empty for a circuit that pauses more than
+    one. Everything is read at the scrape; the lag is asked of the brokers then, for at most
+    `lag_timeout_s` for each consumer; a partition without an answer has no lag. 0: no lag.
     """
 
     def __init__(self, *consumers: LinearConsumer, lag_timeout_s: float = 2.0) -> None:
@@ -101,11 +100,11 @@ class Metrics(Collector):
         self._lag_timeout_s = lag_timeout_s
 
     def describe(self) -> Iterable[Metric]:
-        """The names, so that a registry refuses them twice. Nothing is asked of the brokers."""
+        """The names, so that a registry refuses duplicates. The brokers are not asked."""
         return self._families(0.0)
 
     def collect(self) -> Iterable[Metric]:
-        """Everything as it is now."""
+        """The current values of all metrics."""
         return self._families(self._lag_timeout_s)
 
     def _families(self, lag_timeout_s: float) -> Iterator[Metric]:
@@ -129,7 +128,7 @@ class Metrics(Collector):
 
 
 def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
-    """What a scrape gets, and its content type, by what it accepts."""
+    """The body of a scrape and its content type, according to what the request accepts."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(metrics)
     encode, content_type = choose_encoder(accept)

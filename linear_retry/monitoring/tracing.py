@@ -1,4 +1,4 @@
-"""Spans of attempts for OpenTelemetry, and what came of each failure. Needs the extra `otel`."""
+"""Spans of attempts for OpenTelemetry, with the outcome of each failure. Needs the extra `otel`."""
 
 import dataclasses
 import functools
@@ -35,23 +35,23 @@ class _Begun(NamedTuple):
 
 
 class Tracing(BoundListener):
-    """A listener, and what makes spans of attempts, for one consumer.
+    """A listener for one consumer, and the source of its attempts' spans.
 
     `listeners=[tracing]`, and then `consumer.run(tracing.traced(handler))`, the same with
     `run_async`, or `with tracing.attempt(attempt) as message` in a loop of your own.
 
-    A span for each attempt, of kind CONSUMER, is the current one in the handler. It has a link to
-    the span that has sent the message, which the global propagator finds in the headers; baggage
-    from there is current too. A failure is recorded, and so is what comes of it: the span of a
-    failed attempt ends with the first event that tells of its message (the circuit that opens, the
-    dead letter), but its time is the handler's own. Names are those of OpenTelemetry's semantic
-    conventions for messaging; key and value of a message are never in a span.
+    There is a span for each attempt, of kind CONSUMER; it is the current span in the handler. It
+    links to the span that sent the message, which the global propagator finds in the headers;
+    baggage from there is current too. A failure is recorded with its outcome: the span of a failed
+    attempt ends with the first event about its message (the opened circuit, the dead letter), but
+    its duration is the handler's own. Names are those of OpenTelemetry's semantic conventions for
+    messaging; a message's key and value are never in a span.
 
     https://opentelemetry.io/docs/specs/semconv/messaging/kafka/
     """
 
     def __init__(self, tracer_provider: trace.TracerProvider | None = None) -> None:
-        """`tracer_provider`: the global one, unless given."""
+        """`tracer_provider`: by default the global one."""
         self._tracer = trace.get_tracer("linear_retry", tracer_provider=tracer_provider)
         self._group_id: str | None = None
         self._failed: _Begun | None = None
@@ -59,9 +59,9 @@ class Tracing(BoundListener):
         self._failures: dict[Partition, tuple[int, int]] = {}
 
     def bind(self, group_id: str) -> None:
-        """Called by the consumer that has it among its listeners, as that is made.
+        """Called by the consumer that has it among its listeners, when that is created.
 
-        Raises `ConfigurationError` where it is another's.
+        Raises `ConfigurationError` if it belongs to another consumer.
         """
         if self._group_id is not None:
             raise ConfigurationError(
@@ -70,7 +70,7 @@ class Tracing(BoundListener):
         self._group_id = group_id
 
     def __call__(self, event: events.Event) -> None:
-        """A listener: what becomes of the message whose attempt has failed."""
+        """Ends the span of a failed attempt with the outcome for its message."""
         match event:
             case events.Revoked() | events.Lost():
                 self._end_failed()
@@ -85,9 +85,9 @@ class Tracing(BoundListener):
             self._end_failed()
 
     def traced(self, handler: Callable[[Message], _Returned]) -> Callable[[Message], _Returned]:
-        """`handler`, a plain or an `async def` function, with a span around each call.
+        """Wraps `handler`, a plain or an `async def` function, so that each call has a span.
 
-        Raises `UsageError` before a consumer has this Tracing among its listeners.
+        Raises `UsageError` unless a consumer has this Tracing among its listeners.
         """
         self._check_bound()
 
@@ -105,9 +105,9 @@ class Tracing(BoundListener):
 
     @contextmanager
     def attempt(self, attempt: Attempt) -> Iterator[Message]:
-        """Enters `attempt` of a loop of your own, with a span around it.
+        """Enters `attempt`, of a loop of your own, with a span around it.
 
-        All else is as with `with attempt`. Raises `UsageError` as `traced` does.
+        Otherwise as `with attempt`. Raises `UsageError` as `traced` does.
         """
         self._check_bound()
         with attempt as message:

@@ -24,7 +24,7 @@ _Driven: TypeAlias = tuple[pybreaker.CircuitBreaker, pybreaker.CircuitMemoryStor
 
 @dataclass(frozen=True, slots=True)
 class Circuit(Generic[T]):
-    """One circuit that is not closed. `retry_at_s` is of the clock that waits go by."""
+    """A circuit that is not closed. `retry_at_s` is on the clock that waits are measured by."""
 
     state: Literal["open", "half-open"]
     opened_at_s: float
@@ -36,11 +36,11 @@ class Circuit(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class CircuitView:
-    """What anyone may see of a circuit; None where nothing is held.
+    """A read-only view of a circuit; fields are None if no message is held.
 
-    `retry_at`, and `since`, when it was opened, are aware, UTC; None where it is closed.
-    `waits_for`: `failed`, another attempt; `letter`, the sending of its dead letter; `limit`,
-    another attempt, since `DeadLetters(limit=...)` lets no letter go.
+    `retry_at`, and `since`, when it opened, are aware, UTC; None if it is closed. `waits_for`:
+    `failed`, another attempt; `letter`, the sending of its dead letter; `limit`, another attempt,
+    since `DeadLetters(limit=...)` allows no more letters.
     """
 
     state: CircuitState

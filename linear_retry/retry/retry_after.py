@@ -1,4 +1,4 @@
-"""Lets a handler say how long to wait, in whatever form a server says it."""
+"""Lets a handler set the least wait, in any form that a server may send."""
 
 import math
 from collections.abc import Callable
@@ -12,23 +12,23 @@ When: TypeAlias = float | str | datetime | timedelta | None
 
 
 class Response(Protocol):
-    """An answer of httpx, requests, aiohttp or urllib."""
+    """A response of httpx, requests, aiohttp or urllib."""
 
     @property
     def headers(self) -> Any: ...
 
 
 class RetryAfter(Exception):  # noqa: N818  (a request of the handler's, not an error of ours)
-    """Raised by a handler: transient, and wait at least so long this once.
+    """Raised by a handler: a transient error, with a least wait for this once.
 
-    Counts as a failure; the delay is `max(seconds, the strategy's)`. For HTTP 429 and 503.
-    `when` is what the header `Retry-After` has, seconds or an HTTP date, as text; or a number of
+    Counts as a failure; the delay is `max(seconds, the strategy's)`. For HTTP 429 and 503. `when`
+    is the value of a `Retry-After` header, seconds or an HTTP date, as text; or a number of
     seconds, a `timedelta`, a `datetime` (without a zone: local time), or None: the strategy alone
-    decides. What is beyond 0 to 3600 s is cut to that range, so a time that is past is 0.
+    decides. Values outside 0 to 3600 s are cut to that range, so a time in the past is 0.
 
-    Never raises by itself, for a ValueError here would be one of the handler's, so permanent, and
-    an outage's message would be a dead letter: what cannot be read counts as None. `seconds` is how
-    long to wait at least, from the moment that this was made: 0 to 3600.
+    Its construction never raises: a `ValueError` here would be the handler's, so permanent, and a
+    message of an outage would be dead-lettered. An unreadable value counts as None. `seconds` is
+    the least wait from the moment of construction: 0 to 3600.
     """
 
     seconds: float = 0.0  # of a subclass that does not call this __init__
@@ -39,7 +39,7 @@ class RetryAfter(Exception):  # noqa: N818  (a request of the handler's, not an 
 
     @classmethod
     def from_response(cls, response: Response) -> Self:
-        """For the `Retry-After` of a response; without that header, None."""
+        """Reads the `Retry-After` header of a response; without that header, `when` is None."""
         return cls(_header(response))
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class RetryAfter(Exception):  # noqa: N818  (a request of the handler's, not an 
 
 
 def asked_s(error: RetryAfter) -> float:
-    """What `error` asks for: 0 to 3600, also where `seconds` is a subclass's own, or was set."""
+    """The wait that `error` asks for: 0 to 3600, even if a subclass has set `seconds`."""
     return _read(lambda: _wait_s(error.seconds)) or 0.0
 
 
@@ -56,7 +56,7 @@ def _wait_s(when: object) -> float:
 
 
 def wait_s_of(when: object, now: datetime) -> float:
-    """How many seconds `when` is from `now`, cut to 0 to 3600. Raises where it cannot be read."""
+    """The seconds from `now` to `when`, cut to 0 to 3600. Raises if `when` cannot be read."""
     match when:
         case None:
             wait_s = 0.0
@@ -92,13 +92,13 @@ def _number(when: Any) -> float:
 
 
 def _header(response: Any) -> Any:
-    """The header's value, whatever the case of its name; None where there is none."""
+    """The header's value, whatever the case of its name; None without it."""
     found = _read(lambda: [v for k, v in response.headers.items() if k.lower() == "retry-after"])
     return found[0] if found else None
 
 
 def _read(reading: Callable[[], Any]) -> Any:
-    """What `reading` returns; None where it raises: servers and handlers give anything at all."""
+    """The result of `reading`; None if it raises: servers and handlers send all sorts of values."""
     try:
         return reading()
     except Exception:  # noqa: BLE001  (a RetryAfter that raises makes a dead letter; see there)

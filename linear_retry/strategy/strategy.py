@@ -16,12 +16,13 @@ from linear_retry.strategy.delays import Element, check_settings, expand
 class Strategy:
     """An array of delays: element k is the wait after failure k. After the last one, give up.
 
-    `Strategy([1, 5, "30s", {"every": "5m", "times": 2}])` takes the elements that a strategy file
-    takes: seconds, durations, `every`/`times` and `exponential`. `jitter` (0 to 1) lengthens each
-    wait by a random share of up to that much, never shortens it. An empty array never waits.
+    `Strategy([1, 5, "30s", {"every": "5m", "times": 2}])` takes the same elements as a strategy
+    file: seconds, durations, `every`/`times` and `exponential`. `jitter` (0 to 1) lengthens each
+    wait by a random share of up to that much, and never shortens it. An empty array never waits.
 
-    Equal strategies have the same waits, jitter, name and description; equal fingerprints say
-    that waits and jitter are the same. Raises `StrategyError` with everything that is wrong.
+    Equal strategies have the same waits, jitter, name and description; strategies with the same
+    fingerprint have the same waits and jitter. Raises `StrategyError` with everything that is
+    wrong.
     """
 
     delays_ms: tuple[int, ...]
@@ -56,23 +57,23 @@ class Strategy:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Strategy:
-        """The strategy in the JSON file at `path`, read once. Raises `StrategyError`."""
+        """Reads the strategy in the JSON file at `path`, once. Raises `StrategyError`."""
         return cls(**file.load(path))
 
     @classmethod
     def named(cls, name: str) -> Strategy:
-        """The ready strategy of this name, such as `short-outage`. Raises `StrategyError`.
+        """The ready-made strategy of this name, such as `short-outage`. Raises `StrategyError`.
 
-        They come with the package; strategies/README.md says which one to take when.
+        They come with the package; strategies/README.md says which one to use when.
         """
         return cls.load(file.ready_path(name))
 
     def __len__(self) -> int:
-        """How many failures are waited for; the next one gives up."""
+        """The number of failures that are waited for; after the next one it gives up."""
         return len(self.delays_ms)
 
     def __bool__(self) -> bool:
-        """Always true: an empty strategy is one too, and `strategy or default` must keep it."""
+        """Always true, so that `strategy or default` keeps an empty strategy."""
         return True
 
     def __iter__(self) -> Iterator[float]:
@@ -82,9 +83,9 @@ class Strategy:
     def delay_s(self, failures: int, rng: Callable[[], float] | None = None) -> float | None:
         """The wait in seconds after failure number `failures` (1-based); None: give up.
 
-        `rng` draws the jitter, a number in [0, 1), such as `random.random`; it is asked only
-        where there is jitter. Without it, the wait is the strategy's own. Raises `UsageError` for
-        `failures` below 1: an index of -1 would silently be the last wait.
+        `rng` draws the jitter, a number in [0, 1), such as `random.random`; it is called only if
+        there is jitter. Without `rng`, the wait has no jitter. Raises `UsageError` for `failures`
+        below 1: an index of -1 would silently be the last wait.
         """
         if failures < 1:
             raise UsageError(f"failures={failures}: the first failure is 1; count it, then ask")
@@ -97,12 +98,15 @@ class Strategy:
 
     @property
     def total_s(self) -> float:
-        """All the waits together in seconds, without jitter: up to `1 + jitter` times as long."""
+        """The sum of all waits in seconds, without jitter.
+
+        With jitter the waits last up to `1 + jitter` times as long.
+        """
         return sum(self.delays_ms) / 1000
 
     @property
     def label(self) -> str:
-        """`name@fingerprint`: which strategy it was, and in which version."""
+        """`name@fingerprint`: the strategy and its version."""
         return f"{self.name}@{self.fingerprint}"
 
 

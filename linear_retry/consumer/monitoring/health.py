@@ -1,4 +1,4 @@
-"""Evaluates the health of a consumer: its state, why, since when and until when."""
+"""Evaluates a consumer's health: its state, why, since when and until when."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,24 +23,24 @@ HealthState: TypeAlias = Literal["starting", "consuming", "open", "stuck", "dead
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a consumer is. Times are aware, UTC.
+    """The health of a consumer. Times are aware, UTC.
 
-    `alive`: nothing has ended it, and it has polled within what the group allows. `ready`: it is in
-    its group, and has not been asked to stop. `state`:
+    `alive`: nothing has ended it, and it polls within `max.poll.interval.ms`. `ready`: it is in its
+    group, and has not been asked to stop. `state`:
 
-    - `starting`: not in its group yet, or not any more: it joins;
-    - `consuming`: all is well; or but for partitions that cannot be read, one of which `reason`
-      names, with `error` and `until`, when it is read again;
-    - `open`: well too, and a circuit waits, since `since`, until `until`, because of `error`: of
-      several that of the one that was opened first. While its attempt is made `until` is past.
-      The error is known also where its message has gone to another member;
+    - `starting`: it is not in its group, or no longer: it joins;
+    - `consuming`: it consumes; if some partitions cannot be read, `reason` names one of them, with
+      `error`, and `until`, when it is read again;
+    - `open`: healthy, but a circuit has been open since `since`, until `until`, because of `error`;
+      of several, the one that opened first. During its attempt `until` is in the past. The error is
+      known even if its message went to another member;
     - `stuck`: no poll for longer than `max.poll.interval.ms`, since `since`: a handler hangs, or
       your own loop does not ask for the next attempt;
-    - `dead`: `error` has ended it, at `since`;
-    - `stopped`: it has ended as it was asked to, at `since`.
+    - `dead`: `error` ended it, at `since`;
+    - `stopped`: it ended as requested, at `since`.
 
-    `reason` says the same in a sentence. `polled_s` is how long ago the last poll was; None before
-    the first. `member` is the consumer's name, as in the journal, and `process` where it runs.
+    `reason` explains the state in a sentence. `polled_s` is the time since the last poll; None
+    before the first. `member` is the consumer's name, as in the journal, and `process` its process.
     """
 
     state: HealthState
@@ -57,7 +57,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How the last use ended. `is_error`: by itself, and not as the program wanted."""
+    """How the last use ended. `is_error`: not because the program asked for it."""
 
     at_ms: int
     error: str | None = None
@@ -68,8 +68,8 @@ class End:
 class HealthInputs:
     """What health is evaluated from, at one moment.
 
-    `polled_s` is how long ago the last poll was, None before the first; `limit_s` is
-    `max.poll.interval.ms`; `handed_out` is the first message of what a handler has.
+    `polled_s` is the time since the last poll, None before the first; `limit_s` is
+    `max.poll.interval.ms`; `handed_out` is the first message that the handler has.
     """
 
     utc_ms: int
@@ -87,7 +87,7 @@ class HealthInputs:
 
 
 def evaluate(inputs: HealthInputs) -> Health:
-    """The first of these that holds, from what is worst to what is best."""
+    """Returns the first state that applies, from worst to best."""
     polled_s, ready = inputs.polled_s, inputs.joined and not inputs.stopping
     reason = "it was asked to stop" if inputs.stopping else "it consumes"
     well = Health("consuming", True, ready, reason, polled_s=polled_s)

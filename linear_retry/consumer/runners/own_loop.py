@@ -1,4 +1,4 @@
-"""Hands the messages of a consumer, as attempts, to a loop of the user's own."""
+"""Hands messages, as attempts, to the user's own loop."""
 
 from collections.abc import Callable, Generator, Iterator
 from operator import length_hint
@@ -21,10 +21,10 @@ _IN_HAND = ("entered", "failing")
 class Attempt:
     """One attempt of one message: enter it, handle the message, leave it.
 
-    Leaving it without an exception is success, with an `Exception` a failure, which is swallowed:
-    the loop goes on, and applies it when it asks for the next attempt. Anything else that is raised
-    (`KeyboardInterrupt`) passes through; the message is not done then, and nothing is counted.
-    `number` is 1-based: failures of this message so far, plus one.
+    Leaving it normally is success. Leaving it with an `Exception` is failure: the exception is
+    swallowed, and applied when the loop asks for the next attempt. Any other exception
+    (`KeyboardInterrupt`) passes through; the message is then not done, and no failure is counted.
+    `number` is 1-based: this message's failures so far, plus one.
     """
 
     __slots__ = ("_error", "_message", "_state", "number")
@@ -37,7 +37,7 @@ class Attempt:
     _error: Exception
 
     def __enter__(self) -> Message:
-        """Raises `UsageError` a second time, and once the consumer is closed."""
+        """Returns the message. Raises `UsageError` a second time, and after `close`."""
         if self._state != "offered":
             raise UsageError(
                 f"{self!r} cannot be entered: only once, and not after close; ask the consumer for "
@@ -74,9 +74,9 @@ class Attempt:
         return True
 
     def fail(self, error: Exception) -> None:
-        """The attempt has failed with `error`, without raising it. What is raised later counts.
+        """Records that the attempt failed with `error`, without raising it. A later exception wins.
 
-        Raises `UsageError` outside the `with`, and where `error` is no exception.
+        Raises `UsageError` outside the `with`, and if `error` is not an `Exception`.
         """
         if self._state not in _IN_HAND:
             raise UsageError(f"{self!r}: fail is for the body of its with statement")
@@ -86,15 +86,15 @@ class Attempt:
 
     @property
     def state(self) -> _State:
-        """What has become of it so far. `withdrawn`: the consumer was closed before its end.
+        """The state of the attempt. `withdrawn`: the consumer was closed before it ended.
 
-        `overtaken`: another loop was begun before that.
+        `overtaken`: another loop began before it ended.
         """
         return self._state
 
     @property
     def error(self) -> Exception | None:
-        """What it failed with."""
+        """The exception that it failed with."""
         return self._error if self._state in ("failing", "failed") else None
 
     def __repr__(self) -> str:

@@ -1,1 +1,1 @@
-"""A dead letter as it is read from its topic, of this library or another system."""
+"""Dead letters as they are read from their topic, written by this library or another system."""

@@ -1,4 +1,4 @@
-"""Chooses letters by reason, exception, origin, key, time and state."""
+"""Selects letters by reason, exception, origin, key, time and state."""
 
 from collections.abc import Container
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from linear_retry.dlq.letters.letter import Letter, State
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a letter must be. Different criteria must all hold; of several values of one, any.
+    """Selects letters. All criteria must hold; for one with several values, any of these.
 
-    But of `headers` each must be there: a name and its whole value. `exceptions` are parts of type
-    or message, upper and lower case alike. `origins` are a topic and a partition, or None for all
-    of its. `since_ms` and `until_ms` are for the time at which the letter was written, the latter
-    exclusive. `keys` has None for letters without a key. `ids` are letters' ids, with or without
-    `#generation`. `chosen` has the resolution keys of the selected letters, which may be too many
-    for a tuple; None: all are. `limit` is for who reads letters: at most so many that match, the
-    first that are read; a replay takes the oldest. `not_exceptions` and `not_origins` exclude what
-    the same values in `exceptions` and `origins` would choose.
+    Of `headers` all must be present: a name and its whole value. `exceptions` are parts of type or
+    message, whatever their case. `origins` are a topic and a partition, or None for all of its
+    partitions. `since_ms` and `until_ms` apply to the time at which the letter was written, the
+    latter exclusive. `keys` has None for letters without a key. `ids` are letters' ids, with or
+    without `#generation`. `chosen` has the resolution keys of the selected letters, which may be
+    too many for a tuple; None: all letters. `limit` is for readers: at most so many
+    that match, the first that are read; a replay takes the oldest. `not_exceptions` and
+    `not_origins` exclude what the same values in `exceptions` and `origins` would select.
     """
 
     reasons: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Filter:
     not_origins: tuple[tuple[str, int | None], ...] = ()
 
     def matches(self, letter: Letter, state: State) -> bool:
-        """Whether `letter`, which is in this state, is selected."""
+        """Whether the filter selects `letter`, which is in this state."""
         return (
             (not self.states or state in self.states)
             and (self.since_ms is None or letter.timestamp_ms >= self.since_ms)

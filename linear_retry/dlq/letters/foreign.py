@@ -1,4 +1,4 @@
-"""The headers of other systems' dead letters: add a row to the table, and it is read."""
+"""The headers of other systems' dead letters: a row in the table for each system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Contents: TypeAlias = Mapping[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How a number stands in a header. `decode` gives None for anything else.
+    """The encoding of a number in a header. `decode` returns None for anything else.
 
     `size_bytes` is that of a big-endian integer, None for digits.
     """
@@ -38,7 +38,7 @@ DIGITS = Encoding("a whole number in decimal digits", whole_number)
 
 # Not a frozen dataclass, for the same reason as `Letter`: there are as many.
 class Origin(NamedTuple):
-    """The place of the first death. None: who wrote the letter did not say; -1: no timestamp."""
+    """The place where the message first failed for good. None: unknown; -1: no timestamp."""
 
     topic: str
     partition: int | None
@@ -54,11 +54,11 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ForeignFormat:
-    """One system's headers, whose names all begin with `prefix`: a replay leaves them out.
+    """The headers of one system, whose names all begin with `prefix`: a replay leaves them out.
 
-    `topic` is in each of its letters, and in no others. Of several names for one thing the first
-    that is there counts. `group_id` is a name and what stands before its text in the name of the
-    consumer group.
+    `topic` is in each of its letters, and in no others. If there are several names for one thing,
+    the first that is present counts. `group_id` is the name of a header, and the text before the
+    consumer group in its value.
     """
 
     name: str
@@ -74,7 +74,7 @@ class ForeignFormat:
     exception_stack: tuple[str, ...] = ()
 
     def read(self, contents: Contents) -> dict[str, Any]:
-        """What `contents`, the headers by name, say: fields of `Letter`. Never raises."""
+        """Reads fields of `Letter` from `contents`, the headers by name. Never raises."""
         reader = _Reader(contents)
         group = None if self.group_id is None else reader.text(self.group_id[0])
         return {

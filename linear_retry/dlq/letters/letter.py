@@ -1,4 +1,4 @@
-"""One record of a dead-letter topic, of this library or another system."""
+"""A record of a dead-letter topic, written by this library or another system."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -14,7 +14,7 @@ NONE = "none"
 
 
 class State(StrEnum):
-    """Whether somebody has dealt with a letter."""
+    """Whether a letter is open, replayed or resolved."""
 
     OPEN = "open"
     REPLAYED = "replayed"
@@ -23,12 +23,12 @@ class State(StrEnum):
 
 # Not a frozen dataclass: that takes 3 µs to make, and a million of them are listed.
 class Letter(NamedTuple):
-    """One record of a dead-letter topic.
+    """A record of a dead-letter topic.
 
-    `topic` to `timestamp_ms` say where and when it lies there.
-    `key`, `value` and `headers` are what came. `id` is `retry-id`; where another system wrote it,
-    or it is no dead letter, `foreign/topic/partition/offset`. `problem` says why it is no dead
-    letter, or what of it cannot be read; then `format` may be `none` and `origin` None.
+    `topic` to `timestamp_ms` are the record's own. `key`, `value` and `headers` are unchanged. `id`
+    is `retry-id`; for a letter of another system, or a record that is not a dead letter,
+    `foreign/topic/partition/offset`. `problem` says why it is not a dead letter, or what cannot be
+    read of it; `format` may then be `none` and `origin` None.
     """
 
     topic: str
@@ -54,14 +54,14 @@ class Letter(NamedTuple):
 
     @property
     def resolution_key(self) -> str:
-        """Under what it is recorded that somebody has dealt with it."""
+        """The key of its record in the resolutions topic."""
         return f"{self.id}#{self.generation}"
 
 
 def read_letter(record: Record, formats: tuple[ForeignFormat, ...] = FOREIGN) -> Letter:
-    """The letter that `record` is. Never raises, whatever is in it.
+    """Reads the letter in `record`. Never raises, whatever it contains.
 
-    Where headers of several systems are there, the last written counts: each adds its own behind
+    If there are headers of several systems, the last written count: each system adds its own after
     those that it found.
     """
     contents = dict(record.headers)

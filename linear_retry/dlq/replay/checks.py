@@ -15,7 +15,7 @@ Facts = Mapping[str, TopicDescription | None]
 
 
 class RefusedError(BrokerError):
-    """What is planned cannot be done as it is. Nothing was sent; `problems` has all of them."""
+    """The plan cannot be carried out. Nothing was sent; `problems` lists every reason."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = tuple(problems)
@@ -23,9 +23,9 @@ class RefusedError(BrokerError):
 
 
 def check(plan: Plan, facts: Facts, now_ms: int, *, compressed: bool) -> None:
-    """Raises `RefusedError` with everything that stands in the way.
+    """Raises `RefusedError` with everything that prevents the replay.
 
-    `compressed`: the batches are, so that nobody knows how large they will be.
+    `compressed`: batches are compressed, so their size is not known before they are sent.
     """
     problems = [*_resolutions(plan.topic, facts)]
     for target in plan.targets:
@@ -51,13 +51,13 @@ def check(plan: Plan, facts: Facts, now_ms: int, *, compressed: bool) -> None:
 
 
 def check_resolutions(topic: str, facts: Facts) -> None:
-    """Raises `RefusedError` where it cannot be recorded what is dealt with."""
+    """Raises `RefusedError` if resolutions cannot be recorded."""
     if problems := [*_resolutions(topic, facts)]:
         raise RefusedError(problems)
 
 
 def absent_groups(cluster: Cluster, plan: Plan) -> tuple[str, ...]:
-    """Of the groups that the plan's letters are for, those that nobody seems to be in."""
+    """The groups of the plan's letters that seem to have no members."""
     wanted: dict[str, set[Partition]] = {}
     for planned in plan.partitions:
         for group in planned.groups - {""}:

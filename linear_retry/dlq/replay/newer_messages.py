@@ -1,4 +1,4 @@
-"""Finds keys of letters that have newer messages in the topic the letters came from."""
+"""Finds the keys of letters that have newer messages in the letters' original topic."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,8 +15,10 @@ from linear_retry.records.text import whole_number
 
 @dataclass(frozen=True, slots=True)
 class NewerMessages:
-    """A key, how many newer messages have it, and the newest of these. `letter` is the offset of
-    the first letter with this key."""
+    """A key, the number of newer messages that have it, and the newest of these.
+
+    `letter` is the offset of the first letter with this key.
+    """
 
     topic: str
     partition: int
@@ -31,8 +33,8 @@ def newer_messages(
 ) -> Iterator[NewerMessages]:
     """Reads each origin partition from the first letter's offset to its end. Yields by key.
 
-    What was itself replayed counts with the offset that it had first: it is not newer than what it
-    was ahead of. Letters without a key, or whose offset nobody knows, have none.
+    A replayed message counts with its original offset: it is not newer than the messages that it
+    preceded. Letters without a key, or with an unknown offset, have no newer messages.
     """
     with _Keys() as keys:
         places: dict[str, dict[int, int]] = {}

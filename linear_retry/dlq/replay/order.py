@@ -1,4 +1,4 @@
-"""Puts letters into their original order, in a temporary file where they are many."""
+"""Sorts letters into their original order, in a temporary file if there are many."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -32,11 +32,11 @@ _COLUMNS = "source, place, generation, name, content, written_ms"
 
 
 class InOrder(Spilled):
-    """Takes letters as they come, and gives them in their order, each once. To be used in a `with`.
+    """Takes letters as they come, and yields them in their order, each once. Use it in a `with`.
 
-    They come nearly in order, each source by itself: so each is written behind the others, and only
-    its place is sorted in, near the end of its source, where the index is in memory. What is beyond
-    some megabytes lies in a temporary file, which the system removes however the process ends.
+    They come nearly in order, each source by itself: so each is written after the others, and only
+    its place is sorted in, near the end of its source, where the index is in memory. What exceeds
+    some megabytes is in a temporary file, which the system removes however the process ends.
     """
 
     def __init__(self, cache_kib: int = _CACHE_KIB) -> None:

@@ -1,4 +1,4 @@
-"""Makes the message that is sent for a letter."""
+"""Builds the message that is sent for a letter."""
 
 import hashlib
 import json
@@ -37,11 +37,11 @@ Fetch: TypeAlias = Callable[[str, int, int], Record | None]
 
 
 class NotReplayableError(Exception):
-    """This letter cannot be sent as it is: the text says why. It stays open."""
+    """This letter cannot be sent: the text says why. It stays open."""
 
 
 class Outgoing(NamedTuple):
-    """Key, value and headers of a replayed message, and the time of the message's own."""
+    """Key, value, headers and original timestamp of a message to be replayed."""
 
     key: bytes | None
     value: bytes | None

@@ -1,4 +1,4 @@
-"""Plans a replay: what is sent, in which order, and where to."""
+"""Plans a replay: which letters are sent, in which order, and where."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ NO_LETTER = "no dead letter: it is sent only where a topic for it is named"
 
 
 class Source(NamedTuple):
-    """An origin partition. `topic` and `partition` are None where the letters do not say.
+    """An origin partition. `topic` and `partition` are None if the letters do not have them.
 
-    `arrived_in` is the partition of the dead-letter topic where the order is that of arrival, for
-    want of original offsets; else None.
+    `arrived_in` is the partition of the dead-letter topic if the order is that of arrival, for want
+    of original offsets; else None.
     """
 
     topic: str | None
@@ -30,10 +30,10 @@ class Source(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionPlan:
-    """The letters of one source: they go to one partition, in their order.
+    """The letters of one source: they go to one partition, in order.
 
-    `to_partition` is None where the key decides. `first` and `last` are original offsets, None
-    where the order is that of arrival. Times are of the messages themselves, None where unknown.
+    `to_partition` is None if the key decides. `first` and `last` are original offsets, None if the
+    order is that of arrival. Times are the messages' own, None if unknown.
     """
 
     source: Source
@@ -51,7 +51,7 @@ class PartitionPlan:
     """The consumer groups that handle them; "" where every group does."""
 
     def add(self, message: Outgoing, packed: int) -> None:
-        """Count one of its letters in."""
+        """Counts one of its letters."""
         self.groups.add(message.group_in(self.to_topic))
         at_ms = message.timestamp_ms
         self.longest = max(self.longest, packed)
@@ -62,9 +62,9 @@ class PartitionPlan:
 
 @dataclass(slots=True)
 class Plan:
-    """What a replay is going to send. To be used in a `with`: the letters are in it.
+    """What a replay will send. Use it in a `with`: it contains the letters.
 
-    `not_replayable` says of how many letters why they are not sent, and stay open. `for_group` is
+    `not_replayable` counts, by reason, the letters that are not sent and stay open. `for_group` is
     the group that all are addressed to, "" for every group; None: each to the group of its letter.
     """
 
@@ -85,12 +85,12 @@ class Plan:
 
     @property
     def letters(self) -> int:
-        """How many are to be sent."""
+        """The number of letters to be sent."""
         return sum(each.letters for each in self.partitions)
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The topics that are sent to."""
+        """The topics that messages are sent to."""
         return tuple(dict.fromkeys(each.to_topic for each in self.partitions))
 
 
@@ -103,7 +103,7 @@ class _Planned(NamedTuple):
 
 
 class Planner:
-    """Fills a plan with letters, as they come."""
+    """Fills a plan with letters as they come."""
 
     def __init__(self, plan: Plan, fetch: Fetch, to_partitions: int = 1) -> None:
         """`to_partitions` are those of the topic that all go to, where there is one."""
@@ -113,10 +113,10 @@ class Planner:
         self._numbers: dict[Source, int] = {}
 
     def take(self, letters: Iterable[Letter], limit: int | None = None) -> None:
-        """Plan to send each, or say why not; then count them, each once.
+        """Plans each letter, or records why it cannot be sent; then counts them, each once.
 
-        With a `limit` only the so many that were written first, over all sources; but of each
-        source a beginning of its order, so that what is sent later is not sent behind its back.
+        With a `limit`, only the so many that were written first, over all sources; but always a
+        prefix of each source's order, so that a later replay does not send earlier messages.
         """
         planned = self._planned(letters)
         for each in planned if limit is None else _oldest(planned, limit):

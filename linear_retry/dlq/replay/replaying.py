@@ -1,4 +1,4 @@
-"""Plans replays, and sends the letters of a plan in their order, each once."""
+"""Plans replays, and sends the letters of a plan in order, each once."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -30,10 +30,10 @@ def plan_replay(
     letter_filter: Filter,
     progress: Progress | None,
 ) -> Plan:
-    """Fill `plan`, which says where to, with the open letters that the filter means.
+    """Fills `plan`, which has the targets, with the open letters that the filter selects.
 
-    Closes it where it cannot be carried out, and raises `RefusedError` with everything that stands
-    in the way. Changes nothing.
+    If the plan cannot be carried out, closes it and raises `RefusedError` with every reason.
+    Changes nothing.
     """
     with ExitStack() as unless_planned:
         unless_planned.enter_context(plan)
@@ -56,11 +56,10 @@ def replay(
     rate_limit: RateLimit,
     progress: Progress | None,
 ) -> int:
-    """Send what is planned and still open, and record it; return how many were sent.
+    """Sends the planned letters that are still open, and records that; returns their number.
 
     `resolutions` are those that the plan was made with: only what has been recorded since is read.
-    Every other recorder is fenced: the newest wins. Raises `FencedError`,
-    `BrokerError`.
+    Every other recorder is fenced: the newest wins. Raises `FencedError`, `BrokerError`.
     """
     if not plan.partitions:
         return 0
@@ -102,9 +101,9 @@ def send(
     rate_limit: RateLimit,
     progress: Progress | None,
 ) -> int:
-    """Send what is still open, each batch with its records in one transaction; return how many.
+    """Sends what is still open, each batch with its records in one transaction; returns the number.
 
-    `progress` is called after each batch, with what is sent. Raises `FencedError`, `BrokerError`.
+    `progress` is called after each batch. Raises `FencedError`, `BrokerError`.
     """
     sent = passed = 0
     total = plan.letters

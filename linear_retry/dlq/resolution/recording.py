@@ -1,4 +1,4 @@
-"""Records what letters are dealt with, as the only one who may."""
+"""Records resolutions of letters, as the only process that may."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,15 +26,15 @@ _BATCH = 5_000
 
 
 def transactional_id(dead_letter_topic: str) -> str:
-    """One for each dead-letter topic: its holder is the only one who records."""
+    """One for each dead-letter topic: only its holder records."""
     return f"linear-retry.dlq.{dead_letter_topic}"
 
 
 class Recorder:
-    """The one who records what becomes of the letters of a topic.
+    """Records the resolutions of a topic's letters.
 
-    From `fence_others` on it is the only one: all before are fenced, and what they have committed
-    can be read. So a decision by what is recorded is made by reading it *after* that, never before.
+    From `fence_others` on it is the only one: all earlier ones are fenced, and what they committed
+    can be read. So decisions based on what is recorded must read it *after* that, never before.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Recorder:
         )
 
     def fence_others(self) -> None:
-        """Be the only one. Raises `BrokerError`, and `RefusedError` before anything is changed."""
+        """Becomes the only recorder. Raises `BrokerError`, and `RefusedError` before any change."""
         letters = self._facts[self._topic]
         if letters is None:
             raise UnknownTopicError(f"there is no topic {self._topic!r}; check its name")
@@ -73,7 +73,7 @@ class Recorder:
         return OutgoingRecord(self._resolutions, key.encode("utf-8", "replace"), value)
 
     def commit(self, records: Sequence[OutgoingRecord]) -> None:
-        """All of them, or none. Raises `FencedError`, `BrokerError`."""
+        """Commits all of them, or none. Raises `FencedError`, `BrokerError`."""
         try:
             with self._named_where_fenced():
                 self._transactions.commit(records, _ANSWER_S)
@@ -88,9 +88,10 @@ class Recorder:
         self.commit([self.resolution(key, value) for key in keys])
 
     def wait_until_visible(self) -> None:
-        """Wait until all that was committed can be read, or for a few seconds.
+        """Waits until all that was committed can be read, but at most a few seconds.
 
-        A commit is answered once it is certain, and seen once each partition has heard of it.
+        A commit is answered once it is certain, but visible only once each partition has its
+        marker.
         """
         counts = {name: fact.partitions for name, fact in self._facts.items() if fact is not None}
         # It has as many, if it was made here.
@@ -121,7 +122,7 @@ class Recorder:
 
 @contextmanager
 def recording(cluster: Cluster, topic: str) -> Iterator[tuple[Recorder, Resolutions]]:
-    """The only one who records, and what is recorded; at the end all of it can be read."""
+    """Yields the only recorder, and what is recorded; at the end all of it can be read."""
     recorder = Recorder(topic, cluster)
     recorder.fence_others()
     # Read once all others are fenced: nobody deals with these in the meantime.
@@ -134,13 +135,13 @@ def recording(cluster: Cluster, topic: str) -> Iterator[tuple[Recorder, Resoluti
 def resolve(
     cluster: Cluster, topic: str, selected: Filter, by: str, why: str, progress: Progress | None
 ) -> int:
-    """Record of the open letters that are selected that they are dealt with; return how many."""
+    """Marks the selected open letters as resolved; returns their number."""
     only_open = replace(selected, states=(State.OPEN,))
     return _record(cluster, topic, only_open, Resolution(State.RESOLVED, by, why=why), progress)
 
 
 def reopen(cluster: Cluster, topic: str, selected: Filter, progress: Progress | None) -> int:
-    """Take that back of those that are dealt with and selected; return how many."""
+    """Reopens the selected replayed or resolved letters; returns their number."""
     states = tuple(state for state in selected.states or tuple(State) if state is not State.OPEN)
     dealt_with = replace(selected, states=states) if states else replace(selected, limit=0)
     return _record(cluster, topic, dealt_with, None, progress)

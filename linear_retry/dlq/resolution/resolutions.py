@@ -1,4 +1,4 @@
-"""What is recorded of the letters that are dealt with."""
+"""The resolutions of letters that are replayed or resolved."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What became of a letter: `state` is `replayed` or `resolved`. To reopen is a tombstone."""
+    """The resolution of a letter: `state` is `replayed` or `resolved`. Reopening is a tombstone."""
 
     state: State
     by: str
@@ -39,7 +39,7 @@ def encoded(resolution: Resolution) -> bytes:
 
 
 def decoded(value: bytes) -> Resolution | None:
-    """The inverse of `encoded`; None for what is no resolution. Never raises."""
+    """The inverse of `encoded`; None for anything that is not a resolution. Never raises."""
     try:
         content = json.loads(value)
     except (ValueError, RecursionError):
@@ -53,9 +53,9 @@ def decoded(value: bytes) -> Resolution | None:
 
 
 class Resolutions(Spilled):
-    """What is recorded of the letters of one topic, in a temporary file where it is much.
+    """The resolutions of the letters of one topic, in a temporary file if there are many.
 
-    To be used in a `with`.
+    Use it in a `with`.
     """
 
     def __init__(self) -> None:
@@ -64,32 +64,32 @@ class Resolutions(Spilled):
         """Of each partition the offset after the last record that was added."""
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forgets everything."""
         self._database.execute("DELETE FROM resolution")
         self.next_offsets.clear()
 
     def add(self, records: Iterable[Record]) -> None:
-        """Take in records of the resolutions topic; of one key, in their order."""
+        """Adds records of the resolutions topic; those with one key, in order."""
         self._write("INSERT OR REPLACE INTO resolution VALUES (?, ?)", self._readable(records))
 
     def of(self, letter: Letter) -> Resolution | None:
-        """What became of `letter`; None where nothing is recorded, or it was reopened."""
+        """The resolution of `letter`; None if none is recorded, or it was reopened."""
         value = self._value(letter.resolution_key)
         return None if value is None else decoded(value)
 
     def state_of(self, letter: Letter) -> State:
-        """As `of`, the state alone."""
+        """The state of `letter`, from the same record."""
         if not self.next_offsets:
             return State.OPEN
         resolution = self.of(letter)
         return State.OPEN if resolution is None else resolution.state
 
     def has(self, resolution_key: str) -> bool:
-        """Whether the letter with this key is dealt with."""
+        """Whether the letter with this key is replayed or resolved."""
         return self._value(resolution_key) is not None
 
     def resolution_keys(self) -> Iterator[str]:
-        """The resolution keys of all letters that are dealt with. Not to be added to meanwhile."""
+        """The resolution keys of all replayed and resolved letters. Do not add any meanwhile."""
         for (key,) in self._select("SELECT key FROM resolution WHERE value IS NOT NULL"):
             yield key.decode("utf-8", "replace")  # what is no UTF-8 is no key of ours
 
