@@ -58,7 +58,7 @@ def test_the_table_has_every_guarantee() -> None:
 
 def test_the_table_has_everything_that_writes_to_the_log() -> None:
     """Every public method of `EventLog` that writes an entry."""
-    reported = {name for row in table(_PAGE, "what tells it") for name in _methods(" ".join(row))}
+    reported = {name for row in table(_PAGE, "call") for name in _methods(" ".join(row))}
     there = {name for name, _ in inspect.getmembers(EventLog, inspect.isfunction) if name[0] != "_"}
     assert there - {"watch"} == reported
 
