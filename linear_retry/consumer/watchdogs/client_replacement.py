@@ -17,6 +17,8 @@ from linear_retry.scope import Partition
 _SESSION_S = 45.0
 _MARGIN_S = 10.0
 _TRY_EVERY_S = 1.0
+# How long the first event waits for the session's length.
+_UNANSWERED_S = 2.0
 _REPORT_EVERY_S = 10.0
 
 
@@ -46,6 +48,7 @@ class InstanceIdWait:
         self._since_s = 0.0
         self._try_at_s = 0.0
         self._report_at_s = 0.0
+        self._is_emitted = False
 
     def forget(self) -> None:
         """The name has been ours since."""
@@ -57,12 +60,12 @@ class InstanceIdWait:
         if self._session is None:
             self._session = self._ask_session_timeout_ms(self._settings.group_id)
             self._since_s, self._try_at_s = now_s, now_s + _TRY_EVERY_S
-            self._report_at_s = now_s
+            self._report_at_s, self._is_emitted = now_s + _UNANSWERED_S, False
         left_s = self._since_s + self._wait_s(self._session) - now_s
         if left_s <= 0:
             raise_if_fatal(refusal)
-        if now_s >= self._report_at_s:
-            self._report_at_s = now_s + _REPORT_EVERY_S
+        if now_s >= self._report_at_s or (self._session.done() and not self._is_emitted):
+            self._report_at_s, self._is_emitted = now_s + _REPORT_EVERY_S, True
             self._emit(InstanceIdTaken(self._settings.static_member or "", left_s))
         if now_s < self._try_at_s:
             return False

@@ -80,4 +80,4 @@ def test_nobody_says_how_long_a_session_is() -> None:
     group.fake.faults.admin_answer_s = None
     with pytest.raises(FencedError):
         _turn_until(group, group.fake.clock.now_s() + 600.0)
-    assert 55 == round(emitted(member, events.InstanceIdTaken)[0].remaining_s)
+    assert 53 == round(emitted(member, events.InstanceIdTaken)[0].remaining_s)
