@@ -11,7 +11,7 @@ import pytest
 
 _ROOT = Path(__file__).parents[3]
 _EXPORT = """
-import signal, sys
+import sys, time
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.dlq.export import Exported, write_export
 from tests.dlq.sample_letters import our_letter
@@ -19,7 +19,8 @@ from tests.dlq.sample_letters import our_letter
 def letters():
     yield Exported(our_letter())
     print("at work", flush=True)
-    signal.pause()
+    while True:  # not signal.pause(): a signal that comes just before it does not end it
+        time.sleep(0.05)
 
 with exit_on_error():
     write_export(sys.argv[1], letters())

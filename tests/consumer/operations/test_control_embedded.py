@@ -30,7 +30,7 @@ def _consumer(bootstrap: str, control: str, **options: object) -> LinearConsumer
 
 
 def test_a_missing_control_topic_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """It is said in the log, nobody makes it, and every message is handled."""
+    """It is logged, nobody creates it, and every message is handled."""
     with EmbeddedKafka() as kafka, caplog.at_level(logging.WARNING, logger="linear_retry"):
         for topic in ("orders", "orders.dlq"):
             kafka.create_topic(topic)
@@ -38,8 +38,8 @@ def test_a_missing_control_topic_stops_nobody(caplog: pytest.LogCaptureFixture) 
         handled: list[int | None] = []
         consumer = _consumer(kafka.bootstrap, "no-such-topic")
         with living(consumer, lambda message: handled.append(message.offset())):
-            emitted = "no commands are heard from no-such-topic"
-            wait_until(lambda: emitted in caplog.text, "it is said")
+            emitted = "cannot read commands from no-such-topic"
+            wait_until(lambda: emitted in caplog.text, "the missing topic in the log")
             wait_until(lambda: len(handled) == 5, "all is handled")
     assert "there is no topic 'no-such-topic'" in caplog.text
 
