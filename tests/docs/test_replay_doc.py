@@ -93,7 +93,7 @@ def test_the_headers_are_named() -> None:
     (_, key, value, headers), *_ = _letters(1)
     letter = read_letter(Record("orders.dlq", 0, 0, 1, key, value, tuple(headers)))
     sent = {name for name, _ in outgoing(letter, "id", lambda *_: None).headers}
-    (line,) = (line for line in _PAGE.splitlines() if line.startswith("The message's own key"))
+    (line,) = (line for line in _PAGE.splitlines() if line.startswith("A replay sends the"))
     assert sent | {"retry-escaped-headers"} == set(code(line))
 
 
