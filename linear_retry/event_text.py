@@ -25,13 +25,13 @@ _TEXTS: dict[type, str] = {
     f"this may be an outage or a bad deployment; {_FAILURE}",
     e.Skipped: "skipped: {0.place}, id {0.retry_id}: {0.error}",
     e.PassedOver: "passed over: {0.place}, replayed for group {0.retry_group_id}",
-    e.LeakDropped: "dropped: {0.place} came from a paused partition; it is fetched again",
+    e.LeakDropped: "dropped: {0.place} came from a paused partition; it will be fetched again",
     e.PartitionRevived: "{0.topic}[{0.partition}] is fetched again from {at}: {0.reason}",
-    e.PartitionUnreadable: "cannot read {0.place}: its partition stands still; repair the broker's "
+    e.PartitionUnreadable: "cannot read {0.place}: its partition is blocked; repair the broker's "
     "log, or skip the batch with consumer.skip_unreadable; attempts: {0.attempts}, next attempt in "
     "{due}",
     e.PartitionReadable: "{0.place} is readable again, after {0.stalled_s:.3f} s",
-    e.DataLost: "data lost: {0.place} was not read; the next offset is {0.next_offset}. Either "
+    e.DataLost: "data lost: {0.place} was not handled; the next offset is {0.next_offset}. Either "
     "retention removed it (raise the topic's retention.ms), or an operator skipped a batch that "
     "could not be read",
     e.HandlerTooSlow: "handler too slow: {0.place}, {0.elapsed_s:.1f} s since the last poll, above "

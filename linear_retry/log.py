@@ -50,7 +50,7 @@ def log_listener_failure(listener: object) -> None:
 def log_journal_losses(topic: str, dropped: int, error: str) -> None:
     """Logs that events are missing from the journal; called at most once a minute."""
     because = f" ({error})" if error else ""
-    text = f"journal: {dropped} events so far are not in {topic}{because}; the consumer continues"
+    text = f"journal: {dropped} events for {topic} dropped so far{because}; the consumer continues"
     _write(logging.WARNING, text, "JournalLosses", topic=topic, dropped=dropped, error=error)
 
 
@@ -68,7 +68,7 @@ def log_control_silent(topic: str, error: str) -> None:
 
 def log_control_garbled(place: str, reason: str, count: int) -> None:
     """Logs a record that is neither command nor answer; called at most once a minute."""
-    text = f"control: {place} is not a command ({reason}), and is passed over; so far: {count}"
+    text = f"control: {place} is not a valid command ({reason}); ignored, {count} so far"
     _write(logging.WARNING, text, "ControlGarbled", place=place, reason=reason, count=count)
 
 

@@ -19,8 +19,8 @@ def spilling() -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         raise DiskFullError(
-            f"the temporary file for the letters cannot be written ({error}); free room, or set "
-            "SQLITE_TMPDIR to a directory that has as much as the letters are large"
+            f"the temporary file for the letters cannot be written ({error}); free space, or set "
+            "SQLITE_TMPDIR to a directory with enough for all letters"
         ) from error
 
 

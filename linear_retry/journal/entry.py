@@ -116,10 +116,10 @@ def _plain(value: object) -> object:
 def _entry(found: Found) -> Entry:
     version = found.get("v")
     if type(version) is not int or version != VERSION:
-        raise InvalidError(f"v is {version!r:.40}, and {VERSION} is known here")
+        raise InvalidError(f"v is {version!r:.40}; this release reads {VERSION}")
     kind = _KINDS.get(text("event", found.get("event")))
     if kind is None:
-        raise InvalidError(f"event is {found['event']!r:.80}, which is not known here")
+        raise InvalidError(f"event is {found['event']!r:.80}, which this release does not know")
     instance, _, sequence = text("event_id", found.get("event_id")).rpartition("/")
     if not (instance and sequence.isascii() and sequence.isdigit() and len(sequence) < 20):
         invalid("event_id", found["event_id"], "an instance, / and a number")

@@ -83,7 +83,7 @@ class Journal:
         """
         if self._context is not None:
             raise ConfigurationError(
-                "listeners: this Journal is in use already; make one for each consumer"
+                "listeners: this Journal belongs to another consumer; create one for each"
             )
         keys = journal_config(context.connection, self._config)
         self._producer = JournalProducer(keys, context.now_s, context.producer)

@@ -72,7 +72,7 @@ def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> Healt
     except (OSError, OverflowError, TypeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigurationError(
-            f"port={port!r}: {host} cannot be served there ({reason}); give another port, or 0 for "
+            f"port={port!r}: {host} cannot listen there ({reason}); give another port, or 0 for "
             "a free one, and an address of this machine"
         ) from error
     return HealthServer(server)

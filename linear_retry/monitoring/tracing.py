@@ -65,7 +65,7 @@ class Tracing(BoundListener):
         """
         if self._group_id is not None:
             raise ConfigurationError(
-                "listeners: this Tracing is in use already; make one for each consumer"
+                "listeners: this Tracing belongs to another consumer; create one for each"
             )
         self._group_id = group_id
 

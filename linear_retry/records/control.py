@@ -156,16 +156,16 @@ def read_control(value: bytes | None) -> Command | Answer | Garbled:
 
 def _read(found: Found) -> Command | Answer:
     if type(found.get("v")) is not int or found["v"] != VERSION:
-        invalid("v", found.get("v"), f"{VERSION} is known here")
+        invalid("v", found.get("v"), f"this release reads {VERSION}")
     # All of a place, or nothing.
     place = _PLACE if any(found.get(name) is not None for name in _PLACE) else {}
     if "answer" in found:
         return Answer(**read_fields(found, _ANSWER | place))
     command = Command(**read_fields(found, _COMMAND | place))
     if command.command == "give-up" and command.topic is None:
-        invalid("topic", None, "a message is given up by itself, and this names none")
+        invalid("topic", None, "a give-up must name one message")
     if command.command == "lift-limit" and (command.reason is None or command.letters == 0):
-        rule = "a limit is lifted with a reason, and for one letter at least"
+        rule = "lifting a limit needs a reason, and at least one letter"
         invalid("reason", command.reason, rule)
     return command
 

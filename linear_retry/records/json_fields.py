@@ -23,9 +23,9 @@ def read_object(value: bytes | None) -> Found:
     except RecursionError as error:
         raise InvalidError("nested too deeply") from error
     except ValueError as error:
-        raise InvalidError(f"no JSON: {str(error)[:80]!r}") from error
+        raise InvalidError(f"not JSON: {str(error)[:80]!r}") from error
     if not isinstance(found, dict):
-        raise InvalidError("no JSON object")
+        raise InvalidError("not a JSON object")
     return found
 
 

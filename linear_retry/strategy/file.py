@@ -103,8 +103,8 @@ def ready_path(name: str) -> Path:
     if name not in (known := ready_names()):
         raise StrategyError(
             [
-                f"no strategy is named {shown(name)}; there are {', '.join(known)}, and "
-                "Strategy.load reads a file of yours"
+                f"no ready-made strategy {shown(name)}; there are {', '.join(known)}, and "
+                "Strategy.load reads your own file"
             ]
         )
     return _ready() / f"{name}.json"
@@ -156,7 +156,7 @@ def _structure_problems(document: Any, where: str) -> list[str]:
     problems: list[str] = []
     if isinstance(document, dict):
         problems += [
-            f"{where}: the key {shown(key)} is unknown; take it out, known are "
+            f"{where}: the key {shown(key)} is unknown; remove it, known are "
             '"delays", "jitter" and "description"'
             for key in document
             if key not in _SETTINGS

@@ -114,9 +114,9 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"v": 2}, "v is 2, and 1 is known here"),
-        ({"v": True}, "v is True, and 1 is known here"),
-        ({"event": "Rebooted"}, "event is 'Rebooted', which is not known here"),
+        ({"v": 2}, "v is 2; this release reads 1"),
+        ({"v": True}, "v is True; this release reads 1"),
+        ({"event": "Rebooted"}, "event is 'Rebooted', which this release does not know"),
         ({"event": None}, "event is None: a text"),
         ({"event_id": "life"}, "event_id is 'life': an instance, / and a number"),
         ({"event_id": "life/٣"}, "event_id is 'life/\\u0663': an instance, / and a number"),

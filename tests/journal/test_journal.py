@@ -208,7 +208,7 @@ def test_it_says_so_once_a_minute(fake: FakeKafka, caplog: pytest.LogCaptureFixt
     )
     assert all(later - earlier >= 60 for earlier, later in pairwise(at_s[1:]))
     assert 300 / 60 - 1 <= len(at_s) <= 300 / 60 + 2
-    total = f"journal: {len(life.reported)} events so far are not in {_JOURNAL} ("
+    total = f"journal: {len(life.reported)} events for {_JOURNAL} dropped so far ("
     assert _lines(caplog)[-1].startswith(total)
 
 
@@ -249,7 +249,7 @@ def test_one_journal_is_for_one_consumer(fake: FakeKafka) -> None:
     """Group and member would be another's: refused as the second is made."""
     journal = Journal()
     consumer_on(fake, listeners=[journal])
-    with pytest.raises(ConfigurationError, match="in use already"):
+    with pytest.raises(ConfigurationError, match="belongs to another consumer"):
         consumer_on(fake, listeners=[journal])
 
 
@@ -298,5 +298,7 @@ def test_nor_one_that_is_assigned_all_the_same(fake: FakeKafka) -> None:
 
 def test_the_letters_have_another_topic(fake: FakeKafka) -> None:
     """A journal among the dead letters would be read as letters."""
-    with pytest.raises(ConfigurationError, match="is for dead letters and for the journal"):
+    with pytest.raises(
+        ConfigurationError, match="is the topic for dead letters and for the journal"
+    ):
         consumer_on(fake, listeners=[Journal(LETTERS)])

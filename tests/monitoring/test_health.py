@@ -147,7 +147,7 @@ def test_a_port_in_use_is_reported_in_a_sentence(consumer: LinearConsumer) -> No
     """Which port, why, and what to do."""
     with serve(consumer, 0, "127.0.0.1") as served:
         expected = (
-            rf"^port={served.port}: 127\.0\.0\.1 cannot be served there \(Address already in use\);"
+            rf"^port={served.port}: 127\.0\.0\.1 cannot listen there \(Address already in use\);"
             r" give another port, or 0 for a free one, and an address of this machine$"
         )
         with pytest.raises(ConfigurationError, match=expected):

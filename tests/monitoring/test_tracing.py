@@ -411,7 +411,9 @@ def test_it_belongs_to_one_consumer(fake: FakeKafka) -> None:
     """Else one would learn of the other's waits."""
     tracing = Traced(fake).tracing
     assert isinstance(tracing, BoundListener)
-    with pytest.raises(ConfigurationError, match="in use already; make one for each consumer"):
+    with pytest.raises(
+        ConfigurationError, match="belongs to another consumer; create one for each"
+    ):
         consumer_on(fake, listeners=[tracing])
 
 

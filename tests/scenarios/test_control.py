@@ -78,9 +78,9 @@ def test_waits_are_ended_from_a_shell(
     member = _holding(group, control, dependency, listeners=[journal])
     first, second = f"{group.topic}[0]@0", f"{group.topic}:0@1"
     code, emitted = typed("retry", f"{group.topic}[0]@77")
-    assert (1, True) == (code, "not held, or not any more" in emitted)
+    assert (1, True) == (code, "not held, or no longer" in emitted)
     code, emitted = typed("retry", first, "--timeout", "1", of="shipping")
-    assert (3, True) == (code, "nobody in group 'shipping' has answered within 1 s" in emitted)
+    assert (3, True) == (code, "no answer from group 'shipping' within 1 s" in emitted)
     assert [] == group.emitted(events.RetriedNow)
     assert (0, True) == ((done := typed("give-up", first, "--yes"))[0], "dead letters" in done[1])
     group.wait_for(events.CircuitOpened, 2)

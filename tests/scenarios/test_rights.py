@@ -64,13 +64,15 @@ def test_no_right_to_write_letters(guarded: GuardedKafka, transactional: bool) -
     finally:
         for rule in rules:
             guarded.lift(*rule)
-    sentence = "this user may not WRITE topic orders.dlq; give it WRITE and DESCRIBE on that topic"
+    sentence = (
+        "this user has no permission to WRITE topic orders.dlq; give it WRITE and DESCRIBE on it"
+    )
     assert sentence == text
 
 
 def test_no_right_to_read(guarded: GuardedKafka) -> None:
     """Reported before the group is joined, with the topic's name."""
-    sentence = "this user may not READ topic unread; give it READ and DESCRIBE on that topic"
+    sentence = "this user has no permission to READ topic unread; give it READ and DESCRIBE on it"
     assert sentence == _ending(_consumer(guarded, "unread"))
 
 

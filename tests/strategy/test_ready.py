@@ -71,8 +71,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     with pytest.raises(StrategyError) as caught:
         Strategy.named("short-outages")
     assert (
-        'no strategy is named "short-outages"; there are deploy-blip, overnight, rate-limited, '
-        "short-outage, strict-ledger, and Strategy.load reads a file of yours"
+        'no ready-made strategy "short-outages"; there are deploy-blip, overnight, rate-limited, '
+        "short-outage, strict-ledger, and Strategy.load reads your own file"
     ) == str(caught.value)
 
 

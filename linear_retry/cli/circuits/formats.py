@@ -70,8 +70,8 @@ def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
 def no_such_group(group: str, states: GroupStates, topic: str) -> str:
     """What to say of a group that has said nothing."""
     there = ", ".join(map(one_line, states.groups))
-    return f"group {one_line(group)!r} has said nothing in {topic} in this time; " + (
-        f"there are: {there}" if there else "nor has any other"
+    return f"group {one_line(group)!r} has no entries in {topic} in this time; " + (
+        f"groups with entries: {there}" if there else "nor has any other group"
     )
 
 

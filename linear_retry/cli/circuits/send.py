@@ -163,43 +163,43 @@ def sentence(command: Command, answer: Answer) -> str:
 
 def nobody(command: Command, topic: str, timeout_s: int) -> str:
     """Why there may be no answer."""
-    place, about = command.place, "no member of it follows"
+    place, about = command.place, "none of its members follows"
     if place is not None:
-        about = f"no member of it has {place.topic}[{place.partition}] now and follows"
+        about = f"no member that has {place.topic}[{place.partition}] now follows"
     elif command.member is not None:
-        about = f"it has no member {command.member!r} that follows"
+        about = f"no member {command.member!r} follows"
     start = "" if place is None else f"{place}: "
     return (
-        f"{start}nobody in group {command.group!r} has answered within {timeout_s} s: {about} this "
-        f"topic (control={topic!r}), or it cannot reach it; one that is busy in its handler, or "
-        f"starts, may still do it until {COMMAND_TTL_MS // 1000} s after the sending"
+        f"{start}no answer from group {command.group!r} within {timeout_s} s: {about} this topic "
+        f"(control={topic!r}), or the topic is unreachable; a member that is starting, or busy in "
+        f"its handler, may still do it up to {COMMAND_TTL_MS // 1000} s after the sending"
     )
 
 
 def _outcome(command: Command, answer: Answer) -> str:
     texts: dict[AnswerName, str] = {
-        "heard": "it has read the command, and has not carried it out yet; its handler is busy",
+        "heard": "read, but not carried out yet: its handler is busy",
         "pending": "not done yet: its letter cannot be sent, or an attempt comes first; it is "
-        "tried until it is done",
+        "retried until it is done",
         "begun": "the attempt has begun",
         "recovered": "recovered",
         "failed": f"failed again{_again(answer)}",
-        "held-back": f"failed again, and the limit of dead letters holds it{_again(answer)}",
+        "held-back": f"failed again, and is held by the limit of dead letters{_again(answer)}",
         "not-sent": f"its dead letter cannot be sent{_again(answer)}",
         "dead-lettered": "failed again, and is in the dead letters"
         if command.command == "retry"
-        else "it is in the dead letters",
+        else "now in the dead letters",
         "skipped": 'failed again, and is skipped for good (on_permanent="skip")',
         "dropped": "its partition went to another member, or the consumer stopped, before the end",
-        "no-message": "the wait is over; the first message to come is attempted",
-        "last-attempt": "not attempted: one failure more would be its last; --yes attempts it",
+        "no-message": "the wait is over; the next message is attempted",
+        "last-attempt": "not attempted: one more failure would be its last; --yes attempts it",
         "lifted": _lifted(command),
-        "not-held": "not held, or not any more; see `linear-retry circuits list`",
+        "not-held": "not held, or no longer; see `linear-retry circuits list`",
         "none-open": "no circuit is open",
-        "no-dead-letters": "there is no dead-letter topic to give it up to",
-        "no-limit": "there is no limit of dead letters to lift",
-        "expired": f"read more than {COMMAND_TTL_MS // 1000} s after it was sent, and nothing was "
-        "done; send it again, and where that does not help compare the clocks",
+        "no-dead-letters": "the consumer has no dead-letter topic",
+        "no-limit": "the consumer has no limit of dead letters",
+        "expired": f"read more than {COMMAND_TTL_MS // 1000} s after it was sent, so nothing was "
+        "done; send it again, and if that does not help compare the clocks",
     }
     return texts[answer.answer]
 

@@ -110,7 +110,7 @@ def is_transient(transient: Transient) -> IsTransient:
         return is_any_of((*types, BreakerError))
     if not callable(given):
         raise ConfigurationError(
-            f"transient={given!r}: exception types, or a predicate on the exception"
+            f"transient={given!r}: must be exception types, or a predicate on the exception"
         )
     # What a handler raises is an Exception, and so is each error of its groups.
     predicate = cast(Callable[[BaseException], object], given)
@@ -124,7 +124,8 @@ def as_strategy(strategy: object) -> Strategy:
         return Strategy(strategy)
     if not isinstance(strategy, Strategy):
         raise ConfigurationError(
-            f"strategy={strategy!r}: a Strategy; write Strategy([1, 5, 30]) or Strategy.load(path)"
+            f"strategy={strategy!r}: must be a Strategy; write Strategy([1, 5, 30]) or "
+            "Strategy.load(path)"
         )
     return strategy
 
@@ -149,11 +150,13 @@ def policy_of(
         if policy.needs_dead_letters:
             raise ConfigurationError(
                 f"dead_letters is missing, and on_exhausted={on_exhausted!r}, "
-                f"on_permanent={on_permanent!r} need it; name a topic, or choose otherwise"
+                f"on_permanent={on_permanent!r} need it; name a topic, or choose other values"
             )
         return policy, None
     if not isinstance(letters, DeadLetters):
-        raise ConfigurationError(f"dead_letters={letters!r}: a topic's name, or DeadLetters(...)")
+        raise ConfigurationError(
+            f"dead_letters={letters!r}: must be a topic's name, or DeadLetters(...)"
+        )
     policy = replace(
         policy, letter_limit=letters.limit, hold_s=letters.hold_s, dead_letters=letters.topic
     )
@@ -162,7 +165,9 @@ def policy_of(
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise ConfigurationError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))}")
+        raise ConfigurationError(
+            f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}"
+        )
 
 
 def check_own_topics(
@@ -183,8 +188,8 @@ def check_own_topics(
     for topic, content in ours:
         if topic in written:
             raise ConfigurationError(
-                f"{topic!r} is for {content} and for {written[topic]}: each would be read as the "
-                "other; choose another topic"
+                f"{topic!r} is the topic for {content} and for {written[topic]}: each would be "
+                "read as the other; choose another topic"
             )
         written[topic] = content
     refuse_own_topics(sources, [*written])
@@ -194,10 +199,10 @@ def check_own_topics(
 def _check_predicate(predicate: Callable[..., object]) -> None:
     """Its first call would be in an outage: too late to find out."""
     is_coroutine = inspect.iscoroutinefunction(predicate)
-    refusal = "its answer would always be yes" if is_coroutine else why_not(predicate, 1)
+    refusal = "its result would always be true" if is_coroutine else why_not(predicate, 1)
     if refusal is not None:
         raise ConfigurationError(
-            f"transient={predicate!r}: no predicate on an exception ({refusal}); give a plain "
+            f"transient={predicate!r}: not a predicate on an exception ({refusal}); give a plain "
             "function of one argument"
         )
 
@@ -206,30 +211,32 @@ def check_listeners(listeners: object) -> tuple[Listener, ...]:
     """The listeners, in their order. Raises `ConfigurationError` for what cannot be called."""
     found = tuple(listeners) if isinstance(listeners, Iterable) else (None,)
     if not all(map(callable, found)):
-        raise ConfigurationError(f"listeners={listeners!r}: a list of callables of one event")
+        raise ConfigurationError(
+            f"listeners={listeners!r}: must be a list of callables of one event"
+        )
     return found
 
 
 def _check_types(types: tuple[Any, ...]) -> None:
     if not types:
         raise ConfigurationError(
-            "transient=(): no error would ever be waited for; name the errors of the dependency, "
-            "or write transient=lambda error: False if that is meant"
+            "transient=(): no error would ever be retried; name the errors of the dependency, "
+            "or write transient=lambda error: False if that is intended"
         )
     wrong = [item for item in types if not (isinstance(item, type) and issubclass(item, Exception))]
     if wrong:
         raise ConfigurationError(
-            f"transient: {wrong!r}: no types of an Exception, which alone are waited for; name the "
-            "errors of the dependency, or give one predicate"
+            f"transient: {wrong!r}: not subclasses of Exception, and only those are retried; name "
+            "the errors of the dependency, or give one predicate"
         )
     if Exception in types:
         warnings.warn(
-            "transient=Exception: every bug of the handler will be waited for as if it were an "
-            "outage; name the errors of the dependency instead",
+            "transient=Exception: every bug of the handler will be retried like an outage; name "
+            "the errors of the dependency instead",
             stacklevel=5,
         )
 
 
 def _check_timeout(name: str, value_s: object) -> None:
     if type(value_s) not in (int, float) or not 0 < cast(float, value_s) < math.inf:
-        raise ConfigurationError(f"{name}={value_s!r}: a number of seconds above 0")
+        raise ConfigurationError(f"{name}={value_s!r}: must be a number of seconds above 0")

@@ -17,9 +17,9 @@ def is_pattern(topic: str) -> bool:
 def check_topics(topics: object) -> None:
     """Raises `ConfigurationError` for what is no list of names and patterns, each once."""
     if isinstance(topics, str) or not isinstance(topics, Sequence):
-        raise ConfigurationError(f"topics={topics!r}: a list of names, such as ['orders']")
+        raise ConfigurationError(f"topics={topics!r}: must be a list of names, such as ['orders']")
     if not topics or not all(isinstance(topic, str) and topic for topic in topics):
-        raise ConfigurationError(f"topics={topics!r}: at least one name, and each a text")
+        raise ConfigurationError(f"topics={topics!r}: must be at least one name, each a str")
     twice = sorted({topic for topic in topics if topics.count(topic) > 1})
     if twice:
         raise ConfigurationError(

@@ -39,16 +39,16 @@ class DeadLetters:
         check_topic_name(self.topic, "dead_letters")
         if not isinstance(self.config, Mapping):
             raise ConfigurationError(
-                f"DeadLetters config={self.config!r}: a mapping of librdkafka's keys, such as "
-                '{"compression.type": "zstd"}'
+                f"DeadLetters config={self.config!r}: must be a mapping of librdkafka's keys, "
+                'such as {"compression.type": "zstd"}'
             )
         if self.oversized not in ("hold", "reference"):
-            raise ConfigurationError(f'oversized={self.oversized!r}: "hold" or "reference"')
+            raise ConfigurationError(f'oversized={self.oversized!r}: must be "hold" or "reference"')
         if not isinstance(self.transactional, bool):
-            raise ConfigurationError(f"transactional={self.transactional!r}: True or False")
+            raise ConfigurationError(f"transactional={self.transactional!r}: must be True or False")
         if self.limit is not None and (type(self.limit) is not int or self.limit < 1):
             raise ConfigurationError(
-                f"limit={self.limit!r}: a whole number of dead letters from 1, or None for no limit"
+                f"limit={self.limit!r}: must be a whole number from 1, or None for no limit"
             )
         self._check_hold()
 

@@ -172,8 +172,8 @@ class TransactionalDelivery:
         left = self._producer.left_behind
         if left >= _MOST_LEFT_BEHIND:
             raise BrokerError(
-                f"{left} producers of dead letters to {self.topic} wait for an answer of the "
-                f"group {self._group_id} that librdkafka does not get (librdkafka "
+                f"{left} producers of dead letters to {self.topic} wait for an answer about "
+                f"group {self._group_id} that librdkafka never receives (librdkafka "
                 "#5511); the letter is not sent: restart the consumer"
             )
         try:
@@ -223,7 +223,7 @@ class TransactionalDelivery:
         if step.error.code() in _OUTDATED:
             return _Outdated(error_text(step.error))
         if step.error.code() in _NOT_A_MEMBER:
-            self._flow_control.mark_all_lost("not a member any more")
+            self._flow_control.mark_all_lost("no longer a member")
             return Abandoned()
         if step.error.code() == KafkaError.FENCED_INSTANCE_ID:
             raise_if_fatal(step.error)

@@ -210,8 +210,8 @@ class MicroBatchRunner:
             raise AssertionError("no dead-letter topic: a bug; please report it")
         if record.topic == publisher.topic:
             raise ConfigurationError(
-                f"dead_letters={publisher.topic!r}: the stream reads this topic, and would be "
-                "given its own letters; choose another topic"
+                f"dead_letters={publisher.topic!r}: the stream reads this topic, and would "
+                "read its own letters; choose another topic"
             )
         letter = dead_letter(record, held, reason, self._group_id)
         of_row = replace(held, partition=(record.topic, record.partition), offset=record.offset)
@@ -250,8 +250,8 @@ def _check_topic(publisher: DeadLetterPublisher) -> None:
         is_there = publisher.partitions(_START_WITHIN_S) is not None
     except KafkaException as error:
         raise BrokerError(
-            f"topic {publisher.topic!r}: no broker said within {_START_WITHIN_S:g} s whether it is "
-            f"there: {error}; check the address, the network and the security settings"
+            f"topic {publisher.topic!r}: no broker said within {_START_WITHIN_S:g} s whether it "
+            f"exists: {error}; check the address, the network and the security settings"
         ) from error
     if not is_there:
         raise UnknownTopicError(

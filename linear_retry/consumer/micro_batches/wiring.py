@@ -83,8 +83,8 @@ def _publisher(
 ) -> Callable[[Stop], DeadLetterPublisher]:
     if letters.transactional:
         raise ConfigurationError(
-            "DeadLetters transactional=True: a query's progress is in its checkpoint, and cannot "
-            "be committed with a letter; leave it out, and let readers go by retry-id"
+            "DeadLetters transactional=True: a query's progress is in its checkpoint, which cannot "
+            "be committed with a letter; leave it out, and deduplicate by retry-id"
         )
     keys = producer_config(settings, letters.config)
     producer = AcknowledgedProducer(letters.topic, keys, dependencies.producer)

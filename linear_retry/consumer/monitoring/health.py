@@ -101,7 +101,7 @@ def evaluate(inputs: HealthInputs) -> Health:
         return _open(well, inputs, min(waiting, key=lambda pair: pair[0])[1])
     if not inputs.joined:
         return replace(
-            well, state="starting", reason="not in its group: it has not begun, or joins"
+            well, state="starting", reason="not in its group: it has not started, or is joining"
         )
     if inputs.unreadable:
         return _unreadable(well, inputs)
@@ -122,9 +122,9 @@ def _ended(well: Health, end: End) -> Health:
 
 def _stuck(well: Health, inputs: HealthInputs, polled_s: float) -> Health:
     if inputs.handed_out is None:
-        where = "and no handler has a message: librdkafka, or a loop of your own, hangs"
+        where = "no handler has a message, so librdkafka hangs, or a loop of your own"
     else:
-        where = f"a handler was given {place_of(inputs.handed_out)} on, and has not come back"
+        where = f"the handler of {place_of(inputs.handed_out)} or a later message has not returned"
     limit = f"max.poll.interval.ms allows {inputs.limit_s:.3g} s"
     reason = f"no poll for {polled_s:.0f} s, {limit}: {where}"
     since = _time(inputs.utc_ms) - timedelta(seconds=polled_s)
@@ -134,7 +134,7 @@ def _stuck(well: Health, inputs: HealthInputs, polled_s: float) -> Health:
 def _open(well: Health, inputs: HealthInputs, scope: Scope) -> Health:
     view = inputs.circuits[scope]
     held = (
-        "the first message to come is its probe"
+        "the next message is its probe"
         if view.offset is None
         else f"{view.topic}[{view.partition}]@{view.offset} is held, failures: {view.failures}"
     )
@@ -156,7 +156,7 @@ def _unreadable(well: Health, inputs: HealthInputs) -> Health:
     where = Place(event.topic, event.partition, event.offset)
     others = len(inputs.unreadable) - 1
     more = f", and {others} other partitions" if others else ""
-    reason = f"it consumes, but {where} cannot be read{more}: skip_unreadable steps over it"
+    reason = f"it consumes, but {where} cannot be read{more}: skip_unreadable skips it"
     return replace(well, reason=reason, until=event.retry_at, error=event.error)
 
 

@@ -60,7 +60,9 @@ class OperatorMethods:
         Otherwise as `retry_now`. Also raises `UsageError` if there is no dead-letter topic.
         """
         if not self._gives_up:
-            raise UsageError("give_up: there are no dead letters; name a topic with dead_letters=")
+            raise UsageError(
+                "give_up: the consumer has no dead-letter topic; name one with dead_letters="
+            )
         return self._ask(GiveUp(checked_place(topic, partition, offset)))
 
     def lift_limit(self, letters: int | None = None, *, reason: str) -> Future[bool]:
@@ -71,7 +73,9 @@ class OperatorMethods:
         lifted; otherwise as `retry_now`. Also raises `UsageError` if there is no limit.
         """
         if self._limit is None:
-            raise UsageError("lift_limit: there is no limit; DeadLetters(limit=...) sets one")
+            raise UsageError(
+                "lift_limit: the consumer has no limit; set one with DeadLetters(limit=...)"
+            )
         return self._ask(checked_lift(letters, reason))
 
     def skip_unreadable(self, topic: str, partition: int, offset: int) -> Future[bool]:

@@ -141,16 +141,20 @@ class Requests:
 def checked_place(topic: object, partition: object, offset: object) -> Place:
     """Raises `UsageError` for what can be no message's coordinates: it would never be found."""
     if not isinstance(topic, str):
-        raise UsageError(f"topic={topic!r}: a topic's name, as text")
+        raise UsageError(f"topic={topic!r}: must be a topic's name, a str")
     return (topic, _number("partition", partition)), _number("offset", offset)
 
 
 def checked_lift(letters: object, reason: object) -> LiftLimit:
     """Raises `UsageError` for what is no number of letters, or no reason."""
     if letters is not None and (type(letters) is not int or letters < 1):
-        raise UsageError(f"letters={letters!r}: a whole number from 1, or None until a success")
+        raise UsageError(
+            f"letters={letters!r}: must be a whole number from 1, or None until a success"
+        )
     if not isinstance(reason, str) or not reason.strip():
-        raise UsageError(f"reason={reason!r}: the reason, as text; it goes on record")
+        raise UsageError(
+            f"reason={reason!r}: must be a text; say why the limit is lifted, for the record"
+        )
     return LiftLimit(letters, reason)
 
 
@@ -163,5 +167,7 @@ def refused() -> Future[bool]:
 
 def _number(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UsageError(f"{name}={value!r}: a whole number from 0, as in consumer.circuits")
+        raise UsageError(
+            f"{name}={value!r}: must be a whole number from 0, as in consumer.circuits"
+        )
     return value

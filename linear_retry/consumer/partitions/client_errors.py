@@ -56,7 +56,7 @@ class ClientErrors:
         """
         if needs_new_client(error) and self._client.member.was_member:
             self.useless, self.due_at_s = error, -math.inf
-            self._flow_control.mark_all_lost("the client cannot go on")
+            self._flow_control.mark_all_lost("the client cannot continue")
             return
         if is_name_taken(error) and not self._client.member.was_member:
             self.useless, self.due_at_s = error, -math.inf
@@ -76,7 +76,7 @@ class ClientErrors:
         if self._refused_commits.count(error.code(), self._now_s()) is not None:
             self._emit(CommitFailed(error_text(error), partitions))
         if unexplained or error.code() == KafkaError.UNKNOWN_MEMBER_ID:
-            self._flow_control.mark_all_lost("not a member any more")
+            self._flow_control.mark_all_lost("no longer a member")
         elif not is_retriable_commit(error):
             raise BrokerError(f"a commit was refused: {error_text(error)}")
 

@@ -147,7 +147,7 @@ class FlowControl:
             # In order: a schedule of faults is then the same each time.
             starts = dict.fromkeys(sorted(assigned)) | starts
         elif partition not in assigned:  # of a fenced member: the next poll raises that
-            self.mark_lost([partition], "not assigned when it was to be restarted")
+            self.mark_lost([partition], "no longer assigned when it was to be assigned again")
             return
         again = tuple(starts) if self._client.restarts_all else (partition,)
         self._client.reassign(partition, starts)
@@ -203,7 +203,7 @@ class FlowControl:
             if partition in assigned:
                 # Who follows the events must not take it for another's: `Lost` was said of it.
                 self._take([partition])
-                self.revive(partition, "given up, and still assigned")
+                self.revive(partition, "marked lost, and still assigned")
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Drop what is kept of them; their circuits stay until `retry_at`."""

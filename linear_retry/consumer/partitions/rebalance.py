@@ -52,7 +52,7 @@ class Rebalance:
     def lost(self, partitions: list[Partition]) -> None:
         """Another member may have them already: commit nothing."""
         self._flow_control.drop(partitions)
-        self._emit(Lost(tuple(partitions), "the group has given them to others"))
+        self._emit(Lost(tuple(partitions), "the group gave them to other members"))
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         self._flow_control.offsets.committed(offsets)

@@ -73,7 +73,7 @@ class AsyncAttempting:
                 raise
             raise UsageError(
                 f"handler={self._handler!r} raised CancelledError, though its task was not "
-                "cancelled: something that it awaited was; nothing was decided about the message"
+                "cancelled: something that it awaited was; the message is not decided"
             ) from error
         except Exception as error:
             if self._is_thrown_away():

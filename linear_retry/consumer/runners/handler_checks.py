@@ -30,7 +30,7 @@ def check_async_handler(handler: object) -> None:
 def _calls(handler: object, takes: str) -> tuple[Any, Any]:
     """What is called where `handler` is. Raises `UsageError` where that would do nothing."""
     if not callable(handler):
-        raise UsageError(f"handler={handler!r}: a callable of {takes}")
+        raise UsageError(f"handler={handler!r}: must be a callable of {takes}")
     called = _unwrapped(handler)
     calls = called, _unwrapped(type(called).__call__)
     if any(map(inspect.isgeneratorfunction, calls)) or any(map(inspect.isasyncgenfunction, calls)):

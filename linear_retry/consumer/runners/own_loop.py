@@ -40,8 +40,7 @@ class Attempt:
         """Returns the message. Raises `UsageError` a second time, and after `close`."""
         if self._state != "offered":
             raise UsageError(
-                f"{self!r} cannot be entered: only once, and not after close; ask the consumer for "
-                "the next one"
+                f"{self!r} cannot be entered twice, or after close; ask the consumer for the next"
             )
         self._state = "entered"
         return self._message
@@ -61,8 +60,8 @@ class Attempt:
                 self._state = "failed"
             elif state == "overtaken":
                 raise UsageError(
-                    f"{self!r}: another loop was begun inside its with statement, and its message "
-                    "came again there; begin it behind"
+                    f"{self!r}: another loop was started inside its with statement, and received "
+                    "its message again; start that loop after it"
                 )
             return False
         if state not in _IN_HAND:  # closed meanwhile: nobody would hear of it
@@ -152,11 +151,13 @@ class Attempts:
         last = self._last
         if last is not None and last.state == "offered":
             raise UsageError(
-                f"{last!r} was not entered before the next was asked for: nothing says whether its "
-                "message is handled; write `with attempt as message:` as the loop's only statement"
+                f"{last!r} was not entered before the next was requested: its message may not be "
+                "handled; write `with attempt as message:` as the loop's only statement"
             )
         if last is not None and last.state in _IN_HAND:
-            raise UsageError(f"{last!r} was not left before the next was asked for")
+            raise UsageError(
+                f"{last!r} was not left before the next was requested; leave its with block first"
+            )
 
     def finish(self) -> None:
         """Apply what the last attempt came to. One that is out still is not done.

@@ -45,6 +45,6 @@ class Results:
 def _undone(kind: type) -> str:
     remedy = next(text for kinds, text in _REMEDIES.items() if issubclass(kind, kinds))
     return (
-        f"an object of type {kind.__name__}: its work would not be done, or not be waited for, and "
-        f"the message would count as done; {remedy}"
+        f"an object of type {kind.__name__}: its work would not run, or not be waited for, and the "
+        f"message would count as done; {remedy}"
     )

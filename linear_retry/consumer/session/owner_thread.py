@@ -50,7 +50,7 @@ class OwnerThread:
         """Raises `UsageError` after a fork, or `close`."""
         self.check_process()
         if self.closing:
-            raise UsageError("this LinearConsumer is closed; make a new one")
+            raise UsageError("this LinearConsumer is closed; create a new one")
 
     def check_process(self) -> None:
         """Raises `UsageError` after a fork."""
@@ -105,8 +105,8 @@ class OwnerThread:
         what is done is noted as done, and can be committed.
         """
         self._fatal = UsageError(
-            "this LinearConsumer was interrupted at work, a second time; "
-            "close it, and make a new one: what is not done comes again"
+            "this LinearConsumer was interrupted a second time while at work; "
+            "close it and create a new one: messages that are not done are delivered again"
         )
         # `use` may be cut short on its way out as well, and `close` would wait for it for ever.
         self.running = False
@@ -121,7 +121,9 @@ class OwnerThread:
         self.check_open()
         with self._lock:
             if self._lender is not None or self.running:
-                raise UsageError("this LinearConsumer runs already; await that, or make another")
+                raise UsageError(
+                    "this LinearConsumer is already running; await that, or create another"
+                )
             self._check_here()
             self._owner = None
             self._lender = threading.get_ident()

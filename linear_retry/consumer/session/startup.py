@@ -87,7 +87,7 @@ class Brokers:
 def missing_rights(found: Mapping[str, Rights], right: str) -> list[str]:
     """A sentence for each topic with which this user may not do that."""
     return [
-        f"this user may not {right} topic {topic}; give it {right} and DESCRIBE on that topic"
+        f"this user has no permission to {right} topic {topic}; give it {right} and DESCRIBE on it"
         for topic, rights in found.items()
         if rights is not None and right not in rights
     ]

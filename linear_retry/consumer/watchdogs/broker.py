@@ -77,13 +77,13 @@ class BrokerWatchdog:
             return
         if asked.exception() is not None or asked.result() == 0:
             self._found_at_s = None
-            text = f"no broker in sight for {unseen_s:.0f} s"
+            text = f"no broker reachable for {unseen_s:.0f} s"
             self._report(KafkaError(KafkaError._ALL_BROKERS_DOWN, text))
         elif self._found_at_s is None:
             self._found_at_s = now_s
         elif now_s - self._found_at_s >= self._client.reconnect_within_s:
             self._note_seen()
-            self._replace(f"the old one has seen no broker for {unseen_s:.0f} s, and others have")
+            self._replace(f"it reached no broker for {unseen_s:.0f} s, and other clients did")
 
     def _note_seen(self) -> None:
         self._unseen_since_s = self._found_at_s = self._asked = None

@@ -107,7 +107,7 @@ class ClientReplacement:
         if useless is None:
             return
         if not is_name_taken(useless):
-            self.replace(f"the old one cannot join any more: {useless.str()}")
+            self.replace(f"it can no longer join: {useless.str()}")
         elif self._instance_id_wait.may_try(useless):
             self._client.renew()
             self._errors.forget()

@@ -62,5 +62,5 @@ class StalledPartitionWatchdog:
             return
         next_offset = self._offsets.next_offset(partition) or 0
         if answer.exception() is None and answer.result() > next_offset:
-            self._flow_control.revive(partition, "it has messages, and delivered none")
+            self._flow_control.revive(partition, "it has messages, but delivered none")
         self._assignment.extend_timeout(partition)

@@ -82,17 +82,17 @@ def _resolutions(dead_letters: str, facts: Facts) -> Iterator[str]:
     yield from _permission(name, fact)
     if fact.is_deleted or fact.is_compacted is False:
         yield (
-            f"{name}: its cleanup.policy must be compact alone: what is removed from it for its "
-            "age would be sent again; correct the topic"
+            f"{name}: its cleanup.policy must be compact alone, or letters whose records "
+            "expire would be sent again; correct the topic"
         )
 
 
 def _not_there(plan: Plan, target: str) -> str:
     letters = sum(planned.letters for planned in plan.partitions if planned.to_topic == target)
     return (
-        f"{target}: there is no such topic in this cluster, where {letters} dead letters are to be "
-        "sent; a replay stays within one cluster: create the topic, name another one (--to), or "
-        "leave these letters out (--origin)"
+        f"{target}: no such topic in this cluster, and {letters} dead letters would go there; a "
+        "replay stays within one cluster: create the topic, name another one (--to), or leave "
+        "these letters out (--origin)"
     )
 
 

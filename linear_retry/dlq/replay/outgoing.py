@@ -187,9 +187,9 @@ def _original(letter: Letter, fetch: Fetch) -> Record:
         case _:
             raise NotReplayableError("a reference whose envelope is unreadable")
     if record is None:
-        raise NotReplayableError("a reference to a message that is no longer there")
+        raise NotReplayableError("a reference to a message that is gone")
     if not (_matches(record.key, key) and _matches(record.value, value)):
-        raise NotReplayableError("a reference to a message that is another one now")
+        raise NotReplayableError("a reference to a message that another one has replaced")
     return record
 
 

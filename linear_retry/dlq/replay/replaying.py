@@ -148,7 +148,7 @@ def _partitions_of(cluster: Cluster, target: str) -> int:
     fact = cluster.topics.describe([target])[target]
     if fact is None:
         raise RefusedError(
-            [f"{target}: there is no such topic in this cluster; create it, or correct its name"]
+            [f"{target}: no such topic in this cluster; create it, or correct its name"]
         )
     return fact.partitions
 

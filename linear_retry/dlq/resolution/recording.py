@@ -59,7 +59,7 @@ class Recorder:
         """Becomes the only recorder. Raises `BrokerError`, and `RefusedError` before any change."""
         letters = self._facts[self._topic]
         if letters is None:
-            raise UnknownTopicError(f"there is no topic {self._topic!r}; check its name")
+            raise UnknownTopicError(f"topic {self._topic!r} does not exist; check its name")
         check_resolutions(self._topic, self._facts)
         if self._facts[self._resolutions] is None:
             self._cluster.topics.create_compacted(
@@ -115,8 +115,8 @@ class Recorder:
         except FencedError as error:
             raise FencedError(
                 f"{self._topic}: a newer replay, resolve, reopen or purge has taken over (or this "
-                "one stood still for too long), so this one has ended; nothing is half-done: when "
-                "the other has ended, run this again to go on"
+                "one was suspended for too long), so this one has ended; nothing is half-done: run "
+                "this again after the other to continue"
             ) from error
 
 

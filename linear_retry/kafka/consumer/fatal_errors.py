@@ -91,8 +91,8 @@ def raise_if_fatal(error: KafkaError, *, group: str = "", topic: str | None = No
     code = error.code()
     if code in _FENCED or (code == KafkaError._FATAL and _is_taken(error)):
         raise FencedError(
-            f"{error.str()}: another member has this one's place; two running members must not "
-            "have one group.instance.id, and after a crash it is free when the session has ended"
+            f"{error.str()}: another member has this group.instance.id; give each running "
+            "member its own, and after a crash wait until its session has ended"
         )
     if error.fatal() or code == KafkaError._FATAL:
         raise BrokerError(
@@ -109,7 +109,7 @@ def _remedy(code: int, group: str, topic: str | None) -> str:
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         where = f"topic {topic}" if topic else "the topics that it consumes"
         return f"give this user READ and DESCRIBE on {where}"
-    return "give this user the right, or correct it"
+    return "give this user the permission, or correct the request"
 
 
 def is_unexplained(error: KafkaError) -> bool:

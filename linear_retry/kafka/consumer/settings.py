@@ -86,7 +86,7 @@ def consumer_settings(config: Config) -> ConsumerSettings:
     """
     if not isinstance(config, Mapping):
         raise ConfigurationError(
-            f"config={config!r}: a mapping of librdkafka's keys, such as "
+            f"config={config!r}: must be a mapping of librdkafka's keys, such as "
             '{"bootstrap.servers": "localhost:9092", "group.id": "billing"}'
         )
     config = _normalised(config)
@@ -144,7 +144,7 @@ def _missing(config: Config) -> list[str]:
     problems = []
     if not isinstance(config.get("group.id"), str) or not config["group.id"]:
         problems.append(
-            f"group.id={config.get('group.id')!r}: a consumer group must be named; set group.id"
+            f"group.id={config.get('group.id')!r}: not the name of a consumer group; set group.id"
         )
     if not (config.get("bootstrap.servers") or config.get("metadata.broker.list")):
         problems.append("bootstrap.servers is missing: set it to HOST:PORT of a broker")
@@ -161,20 +161,20 @@ def _refused(config: Config) -> list[str]:
             )
     if not _is_true(config.get("enable.partition.eof", True)):
         problems.append(
-            f"enable.partition.eof={config['enable.partition.eof']!r}: the end of a partition "
-            "tells an idle one from a dead one; leave the key out"
+            f"enable.partition.eof={config['enable.partition.eof']!r}: without the end of a "
+            "partition a stalled one looks like an idle one; leave the key out"
         )
     if "default.topic.config" in config:
         problems.append("default.topic.config is deprecated: write its keys beside the others")
     if str(config.get("auto.offset.reset", "earliest")) not in _RESETS:
         problems.append(
-            f"auto.offset.reset={config['auto.offset.reset']!r}: one of earliest, latest, error"
+            f"auto.offset.reset={config['auto.offset.reset']!r}: must be earliest, latest or error"
         )
     problems += [
         _not_whole(key, config[key]) for key in _WHOLE if not _is_whole(config.get(key, 0))
     ]
     problems += [
-        f"{key}={config[key]!r}: a callable"
+        f"{key}={config[key]!r}: must be a callable"
         for key in _CALLBACKS
         if config.get(key) is not None and not callable(config[key])
     ]
@@ -208,8 +208,8 @@ def _with_ours(config: Config) -> dict[str, Any]:
 def _warn(settings: ConsumerSettings) -> None:
     if settings.reset == "latest":
         warnings.warn(
-            "auto.offset.reset=latest: what arrives in a new partition before it is found is "
-            "passed over; use earliest unless that is meant",
+            "auto.offset.reset=latest: messages that reach a new partition before the consumer "
+            "finds it are skipped; use earliest unless that is intended",
             stacklevel=5,
         )
     # A KIP-848 group's session timeout is the broker's, and not known here.
@@ -244,7 +244,7 @@ def _is_whole(value: object) -> bool:
 
 def _not_whole(key: str, value: object) -> str:
     unit = "bytes" if key.endswith("bytes") else "milliseconds"
-    return f"{key}={value!r}: a whole number of {unit}"
+    return f"{key}={value!r}: must be a whole number of {unit}"
 
 
 def bounded_socket_timeout(config: Config, longest_ms: int) -> dict[str, Any]:

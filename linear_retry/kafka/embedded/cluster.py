@@ -213,7 +213,7 @@ class EmbeddedKafka:
 
     def __enter__(self) -> EmbeddedKafka:
         if self._running is not None:
-            raise UsageError("embedded broker: it runs already")
+            raise UsageError("embedded broker: it is already running")
         cluster = self._running = MockCluster(self._brokers)
         self._first.clear()
         # Without a controller admin calls wait for one until they time out.
@@ -251,9 +251,7 @@ class EmbeddedKafka:
 
     def _number(self, broker: int | None) -> int:
         if broker is not None and not 1 <= broker <= self._brokers:
-            raise UsageError(
-                f"embedded broker: there is no broker {broker}: they are 1 to {self._brokers}"
-            )
+            raise UsageError(f"embedded broker: no broker {broker}; write 1 to {self._brokers}")
         return _ALL if broker is None else broker
 
     def _requests(self) -> Counter[tuple[int, str]]:

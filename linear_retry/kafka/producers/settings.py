@@ -120,7 +120,7 @@ def _transaction_timeout_ms(settings: ConsumerSettings, overlay: Config) -> int:
         raise ConfigurationError(
             f"max.poll.interval.ms={settings.max_poll_interval_s * 1000:.0f}: it must be at least "
             f"three times the dead-letter producer's {key}={timeout_ms} (which is 1000 or more), "
-            "or the member is thrown out of its group while it waits for a letter; lower the "
+            "or the member is removed from its group while it waits for a letter; lower the "
             "latter or raise the former"
         )
     return timeout_ms
@@ -141,7 +141,7 @@ _OURS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("acks", ("all", "-1"), _LOST_OR_DOUBLED),
     ("request.required.acks", ("all", "-1"), _LOST_OR_DOUBLED),
     ("enable.idempotence", ("true", "t", "1"), _LOST_OR_DOUBLED),
-    ("delivery.report.only.error", ("false", "f", "0"), "no success would ever be heard of"),
+    ("delivery.report.only.error", ("false", "f", "0"), "no success would ever be reported"),
     (
         "transactional.id",
         (),

@@ -140,10 +140,10 @@ def _problems() -> str:
     kinds = sorted({kind for each in _FIELDS.values() for kind in each})
     newer = (
         f"concat('v is ', coalesce({_get('$.v', 'string')}, 'missing'), "
-        f"', and {VERSION} is known here')"
+        f"'; this release reads {VERSION}')"
     )
     return f"""CASE
-        WHEN NOT {surely(f"startswith({_type('$')}, 'OBJECT')")} THEN array('no JSON object')
+        WHEN NOT {surely(f"startswith({_type('$')}, 'OBJECT')")} THEN array('not a JSON object')
         WHEN NOT ({version}) THEN {array([newer])}
         WHEN NOT {surely(f"event IN ({texts(kinds)})")} THEN array('event is not known')
         ELSE {non_null(_field_problems())}

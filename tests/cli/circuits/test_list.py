@@ -106,8 +106,8 @@ def test_a_group_that_is_not_there(kafka: EmbeddedKafka) -> None:
     """The ones that are there are told; the answer is no."""
     output = _run(kafka, "--group", "bi\x1blling")
     assert (1, "") == (output.code, output.out)
-    assert "'bi lling' has said nothing" in output.err
-    assert output.err.endswith(f"there are: {GROUP}, parcels\n")
+    assert "'bi lling' has no entries" in output.err
+    assert output.err.endswith(f"groups with entries: {GROUP}, parcels\n")
     assert "nor has any other" in _run(kafka, "--group", "x", "--journal", "empty").err
 
 

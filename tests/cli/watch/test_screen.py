@@ -118,8 +118,8 @@ def test_a_group_without_entries() -> None:
     """It may yet: what others there are is told meanwhile."""
     fold = _fold([Life("p-1", group="parcels").says(_NOW_MS, e.Assigned((_P0,)))])
     text = "\n".join(_picture(fold, 120))
-    assert f"group '{GROUP}' has said nothing in linear-retry.journal in this time" in text
-    assert "there are: parcels" in text
+    assert f"group '{GROUP}' has no entries in linear-retry.journal in this time" in text
+    assert "groups with entries: parcels" in text
 
 
 def test_who_left_long_ago_is_gone() -> None:

@@ -101,7 +101,7 @@ def test_a_group_may_speak_later(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Watched before its first member is there: said, and waited for."""
     with Piped(tmp_path, "watch", "--group", "new", "--bootstrap", kafka.bootstrap) as watch:
         wait_until(lambda: watch.output, "that it is not there")
-        assert f"there are: {GROUP}" in watch.output[0]
+        assert f"groups with entries: {GROUP}" in watch.output[0]
         first = Life("n-1", group="new").says(_now_ms(), e.Assigned((("orders", 0),)))
         write(kafka, DEFAULT_TOPIC, [*_others(), first])
         wait_until(lambda: watch.lines, "its first word")

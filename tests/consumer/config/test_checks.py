@@ -1,6 +1,7 @@
 """What cannot work is refused at construction."""
 
 import math
+import re
 from typing import Any
 
 import pybreaker
@@ -73,19 +74,19 @@ def test_an_open_breaker_of_the_handlers_own_is_transient_unasked(transient: Any
 def test_what_says_nothing_about_exceptions_is_refused(transient: Any) -> None:
     """Not a type, not a callable, or a list with something else in it."""
     assert "transient" in _refusal(transient=transient)
-    assert "type" in _refusal(transient=transient)
+    assert re.search("types|subclasses", _refusal(transient=transient))
 
 
 @pytest.mark.parametrize(
     ("transient", "sentence"),
     [
-        ("OSError", "transient='OSError': exception types, or a predicate"),
-        ((), "transient=(): no error would ever be waited for; name the errors"),
-        ((OSError, SystemExit), "transient: [<class 'SystemExit'>]: no types of an Exception"),
-        (BaseException, "transient: [<class 'BaseException'>]: no types of an Exception"),
-        (lambda: True, "no predicate on an exception (too many positional arguments)"),
+        ("OSError", "transient='OSError': must be exception types, or a predicate"),
+        ((), "transient=(): no error would ever be retried; name the errors"),
+        ((OSError, SystemExit), "transient: [<class 'SystemExit'>]: not subclasses of Exception"),
+        (BaseException, "transient: [<class 'BaseException'>]: not subclasses of Exception"),
+        (lambda: True, "not a predicate on an exception (too many positional arguments)"),
         (lambda error, more: True, "(missing a required argument: 'more')"),
-        (_answering_later, "no predicate on an exception (its answer would always be yes)"),
+        (_answering_later, "not a predicate on an exception (its result would always be true)"),
     ],
     ids=repr,
 )
@@ -115,7 +116,7 @@ def test_listeners_are_a_list_of_callables(listeners: Any) -> None:
             dead_letters="dlq",
             listeners=listeners,
         )
-    assert f"listeners={listeners!r}: a list of callables of one event" == str(caught.value)
+    assert f"listeners={listeners!r}: must be a list of callables of one event" == str(caught.value)
 
 
 @pytest.mark.parametrize("config", ["localhost:9092", None, ["group.id"]], ids=repr)
@@ -123,7 +124,7 @@ def test_the_configuration_is_a_mapping(config: Any) -> None:
     """A host's name was an AttributeError."""
     with pytest.raises(ConfigurationError) as caught:
         LinearConsumer(config, ["o"], strategy=[1], transient=OSError, dead_letters="dlq")
-    assert f"config={config!r}: a mapping of librdkafka's keys, such as" in str(caught.value)
+    assert f"config={config!r}: must be a mapping of librdkafka's keys" in str(caught.value)
 
 
 @pytest.mark.parametrize("transient", [Exception, (OSError, Exception)])
@@ -267,7 +268,7 @@ def test_a_list_is_a_strategy_of_these_delays(strategy: Any) -> None:
 )
 def test_a_choice_is_one_of_three(name: str, value: Any, allowed: str) -> None:
     """What the other choice allows is not allowed here; all three are named."""
-    assert f"{name}={value!r}: one of {allowed}" == _refusal(**{name: value})
+    assert f"{name}={value!r}: must be one of {allowed}" == _refusal(**{name: value})
 
 
 def test_repeating_the_last_delay_needs_one() -> None:
@@ -280,4 +281,4 @@ def test_repeating_the_last_delay_needs_one() -> None:
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, True, "10", None], ids=repr)
 def test_a_timeout_is_a_number_of_seconds(name: str, value: Any) -> None:
     """Above 0 and finite: to wait for ever is to hang."""
-    assert f"{name}={value!r}: a number of seconds above 0" == _refusal(**{name: value})
+    assert f"{name}={value!r}: must be a number of seconds above 0" == _refusal(**{name: value})

@@ -147,8 +147,8 @@ def test_garbled_records_are_passed_over(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.WARNING, logger="linear_retry"):
         assert 1 == len(Topic(batches=batches).follow_all())
     emitted = [text for text in caplog.messages if text.startswith("control: ")]
-    assert f"control: {_TOPIC}[0]@0 is not a command (no JSON: " in emitted[0]
-    assert [True, True] == ["is passed over; so far: " in text for text in emitted]
+    assert f"control: {_TOPIC}[0]@0 is not a valid command (not JSON: " in emitted[0]
+    assert [True, True] == ["; ignored, " in text for text in emitted]
 
 
 def test_a_missing_topic_is_reported_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:

@@ -109,7 +109,7 @@ def test_it_was_reassigned_meanwhile() -> None:
     place, and what has gone on since is not set back."""
     silent = _Silent()
     silent.offset_reset.lost(P0, None)
-    silent.flow_control.revive(P0, "it has messages, and delivered none")
+    silent.flow_control.revive(P0, "it has messages, but delivered none")
     silent.joined.clock.advance(60)
     silent.offset_reset.ask_again()
     assert 1 == silent.questions

@@ -103,7 +103,7 @@ def test_a_handler_is_anything_that_can_be_called(handler: object) -> None:
 @pytest.mark.parametrize("handler", [None, 7, "charge", object(), ["charge"]], ids=repr)
 def test_what_cannot_be_called_is_no_handler(handler: object) -> None:
     """Known before the first message, not by it."""
-    with pytest.raises(UsageError, match=r"^handler=.*: a callable of one message"):
+    with pytest.raises(UsageError, match=r"^handler=.*: must be a callable of one message"):
         check_handler(handler)
 
 

@@ -243,7 +243,7 @@ def test_two_ctrl_cs_in_one_turn() -> None:
         if life.sent < 2:
             break
     assert len(refusals) > 20
-    assert all("interrupted at work" in emitted for emitted in refusals)
+    assert all("a second time while at work" in emitted for emitted in refusals)
 
 
 def _filled() -> FakeKafka:

@@ -433,7 +433,7 @@ def test_another_loop_inside_the_with(fake: FakeKafka, failing: bool) -> None:
                     attempt.fail(OutageError())
                 life.loop(3)
 
-    with life.consumer, pytest.raises(UsageError, match="another loop was begun"):
+    with life.consumer, pytest.raises(UsageError, match="another loop was started"):
         nest()
     assert ["overtaken"] == [attempt.state for attempt in attempts]
     assert (3, 3) == (life.done, life.committed)
@@ -445,10 +445,10 @@ def test_entering_twice(fake: FakeKafka) -> None:
     with life.consumer:
         attempt = next(life.consumer)
         with attempt as message:
-            with pytest.raises(UsageError, match="only once"), attempt:
+            with pytest.raises(UsageError, match="cannot be entered twice"), attempt:
                 pytest.fail("entered twice")
             life.handle(message)
-        with pytest.raises(UsageError, match="only once"), attempt:
+        with pytest.raises(UsageError, match="cannot be entered twice"), attempt:
             pytest.fail("entered twice")
     assert 1 == life.committed
 
@@ -458,7 +458,7 @@ def test_an_older_attempt(fake: FakeKafka) -> None:
     life = OwnLife(fake)
     with life.consumer:
         attempts = life.loop(2)
-        with pytest.raises(UsageError, match="only once"), attempts[0]:
+        with pytest.raises(UsageError, match="cannot be entered twice"), attempts[0]:
             pytest.fail("entered twice")
     assert [] == life.violations()
 

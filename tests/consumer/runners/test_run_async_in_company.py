@@ -24,7 +24,7 @@ def test_two_at_once(fake: FakeKafka) -> None:
                 refused.append(str(error))
 
     awaiting(life.run(life.stopping_after(2, handle)))
-    assert [True] * 4 == ["runs already" in text for text in refused]
+    assert [True] * 4 == ["already running" in text for text in refused]
     assert (2, 2) == (len(life.begun), life.committed)
     assert [] == life.violations()
 

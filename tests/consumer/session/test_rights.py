@@ -35,7 +35,9 @@ def _nothing(_: Message) -> None:
 def test_no_right_to_write_letters_ends_the_start(fake: FakeKafka) -> None:
     """It was found out by the first letter, in the midst of an incident."""
     _forbid(fake, LETTERS, "WRITE")
-    expected = f"this user may not WRITE topic {LETTERS}; give it WRITE and DESCRIBE on that topic"
+    expected = (
+        f"this user has no permission to WRITE topic {LETTERS}; give it WRITE and DESCRIBE on it"
+    )
     assert expected == _refusal(fake)
 
 
@@ -45,7 +47,10 @@ def test_all_that_is_forbidden_is_named_at_once(fake: FakeKafka) -> None:
     _forbid(fake, LETTERS, "WRITE")
     named = [line.split(";")[0] for line in _refusal(fake).splitlines()]
     read, write = f"READ topic {TOPIC}", f"WRITE topic {LETTERS}"
-    assert [f"this user may not {read}", f"this user may not {write}"] == named
+    assert [
+        f"this user has no permission to {read}",
+        f"this user has no permission to {write}",
+    ] == named
 
 
 @pytest.mark.parametrize("silence", ["unsaid", "unanswered"])

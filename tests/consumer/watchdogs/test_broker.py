@@ -72,7 +72,7 @@ def test_one_that_sees_nobody_where_others_do_is_replaced() -> None:
     """It is said for how long it has been so."""
     scene = _Scene()
     scene.for_so_long(_LONG_ENOUGH_S, _UNSEEN)
-    assert "the old one has seen no broker for 30 s, and others have" == scene.renewals[0]
+    assert "it reached no broker for 30 s, and other clients did" == scene.renewals[0]
 
 
 def test_while_nobody_sees_a_broker_it_is_not_replaced_and_that_is_reported() -> None:

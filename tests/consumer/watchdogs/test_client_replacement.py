@@ -95,7 +95,7 @@ def test_a_client_whose_heartbeat_is_refused_is_replaced() -> None:
     scene = _Scene()
     scene.on_event(_INVALID)
     assert scene.joined.librdkafka is not scene.first
-    assert "the old one cannot join any more" in str(scene.joined.happened[-1])
+    assert "it can no longer join" in str(scene.joined.happened[-1])
 
 
 def test_nothing_is_handled_before_another_is_there() -> None:
@@ -104,7 +104,7 @@ def test_nothing_is_handled_before_another_is_there() -> None:
     scene.poll(_INVALID)
     assert scene.joined.librdkafka is scene.first
     assert _P0 not in scene.joined.assignment
-    assert events.Lost((_P0,), "the client cannot go on") == scene.joined.happened[-1]
+    assert events.Lost((_P0,), "the client cannot continue") == scene.joined.happened[-1]
 
 
 def test_one_that_never_was_a_member_is_not_replaced() -> None:

@@ -73,7 +73,7 @@ def test_it_is_revived_at_its_next_offset() -> None:
     calls = [call for call in scene.joined.librdkafka.calls if "assign" in call[0]]
     assert ("incremental_assign", [(*_P0, 5)]) == calls[-1]
     assert [
-        PartitionRevived(*_P0, offset=5, reason="it has messages, and delivered none")
+        PartitionRevived(*_P0, offset=5, reason="it has messages, but delivered none")
     ] == scene.joined.happened
 
 

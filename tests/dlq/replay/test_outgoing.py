@@ -206,10 +206,10 @@ def test_of_a_reference_the_message_itself_is_sent() -> None:
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (None, "no longer there"),
-        (replace(_ORIGINAL, value=b"book"), "another one now"),
-        (replace(_ORIGINAL, key=None), "another one now"),
-        (replace(_ORIGINAL, value=None), "another one now"),
+        (None, "is gone"),
+        (replace(_ORIGINAL, value=b"book"), "has replaced"),
+        (replace(_ORIGINAL, key=None), "has replaced"),
+        (replace(_ORIGINAL, value=None), "has replaced"),
     ],
 )
 def test_a_reference_to_what_is_gone_is_left(found: Record | None, why: str) -> None:
@@ -223,7 +223,7 @@ def test_a_reference_to_what_is_gone_is_left(found: Record | None, why: str) -> 
 )
 def test_a_garbled_reference_is_left(value: bytes | None) -> None:
     """It is never sent as if it were the message."""
-    with pytest.raises(NotReplayableError, match="garbled"):
+    with pytest.raises(NotReplayableError, match="unreadable"):
         outgoing(_reference(_ORIGINAL)._replace(value=value), "run-1", lambda *_: _ORIGINAL)
 
 

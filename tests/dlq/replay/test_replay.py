@@ -286,7 +286,7 @@ def test_a_reference_is_replaced_by_the_message(scene: NewScene) -> None:
         given.add_letters([reference(letter, record)])
     given.kafka.delete_records(given.source, 0, 1)
     with given.topic as topic, topic.plan_replay() as plan:
-        assert ["a reference to a message that is no longer there"] == list(plan.not_replayable)
+        assert ["a reference to a message that is gone"] == list(plan.not_replayable)
         assert 1 == topic.replay(plan, by="test")
     assert [b"large"] * 2 == [each.value() for each in given.kafka.read(given.source)]
     assert ["open", "replayed"] == given.states()

@@ -103,7 +103,7 @@ def test_a_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     letters = [_record(f"letter-{number}", encoded(_RESOLVED)) for number in range(1000)]
     with (
         Resolutions() as resolutions,
-        pytest.raises(DiskFullError, match=r"disk is full.*; free room, or set SQLITE_TMPDIR"),
+        pytest.raises(DiskFullError, match=r"disk is full.*; free space, or set SQLITE_TMPDIR"),
     ):
         resolutions.add(letters)
 

@@ -400,9 +400,13 @@ _HOPELESS: list[tuple[KafkaError, type[Exception], str]] = [
     (KafkaError(KafkaError.UNKNOWN, "broken", fatal=True), BrokerError, "restart the consumer"),
     (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), BrokerError, "READ and DESCRIBE on the"),
     (KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED), BrokerError, "READ on the group"),
-    (KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED), BrokerError, "give this user the right"),
+    (
+        KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED),
+        BrokerError,
+        "give this user the permission",
+    ),
     (KafkaError(KafkaError._UNSUPPORTED_FEATURE), BrokerError, "_UNSUPPORTED_FEATURE"),
-    (KafkaError(KafkaError.INCONSISTENT_GROUP_PROTOCOL), BrokerError, "correct it"),
+    (KafkaError(KafkaError.INCONSISTENT_GROUP_PROTOCOL), BrokerError, "correct the request"),
 ]
 
 

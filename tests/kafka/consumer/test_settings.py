@@ -34,8 +34,13 @@ def _made_quietly(config: dict[str, Any]) -> ConsumerSettings:
         ("enable.auto.commit", True, "not done yet", "leave the key out"),
         ("auto.commit.enable", True, "not done yet", "leave the key out"),
         ("enable.auto.offset.store", True, "not done yet", "leave the key out"),
-        ("enable.partition.eof", False, "idle one from a dead one", "leave the key out"),
-        ("auto.offset.reset", "newest", "one of", "earliest, latest, error"),
+        (
+            "enable.partition.eof",
+            False,
+            "a stalled one looks like an idle one",
+            "leave the key out",
+        ),
+        ("auto.offset.reset", "newest", "must be earliest", "latest or error"),
         ("max.poll.interval.ms", "5m", "a whole number", "of milliseconds"),
         ("session.timeout.ms", -1, "a whole number", "of milliseconds"),
         ("session.timeout.ms", "²", "a whole number", "of milliseconds"),
@@ -45,9 +50,9 @@ def _made_quietly(config: dict[str, Any]) -> ConsumerSettings:
         ("on_commit", 1, "a callable", ""),
         ("stats_cb", [], "a callable", ""),
         ("throttle_cb", {}, "a callable", ""),
-        ("group.id", "", "must be named", "set group.id"),
-        ("group.id", None, "must be named", "set group.id"),
-        ("group.id", 7, "must be named", "set group.id"),
+        ("group.id", "", "not the name of a consumer group", "set group.id"),
+        ("group.id", None, "not the name of a consumer group", "set group.id"),
+        ("group.id", 7, "not the name of a consumer group", "set group.id"),
     ],
 )
 def test_a_refusal_says_key_value_rule_and_remedy(

@@ -62,7 +62,7 @@ def test_letters_go_to_the_brokers_that_they_name(ours: str, theirs: str) -> Non
         ("request.required.acks", 1, "lost or doubled"),
         ("enable.idempotence", False, "lost or doubled"),
         ("enable.idempotence", "false", "lost or doubled"),
-        ("delivery.report.only.error", True, "no success would ever be heard of"),
+        ("delivery.report.only.error", True, "no success would ever be reported"),
         ("transactional.id", "mine", "fence each other"),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_letter_may_take_a_third_of_the_poll_interval(
 @pytest.mark.parametrize("value", ["soon", None, 1.5, -1])
 def test_a_timeout_that_is_no_number_is_named(key: str, value: object) -> None:
     """A mistake in the configuration is a `ConfigurationError`, never a bare ValueError."""
-    with pytest.raises(ConfigurationError, match=f"{key}={value!r}: a whole number"):
+    with pytest.raises(ConfigurationError, match=f"{key}={value!r}: must be a whole number"):
         producer_config(_settings(), {key: value})
 
 

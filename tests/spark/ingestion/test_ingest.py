@@ -99,7 +99,7 @@ def test_letters_and_entries_go_into_two_tables(
         entry["outcome"],
         entry["open_s"],
     )
-    assert ["v is 2, and 1 is known here"] == newer["problems"]
+    assert ["v is 2; this release reads 1"] == newer["problems"]
     assert [{"name": "value", "value": b"\xff"}] == garbage["garbled"]
 
 

@@ -143,13 +143,13 @@ def _of(entry: Entry) -> dict[str, object]:
 def test_what_is_no_entry_says_why(spark: SparkSession) -> None:
     """A newer version, an unknown event and garbage are distinguished."""
     problems: dict[bytes | None, str] = {
-        b'{"v":2}': "v is 2, and 1 is known here",
-        b'{"event":"Stopped"}': "v is missing, and 1 is known here",
+        b'{"v":2}': "v is 2; this release reads 1",
+        b'{"event":"Stopped"}': "v is missing; this release reads 1",
         b'{"v":1,"event":"Started"}': "event is not known",
-        b"[1]": "no JSON object",
-        b"[" * 5000: "no JSON object",
-        b'{"v":NaN}': "no JSON object",
-        None: "no JSON object",
+        b"[1]": "not a JSON object",
+        b"[" * 5000: "not a JSON object",
+        b'{"v":NaN}': "not a JSON object",
+        None: "not a JSON object",
     }
     rows = _rows(spark, list(problems))
     assert [[problem] for problem in problems.values()] == [row.problems for row in rows]
