@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lifelines.fitters.npmle import npmle  # type: ignore[import-untyped]
 
@@ -30,8 +30,11 @@ def _outages(found: list[tuple[int, float]]) -> Outages:
     )
 
 
+# Lifelines' own search may end early; ours must be at least as likely all the same.
+@pytest.mark.filterwarnings("ignore:Exceeded max iterations")
 @settings(deadline=None, max_examples=60)
 @given(bounds)
+@example([(5, 2), (5, 1), (2, inf), (2, inf), (2, inf), (0, 1), (1, inf)])
 def test_no_distribution_is_likelier(found: list[tuple[int, float]]) -> None:
     """Lifelines' estimate makes the recorded bounds no likelier, but for the precision of both."""
     outages = _outages(found)
