@@ -78,8 +78,8 @@ def _show(verdicts: tuple[Verdict, ...], as_json: bool) -> None:
 def _summary(verdicts: tuple[Verdict, ...]) -> str:
     failed = [verdict.claim for verdict in verdicts if not verdict.holds]
     if failed:
-        return f"Not proved: {'; '.join(failed)}. Please report it, with what is above."
+        return f"Not proved: {'; '.join(failed)}. Please report it with the output above."
     return (
-        f"Proved: all {len(verdicts)} claims hold. Next: a consumer of your own, "
+        f"Proved: all {len(verdicts)} claims hold. Next: write your own consumer, "
         "docs/getting-started.md"
     )

@@ -86,8 +86,8 @@ def _went_down_twice(evidence: Evidence) -> Verdict:
     refused, unavailable = answers["refused"], answers["unavailable"]
     return Verdict(
         "the service was down twice",
-        f"{refused} connections refused, {unavailable} times 503",
-        () if refused and unavailable else ("not both: not all was put to the test",),
+        f"{refused} connections refused, {unavailable} responses 503",
+        () if refused and unavailable else ("one of the two outages was not seen",),
     )
 
 
@@ -99,14 +99,16 @@ def _logs_agree(evidence: Evidence, attempts: Sequence[_Attempt]) -> Verdict:
         if receipt is not None:
             unmatched.remove(receipt)
         elif attempt.request.answer in _ANSWERED:
-            violations.append(f"{attempt}: {attempt.request.answer}, and the service knows not")
+            violations.append(
+                f"{attempt}: {attempt.request.answer}, but the service has no such request"
+            )
     violations += [
-        f"{receipt.order_id}: {receipt.status} from the service, and the client knows not"
+        f"{receipt.order_id}: {receipt.status} from the service, but the client has no such answer"
         for receipt in unmatched
     ]
     refused = sum(attempt.request.answer == "refused" for attempt in attempts)
     return Verdict(
-        "client and service saw the same",
+        "client and service agree",
         f"{len(evidence.receipts)} requests received, {refused} refused",
         tuple(violations),
     )
@@ -126,7 +128,8 @@ def _in_order(evidence: Evidence) -> Verdict:
     violations = _broken(evidence, InOrder(offsets))
     return Verdict(
         "in order, per partition",
-        f"{len(offsets)} partitions, {len(evidence.requests)} attempts, {len(violations)} too soon",
+        f"{len(offsets)} partitions, {len(evidence.requests)} attempts, "
+        f"{len(violations)} out of order",
         violations,
     )
 
@@ -139,7 +142,7 @@ def _none_lost(evidence: Evidence) -> Verdict:
         "none lost, none skipped",
         f"{len(paid)} paid + {len(dead)} dead of {len(produced)}",
         tuple(
-            f"{order}: {paid[order]} times paid, {dead[order]} times dead-lettered"
+            f"{order}: paid {paid[order]} times, dead-lettered {dead[order]} times"
             for order in sorted(produced | {*paid} | {*dead})
             if paid[order] + dead[order] != (order in produced)
         ),
@@ -201,7 +204,7 @@ def _dead_letters(evidence: Evidence) -> Verdict:
     for letter in evidence.letters:
         by_reason[letter.reason].append(letter.order_id)
     return Verdict(
-        "only the rejected are dead letters",
+        "only rejected orders are dead letters",
         "; ".join(f"{', '.join(sorted(ids))}: {why}" for why, ids in sorted(by_reason.items()))
         or "none",
         (

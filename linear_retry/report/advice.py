@@ -18,15 +18,15 @@ _FEWEST_OF_A_KEY, _LARGE_SHARE_OF_A_KEY = 10, 0.2
 _FEWEST_KNOWN, _LARGE_SHARE_OF_WAITING = 20, 0.5
 _EVENTS = {
     "DataLost": "lost messages: retention removed them before they were read. Give the topic a "
-    "longer `retention.ms`, or the strategy a shorter end",
-    "HandlerTooSlow": "had a handler that took longer than `max.poll.interval.ms` allows. Give it "
-    "a timeout of its own",
-    "Skipped": "skipped messages that had failed: `on_permanent` or `on_exhausted` says so, and "
-    "there are no dead letters of them",
+    "longer `retention.ms`, or shorten the strategy",
+    "HandlerTooSlow": "had a handler that took longer than `max.poll.interval.ms`. Give it a "
+    "timeout of its own",
+    "Skipped": "skipped messages that had failed, as `on_permanent` says: they have no dead "
+    "letters",
     "LimitReached": "reached the limit of dead letters in a row: an outage looked like bad "
-    "messages. Look whether its errors are among `transient`",
-    "RetentionTooShort": "has a strategy that is longer than its topic’s `retention.ms`: messages "
-    "may be gone before it ends",
+    "messages. Check whether its errors should be in `transient`",
+    "RetentionTooShort": "has a strategy that waits longer than its topic’s `retention.ms`: "
+    "messages may be removed before it ends. Shorten the strategy, or raise `retention.ms`",
 }
 
 
@@ -73,8 +73,8 @@ def _in_vain(rows: list[Row]) -> Iterator[Advice]:
         yield Advice(
             f"In group {shown(row['group'])}, {counted(row['outages'], 'outage')} began with "
             f"{shown(row['error'])}, {count(row['given_up'])} were given up, and none recovered: "
-            f"at most {percent(most)} of them would. If it is not down to this day, take it from "
-            "`transient`: the messages then become dead letters at once.",
+            f"at most {percent(most)} of them would. Unless the dependency is still down, remove "
+            "the error from `transient`: its messages then become dead letters at once.",
             f"{FEWEST_IN_VAIN} or more were given up and none recovered; the share has a "
             "confidence of 95%.",
         )
@@ -88,8 +88,8 @@ def _too_soon(rows: list[Row]) -> Iterator[Advice]:
         where = " and ".join(filter(None, (here, others)))
         yield Advice(
             f"Group {shown(row['group'])} gave up {counted(row['letters'], 'message')} at once for "
-            f"{shown(row['error'])}, and outages that began with it recover: {where}. Look whether "
-            "it belongs among `transient`.",
+            f"{shown(row['error'])}, but outages that began with it recovered: {where}. Check "
+            "whether it belongs in `transient`.",
             f"{FEWEST_GIVEN_UP} or more permanent letters, and {FEWEST_RECOVERED} or more outages "
             "of the same error that recovered.",
         )
@@ -103,7 +103,7 @@ def _too_short(groups: list[Row]) -> Iterator[Advice]:
                 f"Group {shown(row['group'])} gave up {count(row['given_up'])} of "
                 f"{counted(over, 'outage')} that are over ({percent(row['given_up'] / over)}). If "
                 "these dependencies came back later, a longer strategy would have saved the "
-                "letters: `linear-retry spark tune` says which.",
+                "letters: `linear-retry spark tune` proposes one.",
                 f"{FEWEST_GIVEN_UP} or more were given up, and {FEWEST_RECOVERED} or more "
                 "recovered.",
             )
@@ -116,8 +116,8 @@ def _too_long(groups: list[Row]) -> Iterator[Advice]:
             yield Advice(
                 f"Of the {duration(row['blocked_s'])} that group {shown(row['group'])} was "
                 f"blocked, {duration(row['unsure_s'])} ({percent(share)}) lie between the last "
-                "attempt that failed and the first good one: its delays are long beside its "
-                "outages. `linear-retry spark tune` says what shorter ones would cost.",
+                "attempt that failed and the first that succeeded: its delays are long compared "
+                "with its outages. `linear-retry spark tune` says what shorter ones would cost.",
                 f"More than {percent(_LARGE_SHARE_OF_WAITING)} of the time, and {_FEWEST_KNOWN} or "
                 "more outages with a known end.",
             )
@@ -130,8 +130,8 @@ def _hot_keys(rows: list[Row], letters: list[Row]) -> Iterator[Advice]:
         if row["form"] != "none" and is_hot:
             yield Advice(
                 f"{count(row['letters'])} letters of group {shown(row['group'])} "
-                f"({percent(share)} of all) have the key {shown(row['key'])}: look "
-                "at what is wrong with it before at anything else.",
+                f"({percent(share)} of all) have the key {shown(row['key'])}: find "
+                "out first what is wrong with it.",
                 f"One key has {_FEWEST_OF_A_KEY} letters or more, and "
                 f"{percent(_LARGE_SHARE_OF_A_KEY)} of its group’s or more.",
             )
@@ -143,7 +143,7 @@ def _missing(groups: list[Row]) -> Iterator[Advice]:
         outages = sum(row["with_missing_entries"] for row in lossy)
         yield Advice(
             f"Entries of the journal are missing in {counted(outages, 'outage')} of "
-            f"{counted(len(lossy), 'group')}: their lengths are not known. "
-            "`linear_retry_journal_dropped_total` says when they are dropped.",
-            "A number in the sequence of a consumer’s entries is not there.",
+            f"{counted(len(lossy), 'group')}: their durations are not known. "
+            "`linear_retry_journal_dropped_total` shows when entries are dropped.",
+            "A number in the sequence of a consumer’s entries is missing.",
         )

@@ -60,7 +60,7 @@ def section(tables: Tables) -> Section:
         title = "Treated as transient, never recovered"
         grids.append(Grid.of(title, vain, _VAIN_COLUMNS, "errors"))
     if soon:
-        title = "Treated as permanent, but they recover where they are waited for"
+        title = "Treated as permanent, but recovered when retried"
         grids.append(Grid.of(title, soon, _SOON_COLUMNS, "errors"))
     text = _summary(len(vain), len(soon))
     return Section("Transient or not", text, grids=tuple(grids), notes=_NOTES)
@@ -71,8 +71,8 @@ _NOTES = (
     f"and none recovered. Too soon: {FEWEST_GIVEN_UP} letters or more of a group were given up at "
     f"once, and {FEWEST_RECOVERED} outages or more that began with the error recovered, in any "
     "group.",
-    "An error is the last part of its type’s name, since the journal often has no more: two types "
-    "of one name look like one here.",
+    "An error is shown by the last part of its type’s name, since the journal often has no more: "
+    "two types with the same name look like one here.",
 )
 
 
@@ -80,7 +80,7 @@ def _summary(vain: int, soon: int) -> str:
     if not vain and not soon:
         return "Nothing here suggests that errors are misclassified."
     return (
-        f"Waited for in vain: {counted(vain, 'error')}. Given up at once, though they recover "
+        f"Retried in vain: {counted(vain, 'error')}. Given up at once, though they recovered "
         f"elsewhere or later: {counted(soon, 'error')}."
     )
 

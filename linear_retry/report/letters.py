@@ -69,8 +69,8 @@ def _letters(rows: list[Row], over_time: list[Row]) -> Section:
         tuple(charts),
         (Grid.of("Dead letters by group, reason and exception", rows, _COLUMNS, "letters"),),
         (
-            "A letter that is in the topic twice counts once; one that was dead-lettered again "
-            "after a replay counts again.",
+            "Duplicates of a letter count once; a message that was dead-lettered again after a "
+            "replay counts again.",
         ),
     )
 
@@ -121,7 +121,7 @@ _COLUMNS = (
     Column("mean failures", lambda row: f"{row['mean_failures'] or 0:.1f}"),
     Column("mean wait", lambda row: duration(row["mean_waited_s"])),
     LAST,
-    text_column("its latest text", "latest_text"),
+    text_column("latest text", "latest_text"),
 )
 
 
@@ -129,12 +129,12 @@ def _keys(letters: list[Row], rows: list[Row]) -> Section:
     keys = with_share(rows, letters)
     return Section(
         "Top keys",
-        "Where one key has many of its group’s letters, look first at what is wrong with it.",
+        "If one key has many of its group’s letters, find out first what is wrong with it.",
         grids=(Grid.of("Keys with the most dead letters", keys, _KEY_COLUMNS, "keys"),),
         notes=(
-            "Keys may be personal data: `--no-keys` makes the page and its tables without them, "
-            "and without the texts of exceptions, which may quote them. 0x… are the bytes of a key "
-            "that is not UTF-8.",
+            "Keys may be personal data: `--no-keys` leaves them out of the page and its tables, "
+            "with the texts of exceptions, which may quote them. 0x… are the bytes of a key that "
+            "is not UTF-8.",
         ),
     )
 

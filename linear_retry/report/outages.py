@@ -36,7 +36,7 @@ _CURVES = 12
 _TICKS_S = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
 _PARTS = {
     "down_s": ("up to the last attempt that failed", RED),
-    "unsure_s": ("from there to the first good one", AMBER),
+    "unsure_s": ("from there to the first that succeeded", AMBER),
     "other_s": ("not known to have recovered", GREY),
 }
 _MISSING = Section(
@@ -68,8 +68,8 @@ def _over_time(groups: list[Row], rows: list[Row]) -> Section:
             [row for row in rows if row["group"] in chosen], [shown(r["group"]) for r in largest]
         ),
         "Outages by group and time",
-        caption=f"A cell is {stretch}. The stronger its color, the longer circuits were open that "
-        f"were opened in it; at most {duration(most['blocked_s'])}.",
+        caption=f"A cell is {stretch}. The stronger its color, the longer the circuits that opened "
+        f"in it were open; at most {duration(most['blocked_s'])}.",
     )
     begun = sum(row["outages"] for row in groups)
     return Section(
@@ -80,14 +80,18 @@ def _over_time(groups: list[Row], rows: list[Row]) -> Section:
         (chart,),
         (Grid.of("Outages of each group", groups, _COLUMNS, "groups"),),
         (
-            "An outage here is one time that one circuit was open: of a member, or of a topic or "
-            "partition of it. What several members saw of one failure counts several times.",
+            "An outage here is one opening of one circuit: of a member, or of one of its topics or "
+            "partitions. A failure that several members saw counts several times.",
         ),
     )
 
 
 def _left_out(groups: list[Row]) -> str:
-    return f" Drawn are the {_GROUPS} that were blocked longest." if len(groups) > _GROUPS else ""
+    return (
+        f" The chart shows the {_GROUPS} that were blocked longest."
+        if len(groups) > _GROUPS
+        else ""
+    )
 
 
 def _heat(rows: list[Row], order: list[str]) -> dict[str, Any]:
@@ -132,7 +136,7 @@ _COLUMNS = (
 def _durations(groups: list[Row], curves: list[Row], ends: list[Row]) -> Section:
     title = "How long outages last"
     if not curves:
-        return Section(title, "Of no outage it is known between which bounds its length lies.")
+        return Section(title, "No outage has known bounds of its duration.")
     by_group: dict[str, list[Row]] = {}
     for row in curves:
         by_group.setdefault(row["group"], []).append(row)
@@ -148,19 +152,20 @@ def _durations(groups: list[Row], curves: list[Row], ends: list[Row]) -> Section
         for group in order[:_CURVES]
     )
     ranked = sorted(ends, key=lambda row: (order.index(row["group"]), row["ended"]))
-    drawn = f" Drawn are the {_CURVES} that were blocked longest." if len(order) > _CURVES else ""
+    more = len(order) > _CURVES
+    drawn = f" The charts show the {_CURVES} that were blocked longest." if more else ""
     return Section(
         title,
         f"The share of outages that last longer than a time, by group.{drawn}",
         charts,
         (Grid.of("When outages have ended", ranked, _END_COLUMNS, "duration_quantiles"),),
         (
-            "How long an outage lasted is not known: only that it ended between the last attempt "
-            "that failed and the first that did not. The line is the likeliest distribution for "
-            "these bounds (Turnbull’s estimate), the band has it with a confidence of 95% "
-            "(bootstrap; outages that overlap are one).",
-            "Outages that were given up, or whose end is not recorded, lasted longer than what is "
-            "known of them: the line may end above zero for that.",
+            "The exact duration of an outage is not known: only that it ended between the last "
+            "attempt that failed and the first that succeeded. The line is the likeliest "
+            "distribution for these bounds (Turnbull’s estimate), the band its 95% confidence "
+            "interval (bootstrap; outages that overlap are one).",
+            "Outages that were given up, or whose end is not recorded, lasted longer than is "
+            "known: so the line may end above zero.",
         ),
     )
 
@@ -169,7 +174,7 @@ def _half(ends: list[Row]) -> str:
     half = next(row for row in ends if row["ended"] == 0.5)
     known = f"{counted(half['outages'], 'outage')}, {count(half['known_end'])} with a known end"
     if half["after_s"] is None:
-        return f"{known}; half of them are not known to end"
+        return f"{known}; half of them have no known end"
     sure = between(half["low_s"], half["high_s"])
     return f"{known}; half ended within {duration(half['after_s'])} ({sure})"
 
@@ -183,7 +188,7 @@ def _curve(rows: list[Row], longest_s: float) -> dict[str, Any]:
     )
     domain = [rows[0]["after_s"], max(longest_s, 2 * rows[0]["after_s"])]
     x = alt.X("after_s:Q", scale=alt.Scale(type="log", domain=domain, nice=False), axis=axis)
-    share = alt.Axis(title="still going on", format="%", tickCount=5)
+    share = alt.Axis(title="not ended", format="%", tickCount=5)
     shares = (alt.Tooltip(f"{name}:Q", format=".1%") for name in ("lasting", "low", "high"))
     base = alt.Chart(data(values)).encode(x=x, tooltip=["after:N", *shares])
     scale = alt.Scale(domain=[0, 1])
@@ -210,8 +215,8 @@ def _blocked(groups: list[Row]) -> Section:
     unsure = percent(shares["unsure_s"] / whole) if whole else percent(0.0)
     return Section(
         "Time blocked",
-        f"Circuits were open for {duration(whole)} in all. At most {unsure} of that is waiting "
-        "for a dependency that was back already: shorter delays could save no more."
+        f"Circuits were open for {duration(whole)} in all. At most {unsure} of that was waiting "
+        "for a dependency that was already back: shorter delays could save no more."
         f"{_left_out(groups)}",
         (
             Chart(
@@ -221,7 +226,7 @@ def _blocked(groups: list[Row]) -> Section:
             ),
         ),
         notes=(
-            "The times of all members, topics and partitions are added up. An outage whose end is "
+            "The time is summed over all members, topics and partitions. An outage whose end is "
             "not recorded counts up to its last event.",
         ),
     )

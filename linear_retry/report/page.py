@@ -114,7 +114,7 @@ def _tiles(tables: Tables) -> list[tuple[str, str]]:
         exhausted = total([row for row in rows if row["reason"] == "exhausted"], "letters")
         found += [
             (count(total(rows, "letters")), "dead letters"),
-            (count(exhausted), "of them after waiting in vain"),
+            (count(exhausted), "of them exhausted"),
         ]
     return found
 

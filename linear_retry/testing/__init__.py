@@ -1,4 +1,4 @@
-"""What users test their own consumers with, and we ours."""
+"""Tools with which users test their own consumers."""
 
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import Place

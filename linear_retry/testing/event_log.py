@@ -1,4 +1,4 @@
-"""The log of a test: what the members of a group did, in the order of time."""
+"""The log of a test: the actions of a group's members, in the order of time."""
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ class EventEmitted:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The broker has these next offsets. `member` is who was told so; "" is who looked it up."""
+    """The broker has these next offsets. `member` is the one that was answered; "" for a lookup."""
 
     at_s: float
     member: str
@@ -68,7 +68,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """There is a message more to read. `member` is nobody: ""."""
+    """One more message can be read. `member` is ""."""
 
     at_s: float
     member: str
@@ -80,7 +80,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Disturbed:
-    """Something from outside began to stand in the way, or is `over`. `member`: all, where ""."""
+    """A disturbance from outside began, or is `over`. `member`: the disturbed one, "" for all."""
 
     at_s: float
     member: str
@@ -93,7 +93,7 @@ class Disturbed:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The member did nothing since `since_s`: it was another's turn, or the machine stood still."""
+    """The member could do nothing since `since_s`: another had its turn, or the machine hung."""
 
     at_s: float
     member: str
@@ -105,7 +105,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """The member keeps so many `entries` of state, and may keep `limit`."""
+    """The member keeps so many `entries` of state; `limit` are allowed."""
 
     at_s: float
     member: str
@@ -118,7 +118,7 @@ class StateSize:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """The member's process has ended without a word: what it had is nobody's."""
+    """The member's process was killed: its partitions have no owner."""
 
     at_s: float
     member: str
@@ -141,13 +141,13 @@ Entry: TypeAlias = (
 
 
 class EventLog:
-    """Writes down what happens, on one clock, for all members of a group.
+    """Records what all members of a group do, on one clock.
 
     `entries` is the log, in the order of time. Its methods may be called from any thread.
     """
 
     def __init__(self, now_s: NowS = SystemClock.now_s, entries: list[Entry] | None = None) -> None:
-        """`now_s`: seconds that only grow, the same clock for all members."""
+        """`now_s`: seconds that never decrease, on the same clock for all members."""
         self.now_s = now_s
         self.entries: list[Entry] = [] if entries is None else entries
         self._watchers: list[Callable[[Entry], object]] = []
@@ -156,7 +156,7 @@ class EventLog:
         self._lock = threading.RLock()
 
     def watch(self, watcher: Callable[[Entry], object]) -> None:
-        """Have `watcher` called with each entry from now on, in the thread that writes it.
+        """Calls `watcher` with each entry from now on, in the thread that writes the entry.
 
         One at a time, in the order of the log. It must not wait for another member, which may be
         waiting to write.
@@ -165,11 +165,11 @@ class EventLog:
             self._watchers.append(watcher)
 
     def listener(self, member: str) -> Callable[[Event], None]:
-        """For `listeners=` of the consumer that is called `member` here."""
+        """A listener for `listeners=` of the consumer that is called `member` here."""
         return lambda event: self._write(EventEmitted, member, event)
 
     def handler(self, member: str, inner: Callable[[Any], object]) -> Callable[[Any], object]:
-        """`inner`, a handler, each call of which is written down."""
+        """Wraps `inner`, a handler, and records each of its calls."""
 
         def watched(message: Any) -> object:
             with self.attempting(member, message):
@@ -180,7 +180,7 @@ class EventLog:
     def async_handler(
         self, member: str, inner: Callable[[Any], Awaitable[object]]
     ) -> Callable[[Any], Awaitable[object]]:
-        """The same for `run_async`: until what it awaits is done."""
+        """The same for `run_async`: each call is recorded until its awaitable is done."""
 
         async def watched(message: Any) -> object:
             with self.attempting(member, message):
@@ -189,14 +189,14 @@ class EventLog:
         return watched
 
     def attempting(self, member: str, message: Any) -> AbstractContextManager[None]:
-        """Its body is an attempt of `message`: for a loop of one's own."""
+        """Records its body as an attempt of `message`, in a loop of your own."""
         place = Place(message.topic(), message.partition(), message.offset())
         return _Attempt(self._write, member, place)
 
     def on_commit(self, member: str) -> Callable[[Any, Sequence[Any]], None]:
-        """For the key `on_commit` of its configuration: what the broker has acknowledged.
+        """A callback for the configuration key `on_commit`: records acknowledged commits.
 
-        Of asynchronous commits; librdkafka does not tell of the synchronous one at a revoke.
+        Only asynchronous ones: librdkafka does not report the synchronous commit at a revoke.
         """
 
         def told(error: Any, partitions: Sequence[Any]) -> None:
@@ -208,17 +208,17 @@ class EventLog:
         return told
 
     def appended(self, partition: Partition, offsets: Iterable[int]) -> None:
-        """These messages are there from now on."""
+        """Records that these messages exist from now on."""
         for offset in offsets:
             self._write(Appended, "", Place(*partition, offset))
 
     def committed(self, offsets: Mapping[Partition, int], member: str = "") -> None:
-        """The broker has these next offsets now."""
+        """Records that the broker now has these next offsets."""
         self._write(Committed, member, dict(offsets))
 
     @contextmanager
     def disturbing(self, what: str, member: str = "") -> Iterator[None]:
-        """During its body something stands in the way, of all members or of this one."""
+        """Records its body as a disturbance, of all members or of this one."""
         self._write(Disturbed, member, what, False)
         try:
             yield
@@ -226,16 +226,16 @@ class EventLog:
             self._write(Disturbed, member, what, True)
 
     def idle(self, member: str, since_s: float) -> None:
-        """It goes on now, and could do nothing since `since_s`."""
+        """Records that the member continues now, and could do nothing since `since_s`."""
         if self.now_s() > since_s:
             self._write(Idle, member, since_s)
 
     def state_size(self, member: str, entries: int, limit: int) -> None:
-        """It keeps so many entries of state now: of partitions, circuits and messages."""
+        """Records the number of entries of state it keeps: of partitions, circuits and messages."""
         self._write(StateSize, member, entries, limit)
 
     def crashed(self, member: str) -> None:
-        """It was killed, say: nobody else will write that down."""
+        """Records that the member was killed, which nothing else does."""
         self._write(Crashed, member)
 
     def _write(self, kind: Callable[..., Entry], member: str, *content: object) -> None:

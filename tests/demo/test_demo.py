@@ -136,7 +136,7 @@ def test_a_proof_that_fails_is_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, as_json: list[str]
 ) -> None:
     """The violation is shown, and, for people, the claim in the last line."""
-    verdicts = (Verdict("in order", "1 too soon", ("order-007 overtook order-003",)),)
+    verdicts = (Verdict("in order", "1 out of order", ("order-007 overtook order-003",)),)
     monkeypatch.setattr(demo_run, "run", lambda *_: verdicts)
     ended = CliRunner().invoke(app, ["demo", *as_json])
     assert 1 == ended.exit_code
@@ -146,7 +146,7 @@ def test_a_proof_that_fails_is_exit_code_1(
 
 def test_a_proof_that_holds_ends_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence says that everything is proved, and where to go from there."""
-    monkeypatch.setattr(demo_run, "run", lambda *_: (Verdict("in order", "0 too soon", ()),))
+    monkeypatch.setattr(demo_run, "run", lambda *_: (Verdict("in order", "0 out of order", ()),))
     ended = CliRunner().invoke(app, ["demo"])
     assert 0 == ended.exit_code
     assert "docs/getting-started.md" in ended.stdout.splitlines()[-1]

@@ -15,13 +15,13 @@ from linear_retry.testing.event_log import AttemptFinished, AttemptStarted, Even
 from tests.demo.story import Line, Story
 
 DOWN = "the service was down twice"
-AGREE = "client and service saw the same"
+AGREE = "client and service agree"
 ORDER = "in order, per partition"
 LOSS = "none lost, none skipped"
 ANNOUNCED = "each failure opens the circuit"
 QUIET = "no request while the circuit is open"
 EARLY = "no attempt before its delay"
-LETTERS = "only the rejected are dead letters"
+LETTERS = "only rejected orders are dead letters"
 
 ANSWERS: tuple[Answer, ...] = ("paid", "refused")
 FAILURES = st.lists(st.sampled_from(("refused", "unavailable", "broken")), max_size=5)

@@ -42,9 +42,9 @@ def test_an_error_given_up_too_soon() -> None:
     dead = error("stock", "Timeout", letters_permanent=3)
     [text] = _emitted([dead, error("billing", "Timeout", outages=3, recovered=3)])
     assert "stock gave up 3 messages at once for Timeout" in text
-    assert "outages that began with it recover: 3 in others" in text
+    assert "outages that began with it recovered: 3 in others" in text
     [text] = _emitted([{**dead, "recovered": 4}])
-    assert "recover: 4 in this group." in text
+    assert "recovered: 4 in this group." in text
     assert [] == _emitted([dead, error("billing", "Timeout", outages=2, recovered=2)])
     assert [] == _emitted([dead, error("billing", "Other", outages=3, recovered=3)])
 

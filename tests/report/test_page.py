@@ -99,4 +99,4 @@ def test_what_is_not_there_is_reported() -> None:
     assert "This lake has no outages yet" in empty
     assert "No rule of this report applies" in empty
     unknown = {**tables, "durations": tables["durations"].iloc[:0]}
-    assert "Of no outage it is known between which bounds" in _rendered(unknown)
+    assert "No outage has known bounds of its duration" in _rendered(unknown)

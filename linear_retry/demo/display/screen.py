@@ -70,7 +70,7 @@ def _circuit(view: CircuitView, now: datetime) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(f"{view.state.upper():<10}", style=f"bold {_COLOURS[view.state]}")
     if view.retry_at is None:
-        return text.append("orders flow")
+        return text.append("orders are consumed")
     left_s = max((view.retry_at - now).total_seconds(), 0.0)
     text.append(f"retry_at {view.retry_at:%H:%M:%S} UTC, in ")
     text.append(f"{left_s:4.1f} s", style="bold")

@@ -1,1 +1,1 @@
-"""A broker inside the process, on librdkafka's mock cluster."""
+"""A broker in this process, made of librdkafka's mock cluster."""

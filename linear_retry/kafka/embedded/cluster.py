@@ -28,29 +28,29 @@ _NAMES = {number: name for name, number in API_KEYS.items()}
 class EmbeddedKafka:
     """librdkafka's mock cluster, in this process, from entering the `with` to leaving it.
 
-    Clients of any process of this machine reach it at `bootstrap`. A topic that a producer or an
-    admin client asks for comes into being with four partitions. Brokers are numbered from 1.
+    Clients in any process of this machine reach it at `bootstrap`. A topic that a producer or an
+    admin client asks for is created with four partitions. Brokers are numbered from 1.
 
-    Its faults are methods. What lasts is a context manager (`with kafka.down(2):`), what happens at
-    once is a plain call (`kafka.move_leader("orders", 0, 2)`). Errors are codes of
+    Its faults are methods. A lasting one is a context manager (`with kafka.down(2):`), an instant
+    one a plain call (`kafka.move_leader("orders", 0, 2)`). Errors are codes of
     `confluent_kafka.KafkaError`. All methods are for any thread.
 
-    What it cannot do, and a real broker can:
+    Unlike a real broker, it cannot
 
-    - fence a producer: the older of two with one `transactional.id` goes on and commits;
-    - abort a transaction: what is in it is visible to everyone, at once and for ever;
-    - compact, or keep more than about 5 MB of a partition: the oldest go first;
-    - leave a partition without a leader, or find out that its log was truncated;
+    - fence a producer: the older of two with one `transactional.id` continues and commits;
+    - abort a transaction: its messages are visible to everyone, at once and for ever;
+    - compact, or keep more than about 5 MB of a partition: the oldest messages go first;
+    - leave a partition without a leader, or detect that its log was truncated;
     - answer most admin calls (create topics, add partitions, describe configurations or groups):
       they fail at once as unsupported.
 
-    Where its groups differ, with the classic protocols: a group that gets or loses a member stands
-    still for `session.timeout.ms` less a second (44 s at the default: set it to 2000 or so), and
-    again where a member syncs after its leader; a synchronous commit in `on_revoke` is refused
+    Its groups differ too, with the classic protocols: a group that gets or loses a member is
+    blocked for `session.timeout.ms` less a second (44 s at the default: set it to 2000 or so), and
+    again if a member syncs after its leader; a synchronous commit in `on_revoke` is refused
     (`REBALANCE_IN_PROGRESS`); members with different assignors in one group end this process.
 
-    Raises `BrokerError` where the cluster cannot be made, `ConfigurationError` where this build of
-    confluent-kafka does not show librdkafka's functions (on Windows, or before 2.16).
+    Raises `BrokerError` if the cluster cannot be created, `ConfigurationError` if this build of
+    confluent-kafka does not expose librdkafka's functions (on Windows, or before 2.16).
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class EmbeddedKafka:
         session_timeout_ms: int = 30_000,
         heartbeat_interval_ms: int = 3_000,
     ) -> None:
-        """The times are for members with `group.protocol=consumer`; others say their own."""
+        """The times are for members with `group.protocol=consumer`; others configure their own."""
         self._brokers = brokers
         self._session_timeout_ms = session_timeout_ms
         self._heartbeat_interval_ms = heartbeat_interval_ms
@@ -76,11 +76,11 @@ class EmbeddedKafka:
         return addresses.decode()
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Make a topic; raises `BrokerError` where there is one of this name."""
+        """Creates a topic; raises `BrokerError` if it exists."""
         self._cluster.do(f"create topic {name!r}", "topic_create", name.encode(), partitions, 1)
 
     def produce(self, topic: str, values: Iterable[bytes | str | None], partition: int = 0) -> None:
-        """Write messages; returns once all are acknowledged, raises `BrokerError` if one is not."""
+        """Writes messages; returns once all are acknowledged. Raises `BrokerError` if one fails."""
         # Not idempotent: each new idempotent producer waits half a second for its id. In order all
         # the same, with one request at a time.
         keys = {**self._keys(), "linger.ms": 0, "max.in.flight": 1}
@@ -92,7 +92,7 @@ class EmbeddedKafka:
         )
 
     def offsets(self, topic: str) -> dict[Partition, list[int]]:
-        """The offsets that a reader finds now, of every partition. Raises `BrokerError`."""
+        """The offsets that a reader finds now in each partition. Raises `BrokerError`."""
         reader = TopicReader(self._keys(), _ANSWER_S)
         found: dict[Partition, list[int]] = {(topic, n): [] for n in reader.partitions(topic)}
         for record in reader.read_all(topic):
@@ -100,7 +100,7 @@ class EmbeddedKafka:
         return found
 
     def committed(self, group_id: str, topic: str) -> dict[Partition, int]:
-        """What the group has committed, of the partitions where it has. Raises `BrokerError`."""
+        """The group's committed offsets, of the partitions that have one. Raises `BrokerError`."""
         numbers = TopicReader(self._keys(), _ANSWER_S).partitions(topic)
         committed = Committed(self._keys(), group_id)
         until_s = time.monotonic() + _ANSWER_S
@@ -116,9 +116,9 @@ class EmbeddedKafka:
 
     @contextmanager
     def down(self, broker: int | None = None) -> Iterator[None]:
-        """One broker, or all, cannot be reached. Leaders and coordinators stay where they are.
+        """Makes one broker, or all, unreachable. Leaders and coordinators stay where they are.
 
-        One within another: a broker is up again when the last that it is down for has ended.
+        These may be nested: a broker is up again when the last one that it is down for has ended.
         """
         number = self._number(broker)
         with self._changing:
@@ -133,7 +133,7 @@ class EmbeddedKafka:
 
     @contextmanager
     def slow(self, rtt_ms: int, broker: int | None = None) -> Iterator[None]:
-        """Every answer of one broker, or of all, is so late."""
+        """Delays every answer of one broker, or of all, by so much."""
         number = self._number(broker)
         self._cluster.do("slow a broker down", "broker_set_rtt", number, rtt_ms)
         try:
@@ -143,10 +143,10 @@ class EmbeddedKafka:
 
     @contextmanager
     def failing(self, kind: RequestKind, error: int) -> Iterator[None]:
-        """Every request of this kind is answered with this error (`KafkaError.NOT_COORDINATOR`).
+        """Answers every request of this kind with this error (`KafkaError.NOT_COORDINATOR`).
 
-        `KafkaError._TRANSPORT` closes the connection instead. Errors of `fail` that nobody has
-        met when it ends are dropped too.
+        `KafkaError._TRANSPORT` closes the connection instead. When it ends, errors of `fail` that
+        no request has met are dropped too.
         """
         self._cluster.push_errors(kind, (error,) * _MANY_ERRORS)
         try:
@@ -155,18 +155,18 @@ class EmbeddedKafka:
             self.clear_errors(kind)
 
     def fail(self, kind: RequestKind, *errors: int) -> None:
-        """The next requests of this kind are answered with one of these errors each."""
+        """Answers the next requests of this kind with one of these errors each."""
         self._cluster.push_errors(kind, errors)
 
     def clear_errors(self, kind: RequestKind | None = None) -> None:
-        """Drop what was said by `fail` and has not been met: of one kind, or all."""
+        """Drops the errors of `fail` that no request has met: of one kind, or all."""
         for name in API_KEYS if kind is None else (kind,):
             self._cluster.ask("clear_request_errors", API_KEYS[name])
 
     def move_leader(self, topic: str, partition: int, broker: int) -> None:
-        """This broker leads the partition from now on; clients find out by being refused.
+        """Makes this broker the partition's leader; clients find out when they are refused.
 
-        There is no way to leave it without one: librdkafka's mock would crash at the next request.
+        A partition always has one: without it librdkafka's mock would crash at the next request.
         """
         self._cluster.do(
             f"move {topic}[{partition}] to broker {broker}",
@@ -177,7 +177,7 @@ class EmbeddedKafka:
         )
 
     def move_group_coordinator(self, group_id: str, broker: int) -> None:
-        """This broker coordinates the group from now on. Its members and offsets move along."""
+        """Makes this broker the group's coordinator. Its members and offsets move along."""
         self._cluster.do(
             f"move the coordinator of {group_id!r}",
             "coordinator_set",
@@ -187,7 +187,7 @@ class EmbeddedKafka:
         )
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
-        """What retention does: everything before this offset is gone, at once and for good."""
+        """Removes everything before this offset, at once and for good, as retention does."""
         # Told a lower one than before, the mock brokers would show again what they had deleted.
         before = max(before_offset, self._first.get((topic, partition), before_offset))
         self._cluster.do(
@@ -201,7 +201,7 @@ class EmbeddedKafka:
 
     @contextmanager
     def counting(self) -> Iterator[Callable[[], Counter[tuple[int, str]]]]:
-        """What it gives returns how often each broker was asked for each kind within it."""
+        """Yields a function that counts the requests inside the `with`, by broker and kind."""
         self._cluster.ask("start_request_tracking")
         total: list[Counter[tuple[int, str]]] = []
         try:

@@ -1,4 +1,4 @@
-"""Reaches librdkafka's mock brokers, which confluent-kafka does not show, by ctypes."""
+"""Reaches librdkafka's mock brokers, which confluent-kafka does not expose, by ctypes."""
 
 import ctypes
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What an order-preserving consumer promises: one object for each promise."""
+"""The guarantees of a consumer that keeps order: one object for each."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,11 +21,11 @@ def all_guarantees(
     limit: int | None = None,
     alive_within_s: float = 10.0,
 ) -> list[Guarantee]:
-    """One of each that holds on any clock, for one log. Drop what a test does not ask for.
+    """One of each guarantee that holds on any clock, for one log. Leave out those not needed.
 
     `visible`: the offsets that a reader of each partition finds, or would have found before
-    retention. `strategy_length`: how many delays the strategy has, None for one that repeats.
-    `limit`: of dead letters in a row, as `DeadLetters` has it.
+    retention. `strategy_length`: the number of delays in the strategy, None for one that repeats.
+    `limit`: the limit of dead letters in a row, as in `DeadLetters`.
     """
     return [
         InOrder(visible),

@@ -1,4 +1,4 @@
-"""Commits: nothing is committed that is not done."""
+"""Commits: only handled messages are committed."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -19,13 +19,13 @@ from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
 class CommittedOnlyDone(Guarantee):
-    """Every visible message below a committed offset is done, and no committed offset goes back.
+    """Every visible message below a committed offset is done, and committed offsets never go back.
 
-    Offsets that one member was told of are compared with each other, those looked up likewise: the
-    answer to a commit may be late. With those of others a member's are compared from when it was
-    given the partition: what it commits then is no less than what was committed before, unless it
-    may be the late answer to a commit that it sent when it had the partition earlier. Nothing is
-    compared with what was committed while two had it: they began where the other had not been yet.
+    Offsets that one member was answered are compared with each other, those looked up likewise: the
+    answer to a commit may be late. With offsets of others a member's are compared from when it was
+    assigned the partition: what it commits then is no less than what was committed before, unless
+    it may be the late answer to a commit that it sent when it had the partition earlier. Nothing is
+    compared with what was committed while two had it: they began where the other was not yet.
     """
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:

@@ -1,4 +1,4 @@
-"""Dead letters: no message is given up too early, nor too late."""
+"""Dead letters: no message is given up too early or too late."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -28,15 +28,15 @@ class _FailedMessage:
 
 
 class DeadLetteredOnlyWhenDue(Guarantee):
-    """A dead letter follows a failed attempt in the same ownership, and none comes too early.
+    """A dead letter follows a failed attempt in the same ownership, and is never too early.
 
-    `exhausted`: after exactly the strategy's failures plus one, and one more for each time that
-    the limit of letters in a row held it back. What was sent before the partition was taken back
-    may be acknowledged after that, but before the member attempts anything else.
+    `exhausted`: after exactly the strategy's failures plus one, and one more for each time that the
+    limit of letters in a row held it back. A letter sent before its partition was revoked may be
+    acknowledged afterwards, but before the member attempts anything else.
     """
 
     def __init__(self, strategy_length: int | None) -> None:
-        """`strategy_length`: how many delays; None where the last is repeated for ever."""
+        """`strategy_length`: the number of delays; None if the last is repeated for ever."""
         super().__init__()
         self._strategy_length = strategy_length
         self._failed: dict[str, dict[Place, _FailedMessage]] = defaultdict(dict)
@@ -98,12 +98,12 @@ class DeadLetteredOnlyWhenDue(Guarantee):
 
 
 class LettersWithinLimit(Guarantee):
-    """No dead letter is sent after `limit` in a row without a success, but on an operator's word.
+    """After `limit` dead letters in a row without a success, only an operator causes another.
 
     That is a give-up, or `lift_limit`.
 
     `DeadLetters(topic, limit=...)` promises it, for the letters that a member knows of: not for
-    those that were found in the topic after it had died.
+    those that were found in the topic after it had crashed.
     """
 
     def __init__(self, limit: int) -> None:

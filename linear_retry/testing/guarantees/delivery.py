@@ -1,4 +1,4 @@
-"""Delivery: in order, nothing lost, nothing twice without need."""
+"""Delivery: in order, nothing lost, no needless duplicates."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -55,9 +55,9 @@ class InOrder(Guarantee):
 class NothingLost(Guarantee):
     """In the end every visible message is done and committed.
 
-    To be asked once the last fault is long past and the last `retry_at` has come. Done are those
-    that were handled, dead-lettered, skipped by `on_permanent="skip"`, or passed over; and those
-    that retention took, where the consumer said so (`DataLost`).
+    Check it once the last fault is long past and the last `retry_at` has come. Done messages are
+    handled, dead-lettered, skipped by `on_permanent="skip"`, or passed over; or removed by
+    retention, if the consumer reported that (`DataLost`).
     """
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
@@ -97,9 +97,9 @@ class NothingLost(Guarantee):
 
 
 class BoundedDuplicates(Guarantee):
-    """A message that is done is attempted again only where its partition has changed hands.
+    """A message that is done is attempted again only if its partition changed hands.
 
-    Or where the member has crashed: what comes after has another name. The same of dead letters.
+    Or if the member crashed: its successor has another name. The same holds for dead letters.
     """
 
     def __init__(self) -> None:

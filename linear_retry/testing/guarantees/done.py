@@ -1,4 +1,4 @@
-"""The messages that are done, as the log says."""
+"""Tracks which messages of a log are done."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ Run: TypeAlias = tuple[Partition, int, int]
 
 
 class Done:
-    """What is handled, dead-lettered, skipped, passed over, or gone by retention."""
+    """The messages that are handled, dead-lettered, skipped, passed over, or expired."""
 
     def __init__(self) -> None:
         self._offsets: dict[Partition, Runs] = defaultdict(Runs)
@@ -39,10 +39,10 @@ def done_by(entry: Entry) -> Iterator[Place]:
 def when_done(
     log: EventLog, visible: Mapping[Partition, Iterable[int]], then: Callable[[], object]
 ) -> None:
-    """Call `then`, once, when all of `visible` is done: handled, dead-lettered, skipped.
+    """Calls `then`, once, when all of `visible` is done: handled, dead-lettered, skipped.
 
-    For `consumer.stop`. Called in the thread that writes the entry: in the handler's thread; or
-    at once, where all of it is done already.
+    For `consumer.stop`. It is called in the thread that writes the entry, that of the handler; or
+    at once, if all of it is done already.
     """
     left: set[Place] = {
         Place(*partition, offset) for partition, found in visible.items() for offset in found

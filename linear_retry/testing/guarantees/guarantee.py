@@ -1,4 +1,4 @@
-"""The base of all guarantees, and the violation of one."""
+"""The base class of all guarantees, and a violation of one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +23,11 @@ _EXCERPTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A guarantee that does not hold: `text` in one sentence, and what shows it.
+    """A guarantee that does not hold: `text` in one sentence, and the entries that show it.
 
-    `excerpt` is the shortest excerpt of the log that does, without what concerns neither the
-    member nor the partition. Empty where it is what is missing that shows it, and after a hundred
-    violations of one guarantee.
+    `excerpt` is the shortest sufficient excerpt of the log, without entries about other members and
+    partitions. It is empty if missing entries are the violation, and after a hundred violations of
+    one guarantee.
     """
 
     guarantee: str
@@ -55,9 +55,9 @@ class _Broken:
 
 
 class Guarantee(ABC):
-    """Told one entry of a log after another, it finds out whether a promise was broken.
+    """Checks one promise against the entries of a log, one after another.
 
-    One object for one log. `feed` every entry in order, `finish` once, then ask for `violations`.
+    One object for one log. `feed` every entry in order, `finish` once, then read `violations`.
     """
 
     def __init__(self) -> None:
@@ -65,13 +65,13 @@ class Guarantee(ABC):
 
     @abstractmethod
     def feed(self, entry: Entry) -> None:
-        """What happened next."""
+        """Takes the next entry."""
 
     def finish(self) -> None:  # noqa: B027  (most are broken by what happens, not by what does not)
-        """Nothing more happens."""
+        """Takes the end of the log."""
 
     def violations(self, log: Sequence[Entry]) -> list[Violation]:
-        """What was broken so far. `log` is what was fed: the stretches are cut from it."""
+        """The violations so far. `log` is what was fed: the excerpts are cut from it."""
         if not self._broken:
             return []
         name, where = type(self).__name__, {id(entry): index for index, entry in enumerate(log)}
@@ -93,7 +93,7 @@ class Guarantee(ABC):
 
 
 def broken(log: Sequence[Entry], guarantees: Iterable[Guarantee]) -> list[Violation]:
-    """Feed the whole log to all of them: every violation; empty where all hold."""
+    """Feeds the whole log to all guarantees; returns every violation, none if all hold."""
     found: list[Violation] = []
     for guarantee in guarantees:
         for entry in log:

@@ -1,4 +1,4 @@
-"""Liveness: nothing stands still that no open circuit stops, nor for longer than that."""
+"""Liveness: no partition is blocked except by an open circuit, and only while that is open."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -63,14 +63,13 @@ class _PartitionWait:
 
 
 class Liveness(Guarantee):
-    """No partition with lag that no open circuit stops stands still for longer than `within_s`.
+    """No partition with lag is blocked for longer than `within_s` unless a circuit pauses it.
 
-    Nor one that a circuit stops, for longer than that after its `retry_at`; and as one that cannot
-    be read (`PartitionUnreadable`).
-    What there is to read is what the log says was `Appended`; while a partition has no owner, or
-    something from outside stands in the way (`Disturbed`), nobody is to blame, and the time that a
-    handler takes is the handler's, as is that in which its member could do nothing (`Idle`). A
-    member that `Crashed` has nothing any more.
+    Nor, if a circuit pauses it, for longer than that after its `retry_at`; the same for one that
+    cannot be read (`PartitionUnreadable`). The messages to read are those that the log says were
+    `Appended`. The time while a partition has no owner, while there is a disturbance from outside
+    (`Disturbed`), that a handler takes, and in which the member could do nothing (`Idle`) does not
+    count. A member that `Crashed` owns nothing any more.
     """
 
     def __init__(self, within_s: float = 10.0) -> None:

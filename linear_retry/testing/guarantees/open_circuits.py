@@ -1,4 +1,4 @@
-"""Open circuits: nothing is attempted in their scope but the held message."""
+"""Open circuits: in their scope only the held message is attempted."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -28,11 +28,11 @@ class _OpenCircuit:
 
 
 class NothingWhileOpen(Guarantee):
-    """Between opening and closing nothing in scope is attempted but the held message.
+    """While a circuit is open, only the held message in its scope is attempted.
 
-    Or, where that was revoked, one probe at `retry_at`, or when an operator ends the wait. Where
-    the held message's letter could not be sent, not even that: it is the sending that is tried
-    again. A circuit opens only when closed.
+    Or, if that was revoked, one probe at `retry_at`, or when an operator ends the wait. If the held
+    message's letter could not be sent, not even that: the sending is retried. A circuit opens only
+    when closed.
     """
 
     def __init__(self) -> None:

@@ -15,10 +15,10 @@ from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
 class OnlyWhileOwned(Guarantee):
-    """A member attempts messages only of partitions that it was given and that nobody took back.
+    """A member attempts only messages of partitions that it was assigned and that were not revoked.
 
-    What it was told is committed (`Committed` with its name) is of partitions that it was given
-    once: an answer may come after the partition has gone.
+    Acknowledged commits (`Committed` with its name) are of partitions that it was assigned once: an
+    answer may come after the partition has gone.
     """
 
     def __init__(self) -> None:

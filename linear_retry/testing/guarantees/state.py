@@ -1,11 +1,11 @@
-"""State: a consumer does not keep more and more."""
+"""State: what a consumer keeps does not grow without bound."""
 
 from linear_retry.testing.event_log import Entry, StateSize
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
 
 class BoundedState(Guarantee):
-    """A member never keeps more entries of state than it may (`StateSize`)."""
+    """A member never keeps more entries of state than allowed (`StateSize`)."""
 
     def feed(self, entry: Entry) -> None:
         if isinstance(entry, StateSize) and entry.entries > entry.limit:

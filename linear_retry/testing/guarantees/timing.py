@@ -19,7 +19,7 @@ _CLOCK_GRAIN_S = 1e-6
 class NothingEarly(Guarantee):
     """Attempt k + 1 begins at or after the end of attempt k plus its delay.
 
-    Or when an operator says so (`RetriedNow`): that one attempt.
+    Or when an operator requests it (`RetriedNow`), for that one attempt.
     """
 
     def __init__(self) -> None:
