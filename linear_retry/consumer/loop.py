@@ -1,4 +1,4 @@
-"""Reads, attempts, and has the engine decide: the one way that every message goes."""
+"""Reads messages, attempts them, and has the engine decide: the one path of every message."""
 
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -21,7 +21,7 @@ from linear_retry.scope import Partition, Scope
 
 
 class Due(Protocol):
-    """Says when something is to be looked after: infinity where nothing is."""
+    """Says when a chore is due: infinity for never."""
 
     due_at_s: float
 
@@ -31,7 +31,7 @@ Chore: TypeAlias = tuple[Due, Callable[[], None]]
 
 
 class Loop:
-    """Joins the owners. Called by one thread."""
+    """Runs the turns of a consumer. Called by one thread."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Loop:
         self._slow_handlers = SlowHandlerCount()
 
     def turn(self) -> Generator[Batch]:
-        """Poll once, then hand out what is due. Every attempt has a poll before it.
+        """Polls once, then hands out what is due. Every attempt has a poll before it.
 
         What came of a batch is applied when the next is asked for, or at `close`. Raises what
         cannot be retried; nothing unhandled is committed.
@@ -95,7 +95,7 @@ class Loop:
     # -- read ------------------------------------------------------------------------------
 
     def poll_along(self) -> None:
-        """Poll while waiting for something else, so as to stay in the group."""
+        """Polls while waiting for something else, to stay in the group."""
         self._poller.touch()
         if self._commits.due_at_s <= self._now_s():
             self._target.tick()
@@ -123,14 +123,14 @@ class Loop:
             yield from self._hand_over()
 
     def _scopes_to_probe(self) -> Iterable[Scope]:
-        """Those that operators want attempted now, then those whose time has come."""
+        """The scopes to probe: those that operators want first, then those that are due."""
         asked = self._operator_actions.due() if self._requests.due_at_s < math.inf else []
         now_s = self._now_s()
         due = self._circuits.due(now_s) if self._circuits.next_retry_at_s <= now_s else []
         return dict.fromkeys([*asked, *due])
 
     def _hand_over(self) -> Generator[Batch]:
-        """The read-ahead, until one fails, or the time for a poll or a probe has come."""
+        """Hands out the read-ahead until one fails, or a poll or a probe is due."""
         messages = self._for_us(self._read_ahead.messages)
         if not messages:
             return
@@ -138,7 +138,7 @@ class Loop:
         yield from self._attempt(Batch(messages, begin_by_s=self._read_ahead.overruns_at_s))
 
     def _note_done(self, batch: Batch, begun_s: float) -> Held[Message] | None:
-        """Once for all of them: a success has no bookkeeping of its own."""
+        """Notes the handled messages, once for all: a success has no bookkeeping of its own."""
         ahead = self._read_ahead.messages
         self._done(batch.messages[: batch.handled])
         del ahead[: batch.handled]
@@ -183,7 +183,7 @@ class Loop:
             yield from self._attempt(batch, held)
 
     def _attempt(self, batch: Batch, held: Held[Message] | None = None) -> Generator[Batch]:
-        """Hand it out; then note what is done of it, and have decided what has failed.
+        """Hands out a batch, notes what is done, and has the engine decide on a failure.
 
         It is a probe of what is `held`; else what was read ahead.
         """

@@ -24,7 +24,7 @@ _LONGEST_WAIT_S = 0.25  # a stop is heard between two calls into librdkafka, not
 
 
 class Stop(Protocol):
-    """Says whether the consumer ends (`asked`), or an interrupt waits (`interrupted`)."""
+    """Says whether the consumer was asked to stop (`asked`) or `interrupted`."""
 
     @property
     def asked(self) -> bool: ...
@@ -33,7 +33,7 @@ class Stop(Protocol):
 
 
 class AckWait:
-    """Waits for what becomes of one message's dead letter.
+    """Waits for the outcome of one message's dead letter.
 
     Its generators yield between two waits: the loop, which takes them on, polls the consumer there,
     and what comes joins the read-ahead. True: it polls at once; False: if it is time to.
@@ -72,7 +72,7 @@ class AckWait:
         within_s: float | None = None,
         polls_at_once: bool = False,
     ) -> Steps[bool]:
-        """Call `wait` with some seconds until `done()`, or until `within_s` (or longer) is over.
+        """Calls `wait` with some seconds until `done()`, or until `within_s` (or longer) is over.
 
         False: not waited for any longer, as the partition is not ours any more, or the consumer
         stops.
@@ -112,19 +112,19 @@ class AckWait:
         return self._epochs.get(held.partition) == held.epoch
 
     def has_come_back(self, held: Held[Any]) -> bool:
-        """Whether it is ours, and was not in between: its message comes again."""
+        """Whether its partition was lost and is ours again: its message is delivered again."""
         return self._epochs.get(held.partition) not in (None, held.epoch)
 
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """It is not there: a smaller form of the letter may pass."""
+    """The letter was refused as too large: a smaller form may pass."""
 
     error: str
 
 
 class DeadLetterDelivery(Protocol):
-    """How one form of a letter goes out: by itself, or in a transaction with its source offset."""
+    """Delivers one form of a letter: alone, or in a transaction with its source offset."""
 
     topic: str
 
@@ -132,7 +132,7 @@ class DeadLetterDelivery(Protocol):
         """Before the group is joined. Raises `ConfigurationError` and `BrokerError`."""
 
     def partitions(self, timeout_s: float) -> int | None:
-        """How many the topic has where letters go; None: it is missing. Raises `KafkaException`."""
+        """The partitions of the letters' topic; None if it is missing. Raises `KafkaException`."""
 
     def send(self, held: Held[Any], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
         """Send it and wait for the answer, in the steps of `AckWait`."""
@@ -178,7 +178,7 @@ class DeadLetterPublisher:
     def send(
         self, held: Held[Any], letter: DeadLetter, read: Callable[[], Record]
     ) -> Steps[Answer]:
-        """Send what form of it is not too large, and wait for the answer, in steps (`AckWait`).
+        """Sends the first form that is not too large, and waits in steps (`AckWait`).
 
         `read` gives the record that failed, for a letter that only refers to it.
         """
@@ -237,7 +237,7 @@ class DeadLetterPublisher:
 
 
 class PlainDelivery:
-    """The letter by itself; its offset is committed after the delivery report says no error."""
+    """Sends the letter alone; its offset is committed after a successful delivery report."""
 
     def __init__(self, producer: AcknowledgedProducer, wait: AckWait) -> None:
         self._producer = producer
@@ -281,7 +281,7 @@ class PlainDelivery:
 
 
 def answer_of(delivery: Delivery) -> Acknowledged | NotSent | TooLarge:
-    """What its report says, or that none came. A success is what the report says, never less."""
+    """The answer of a delivery report, or of none. Only a report makes a success."""
     if not delivery.done:
         return NotSent("no delivery report came")
     if delivery.error is None:

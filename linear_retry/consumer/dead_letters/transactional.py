@@ -37,13 +37,13 @@ _OUTDATED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EP
 
 @dataclass(frozen=True, slots=True)
 class _Outdated:
-    """The group has moved on since we were given partitions; this one may be ours still."""
+    """The group changed after our partitions were assigned; this one may still be ours."""
 
     error: str
 
 
 class TransactionalDelivery:
-    """The letter, and the offset after its message, in one Kafka transaction: both or neither.
+    """Sends the letter and commits its source offset, both or neither, in a transaction.
 
     The offset is committed as the member that we were when partitions were given to us (KIP-447):
     the broker refuses it from one that the group has given up meanwhile.
@@ -71,7 +71,7 @@ class TransactionalDelivery:
         self._start_timeout_s = start_timeout_s
 
     def prepare(self) -> None:
-        """Get the producer's id, within `start_timeout_s`. A stop ends it early.
+        """Gets the producer's id, within `start_timeout_s`. A stop ends it early.
 
         Raises `ConfigurationError`, and `BrokerError` where no transaction can ever begin.
         """
@@ -87,7 +87,7 @@ class TransactionalDelivery:
             ) from KafkaException(step.error)
 
     def send(self, held: Held[Message], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
-        """Both are there, or neither. Raises `FencedError`.
+        """Sends letter and offset, both or neither. Raises `FencedError`.
 
         Waits in the steps of `AckWait`, and for the commit without a poll.
         """
@@ -102,13 +102,13 @@ class TransactionalDelivery:
         return answer
 
     def failed(self) -> None:
-        """Nothing to do: what is not committed is aborted already."""
+        """Does nothing: what was not committed is already aborted."""
 
     def poll(self) -> None:
         self._producer.poll(0)
 
     def close(self) -> bool:
-        """What is open is aborted, now or by the broker after the transaction's timeout."""
+        """Aborts the open transaction, or leaves that to the broker's transaction timeout."""
         if self._producer.in_transaction:
             self._producer.abort(_ABORT_WITHIN_S)
         self._producer.renew()

@@ -1,4 +1,4 @@
-"""Hears every event of a consumer, counts, and says how its uses begin and end."""
+"""Receives every event of a consumer, counts it, and records how its uses begin and end."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
@@ -34,7 +34,7 @@ class Happened(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one consumer has done since it was made.
+    """The totals of one consumer since it was created.
 
     A batch is what the handler was given between two polls: `handled_within` says how many were
     back within each time of `HANDLED_WITHIN_S` and not within the one before, `handling_s` is the
@@ -52,7 +52,7 @@ class Counts:
 
 
 class BoundListener(ABC):
-    """A listener of one consumer, which gets its group as that is made."""
+    """A listener of one consumer, which gets its group when that is created."""
 
     @abstractmethod
     def bind(self, group_id: str) -> None:
@@ -64,7 +64,7 @@ class BoundListener(ABC):
 
 
 def bind_listeners(listeners: Iterable[Listener], context: JournalContext) -> None:
-    """Tell those that ask for it whose they are. Raises `ConfigurationError` for another's."""
+    """Binds the listeners that ask for it. Raises `ConfigurationError` for another's."""
     for listener in listeners:
         if isinstance(listener, Journal):
             listener.bind(context)
@@ -101,7 +101,7 @@ class Monitor:
         self._last_wait: tuple[Partition, datetime] | None = None
 
     def listen(self, listener: Listener) -> None:
-        """It hears what happens from now on, after all others."""
+        """Adds a listener, called after all others."""
         self._listeners += (listener,)
 
     def emit(self, event: events.Event) -> None:
@@ -117,7 +117,7 @@ class Monitor:
                 log_listener_failure(listener)
 
     def end_batch(self, now_s: float) -> None:
-        """What was `handed_out` is the loop's again."""
+        """Ends the time in which messages are `handed_out`."""
         if self.handed_out is not None:
             took_s = now_s - self.handed_out[0]
             self.handed_out = None
@@ -139,11 +139,11 @@ class Monitor:
     # -- how a use begins and ends -----------------------------------------------------------
 
     def begin(self) -> None:
-        """A use begins: what ended the last one is past."""
+        """Begins a use, and forgets how the last one ended."""
         self.end = None
 
     def finish(self) -> None:
-        """It is stopped, or closed. What had ended it before stays."""
+        """Notes that it is stopped or closed. An earlier fatal end stays."""
         if self.end is None:
             self.end = End(self._utc_ms())
 

@@ -25,7 +25,7 @@ class _Silence:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A partition whose next batch, at `offset`, the brokers have and librdkafka cannot read.
+    """A partition whose next batch, at `offset`, the brokers have but librdkafka cannot read.
 
     `is_stopped`: it is paused until `retry_at_s`; otherwise it is being read once more.
     """
@@ -70,7 +70,7 @@ class Assignment:
 
     @property
     def undisturbed(self) -> bool:
-        """Everything that librdkafka delivers is ours, and follows what it delivered before."""
+        """Whether all that librdkafka delivers is ours and follows its last delivery."""
         return not self._silent and not self._suspect
 
     def have_delivered(self, partitions: Iterable[Partition]) -> bool:
@@ -93,7 +93,7 @@ class Assignment:
         return [key for key, silence in self._silent.items() if now_s >= silence.check_at_s]
 
     def reclaimable(self) -> list[Partition]:
-        """Those that we gave up of our own accord, and that nobody has taken from us since."""
+        """The partitions that we marked as lost, and that no member has taken since."""
         now_s = self.now_s()
         return [key for key, at_s in self._suspect.items() if now_s >= at_s]
 
@@ -102,7 +102,7 @@ class Assignment:
         return [key for key in self.stopped if self.unreadable[key].retry_at_s <= now_s]
 
     def take(self, partitions: Iterable[Partition]) -> None:
-        """Assigned: a new epoch, in which nothing has been delivered yet."""
+        """Assigns them: a new epoch, in which nothing has been delivered yet."""
         self.epoch += 1
         for partition in partitions:
             self.epochs[partition] = self.epoch
@@ -119,13 +119,13 @@ class Assignment:
             self.unreadable.pop(partition, None)
 
     def mark_lost(self, partitions: Collection[Partition]) -> None:
-        """Give up what may be another's by now, though librdkafka has not said so."""
+        """Gives up partitions that may be another member's, though librdkafka has not said so."""
         self.drop(partitions)
         self._suspect |= dict.fromkeys(partitions, self.now_s() + RECLAIM_AFTER_S)
         self.plan_check()
 
     def forget_suspects(self) -> None:
-        """What we gave up of our own accord is not the new client's to take back."""
+        """Forgets those marked as lost: a new client must not take them back."""
         self._suspect.clear()
 
     def expect(self, partition: Partition) -> None:
@@ -138,7 +138,7 @@ class Assignment:
         self.due_at_s = min(self.due_at_s, check_at_s)
 
     def note_delivered(self, partition: Partition) -> None:
-        """It has delivered a message that is believed, or its end."""
+        """Notes that the partition delivered an expected message, or its end."""
         self._silent.pop(partition, None)
 
     def extend_timeout(self, partition: Partition) -> None:

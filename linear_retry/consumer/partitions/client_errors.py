@@ -48,7 +48,7 @@ class ClientErrors:
         self.due_at_s = math.inf
 
     def report(self, error: KafkaError, topic: str | None = None) -> None:
-        """Raise it where it is fatal; else emit it once, and once for every tenfold.
+        """Raises it if it is fatal; else emits the first, and then every tenfold.
 
         With a broker down the same one comes hundreds of times. Or only this client cannot go on:
         then nothing that it has is handled any more. Where it never was a member, another would
@@ -81,7 +81,7 @@ class ClientErrors:
             raise BrokerError(f"a commit was refused: {error_text(error)}")
 
     def forget(self) -> None:
-        """They were the old client's."""
+        """Forgets the errors of the old client."""
         self.unexplained = self.useless = None
         self.due_at_s = math.inf
 
@@ -98,5 +98,5 @@ class ClientErrors:
 
 
 def error_text(error: KafkaError) -> str:
-    """Its name and what librdkafka says of it."""
+    """The name of the error and librdkafka's text."""
     return f"{error.name()}: {error.str()}"

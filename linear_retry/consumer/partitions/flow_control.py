@@ -21,7 +21,7 @@ from linear_retry.scope import Partition, Scope
 
 
 class FlowControl:
-    """Pauses, resumes, seeks and restarts partitions: the only one that does."""
+    """Pauses, resumes, seeks and re-assigns partitions; nothing else does."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class FlowControl:
         self._emit = emit
 
     def is_paused(self, partition: Partition) -> bool:
-        """Whether a circuit is open over it, or what comes next in it cannot be read."""
+        """Whether its circuit is open, or its next batch cannot be read."""
         return self.circuits.stops(partition) or partition in self._assignment.stopped
 
     def has_in_memory(self, partition: Partition) -> bool:
-        """Whether something of it is held or read ahead: restarted, it would come twice."""
+        """Whether one of its messages is held or read ahead: a restart would duplicate it."""
         return self.circuits.stops(partition) or self._read_ahead.last_of(partition) is not None
 
     def next_to_fetch(self, partition: Partition) -> int | None:
-        """The offset behind what is in memory; None: not known."""
+        """The offset after those in memory; None if it is not known."""
         last = self._read_ahead.last_of(partition)
         start = self.offsets.starts()[partition] if last is None else last + 1
         try:
@@ -57,7 +57,7 @@ class FlowControl:
             return None  # it is read again from what is committed all the same
 
     def pause(self, scope: Scope) -> None:
-        """Everything in scope stands still, at its first unhandled offset.
+        """Pauses everything in scope, at its first unhandled offset.
 
         Pause, then seek: the other order loses the seek (librdkafka #3471). What has been read
         ahead is gone from librdkafka's view, so each partition is sought, not just the failed one.
@@ -69,7 +69,7 @@ class FlowControl:
         self.seek(partitions)
 
     def resume(self, scope: Scope) -> None:
-        """Everything in scope goes on.
+        """Resumes everything in scope.
 
         Resume, *then* seek: so librdkafka fetches at once (1 ms); a resume alone, or after the
         seek, takes up to a second.
@@ -80,7 +80,7 @@ class FlowControl:
         self.seek(partitions)
 
     def apply_pause_state(self, partitions: Iterable[Partition]) -> None:
-        """Newly assigned: paused or not as `is_paused` says, each one explicitly.
+        """Pauses or resumes newly assigned partitions, each explicitly, as `is_paused` says.
 
         The pause flag survives revoke and re-assignment (confluent-kafka-go #193): what is not
         resumed here may stay paused for ever.
@@ -91,12 +91,12 @@ class FlowControl:
         self._each(self._client.resume, going)
 
     def drop_leak(self, partition: Partition, offset: int) -> None:
-        """A paused partition has delivered a message: pause it again."""
+        """Pauses a partition again that delivered a message while paused."""
         self._client.pause([partition])
         self._emit(LeakDropped(*partition, offset=offset))
 
     def hold_probe(self, message: Message, partition: Partition, offset: int) -> bool:
-        """Whether a circuit waits for a first message: this one is held then, the rest paused."""
+        """Holds this message if a circuit waits for a probe, and pauses the rest."""
         scope = self.circuits.wanting_probe(partition)
         if scope is None:
             return False
@@ -106,7 +106,7 @@ class FlowControl:
         return True
 
     def reposition(self) -> None:
-        """The read-ahead is invalid: every partition is fetched again from its next offset."""
+        """Seeks every partition to its next offset, as the read-ahead is invalid."""
         self._read_ahead.restored()
         partitions = self._assignment.partitions
         self.seek(partitions)
@@ -117,7 +117,7 @@ class FlowControl:
             self.reassign(partition)
 
     def seek(self, partitions: Iterable[Partition]) -> None:
-        """To each one's first unhandled offset. Where nothing was delivered yet, nothing is done.
+        """Seeks each one to its first unhandled offset; not before its first delivery.
 
         A seek that fails must not be passed over, the next resume would skip the failed message:
         the partition is restarted there, or given up.
@@ -137,7 +137,7 @@ class FlowControl:
                 self._mend(partition, error)
 
     def reassign(self, partition: Partition, *, keep_ahead: bool = False) -> None:
-        """Restart at the first unhandled offset, or where `auto.offset.reset` says.
+        """Assigns it again at the first unhandled offset, or as `auto.offset.reset` says.
 
         An eager assignment is replaced whole, so there all partitions restart.
         """
@@ -158,14 +158,14 @@ class FlowControl:
         self.apply_pause_state(owned)
 
     def revive(self, partition: Partition, reason: str) -> None:
-        """It stands still with messages to read, or lost its place: restart it, and say so."""
+        """Assigns a stalled partition again, and emits `PartitionRevived`."""
         offset = self.offsets.next_offset(partition)
         self.reassign(partition)
         if partition in self._assignment:
             self._emit(PartitionRevived(*partition, offset=offset, reason=reason))
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """The group gives us these: a new epoch for each, and `apply_pause_state`."""
+        """Takes newly assigned partitions: a new epoch for each, and `apply_pause_state`."""
         try:
             # First: what is found to be gone already is said to be lost after it.
             self._take(partitions)
@@ -173,7 +173,7 @@ class FlowControl:
             self.apply_pause_state(partitions)
 
     def drop(self, partitions: Iterable[Partition]) -> None:
-        """These are not ours any more; nor are circuits with nothing left to probe."""
+        """Drops revoked partitions, and circuits without anything left to probe."""
         self.forget(partitions)
         for scope, circuit in self.circuits:
             # One that waits for its first message has had its time: nothing is left to probe.
@@ -183,7 +183,7 @@ class FlowControl:
                 self._emit(CircuitClosed(scope, "dropped", open_s))
 
     def mark_lost(self, partitions: Iterable[Partition], reason: str) -> None:
-        """These may be another member's by now: nothing of them is handled or committed."""
+        """Marks partitions as lost: nothing of them is handled or committed."""
         gone = [partition for partition in partitions if partition in self._assignment]
         if not gone:
             return
@@ -196,7 +196,7 @@ class FlowControl:
         self.mark_lost(self._assignment.partitions, reason)
 
     def reclaim(self, partitions: Iterable[Partition]) -> None:
-        """Given up by us, taken by nobody, still assigned: ours again, from what is committed."""
+        """Takes back lost partitions that are still assigned, at the committed offset."""
         assigned = self._client.assignment()
         for partition in partitions:
             self._assignment.drop([partition])
@@ -206,7 +206,7 @@ class FlowControl:
                 self.revive(partition, "marked lost, and still assigned")
 
     def forget(self, partitions: Iterable[Partition]) -> None:
-        """Drop what is kept of them; their circuits stay until `retry_at`."""
+        """Drops the state of these partitions; their circuits stay until `retry_at`."""
         gone = frozenset(partitions)
         self._assignment.drop(gone)
         self.offsets.forget(gone)

@@ -17,7 +17,7 @@ from linear_retry.scope import Partition
 
 
 class Lag:
-    """Asks the brokers: librdkafka's own lag stands still while a partition is paused.
+    """Asks the brokers: librdkafka's own lag does not change while a partition is paused.
 
     For any thread but the owner's, which it would keep waiting. `edges` is used by one thread at a
     time.
@@ -57,7 +57,7 @@ class Lag:
         }
 
     def close(self) -> None:
-        """Nothing is asked any more. Does not wait for a question under way."""
+        """Asks nothing any more. Does not wait for a question under way."""
         with self._asking:
             self._closed = True
             self._edges.close()

@@ -49,7 +49,7 @@ class OffsetReset:
         self._unanswered_at_s = -math.inf
 
     def lost(self, partition: Partition, offset: int | None) -> None:
-        """No committed offset, or one that the broker does not have any more.
+        """Handles a partition without a committed offset, or with one that is gone.
 
         librdkafka's `auto.offset.reset` is ours (`error`), so that the second, a loss, is reported.
         What is in memory is still handled.

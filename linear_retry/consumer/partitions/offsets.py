@@ -32,7 +32,7 @@ class _Position:
 
 
 class Offsets:
-    """The positions of the partitions that are ours, of the present epoch only.
+    """The positions of the assigned partitions, of the present epoch only.
 
     `next_offset` is the first offset that is not handled: what is committed, and where every seek
     goes. None: nothing has been delivered yet, and the committed offset decides.
@@ -50,7 +50,7 @@ class Offsets:
         return None if position is None else position.next_offset
 
     def starts(self) -> dict[Partition, int | None]:
-        """Where each partition would have to restart; None: at the committed offset."""
+        """The offset at which each partition would restart; None: the committed one."""
         return {
             key: position.next_offset if position.reset_to is None else position.reset_to
             for key, position in self._positions.items()
@@ -72,7 +72,7 @@ class Offsets:
         }
 
     def classify_offset(self, partition: Partition, offset: int) -> OffsetClass:
-        """What to think of the first offset after an assign, a resume, a seek or an exception.
+        """Classifies the first offset after an assign, a resume, a seek or an exception.
 
         An earlier one was handled before. A later one may have skipped what was dropped on the
         way (librdkafka's positions are not ours), so it is suspect once: seek, and look again.
@@ -125,7 +125,7 @@ class Offsets:
         self._positions |= {partition: _Position() for partition in partitions}
 
     def forget(self, partitions: Iterable[Partition]) -> None:
-        """Revoked or lost: not ours to commit any more."""
+        """Forgets revoked or lost partitions: they are not ours to commit any more."""
         for partition in partitions:
             self._positions.pop(partition, None)
 
@@ -155,11 +155,11 @@ class Offsets:
         self._positions[partition].has_commit = True
 
     def note_gone(self, partition: Partition, start: int, end: int) -> None:
-        """From `start` to `end` all is lost, and counts as done once what is before it is."""
+        """Notes that `start` to `end` is lost: done once everything before it is done."""
         self._positions[partition].gone = start, end
 
     def done(self, next_offsets: Mapping[Partition, int]) -> None:
-        """Everything before these is handled, dead-lettered or skipped."""
+        """Notes that everything before these offsets is handled, dead-lettered or skipped."""
         for partition, next_offset in next_offsets.items():
             position = self._positions.get(partition)
             if position is None:
@@ -171,7 +171,7 @@ class Offsets:
                 position.gone = None
 
     def note_tail(self, partition: Partition, start: int, end: int) -> None:
-        """From `start` to `end` there is no message: transaction markers, or what was aborted."""
+        """Notes that `start` to `end` has no messages: transaction markers, or aborted records."""
         self._positions[partition].tail = start, end
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
@@ -192,7 +192,7 @@ class Offsets:
 
 
 class OffsetCommits:
-    """Sends off what is done, one commit at a time for each partition.
+    """Commits what is done, one commit at a time for each partition.
 
     librdkafka retries a commit that met a coordinator in trouble, and a later one may overtake it:
     the broker then ends with the older offset (of six errors, five did that each time, with
@@ -211,7 +211,7 @@ class OffsetCommits:
         self._give_up_at_s = 0.0
 
     def send(self) -> None:
-        """Send off what is done, but for partitions of which a commit is under way."""
+        """Commits what is done, except for partitions with a commit under way."""
         now_s = self._now_s()
         self.due_at_s = now_s + COMMIT_EVERY_S
         uncommitted = self._offsets.uncommitted()
@@ -226,13 +226,13 @@ class OffsetCommits:
             self._client.commit(ready)
 
     def commit_first(self, partition: Partition, offset: int) -> None:
-        """Commit where the group begins, and wait for it. Raises `KafkaException`."""
+        """Commits the group's first offset, and waits for it. Raises `KafkaException`."""
         self._client.commit_now({partition: offset})
         self._offsets.note_first_commit(partition)
         self._offsets.committed({partition: offset})
 
     def commit_revoked(self, partitions: Iterable[Partition]) -> None:
-        """Commit what is done of these, and wait for it.
+        """Commits what is done of these, and waits for it.
 
         A zombie gets a revoke too, where it should get a loss (librdkafka #5604): any
         answer is tolerated.

@@ -21,7 +21,7 @@ from linear_retry.scope import Partition
 
 
 class OffsetCheck:
-    """For the first message, or the end, of a partition after an assign, resume or seek."""
+    """Checks the first message, or the end, of a partition after an assign, resume or seek."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class OffsetCheck:
 
 
 class DeliveryFilter:
-    """Every arrival passes here: pause() is no guarantee, and neither is a position.
+    """Filters every arrival: neither `pause` nor a position is a guarantee.
 
     `assign(); pause()` inside `on_assign` let a whole partition through 6 times in 346,400
     (librdkafka #5591): what belongs to an open circuit is dropped before the handler.
@@ -163,7 +163,7 @@ class DeliveryFilter:
         self._errors = errors
 
     def accept(self, arrivals: list[Message]) -> None:
-        """Let the messages among these join the read-ahead; errors are dealt with.
+        """Adds the valid messages among these to the read-ahead; handles errors.
 
         Raises what is fatal (`raise_if_fatal`), and `DataLossError`.
         """
@@ -198,7 +198,7 @@ _SEARCHING_S = 0.01
 
 
 class Poller:
-    """The loop's one way to poll; callbacks of a rebalance run inside."""
+    """The loop's only way to poll; rebalance callbacks run inside."""
 
     def __init__(
         self,
@@ -215,18 +215,18 @@ class Poller:
         self._batches = batches
 
     def poll(self) -> None:
-        """Wait for the first message, and take what is there behind it.
+        """Waits for the first message, and takes those that are already behind it.
 
         To the next probe at most: no busy loop, no timer thread. The client bounds it to 1 s.
         """
         self._accept(lambda: self._read_ahead.read(self._timeout_s()))
 
     def touch(self) -> None:
-        """Poll without waiting, so as to stay in the group."""
+        """Polls without waiting, to stay in the group."""
         self._accept(self._read_ahead.touch)
 
     def give_up_if_overran(self) -> None:
-        """The partitions may be another member's if they were not polled for too long.
+        """Marks partitions as lost if they were not polled for too long.
 
         librdkafka tells of that some polls later only, so what is held must not be attempted yet.
         """

@@ -1,4 +1,4 @@
-"""The read-ahead: what has arrived and is not handled yet."""
+"""The read-ahead: messages that have arrived and are not handled yet."""
 
 from collections.abc import Callable
 
@@ -55,14 +55,14 @@ class ReadAhead:
         self._awake_at_s = clock.awake_s()
 
     def overran(self, now_s: float) -> bool:
-        """Whether the group may have given our partitions away since the last poll.
+        """Whether the group may have reassigned our partitions since the last poll.
 
         Either by `max.poll.interval.ms`, or because the machine slept past the session timeout.
         """
         return now_s > self.overruns_at_s or self._slept_s(now_s) > self._session_timeout_s
 
     def last_of(self, partition: Partition) -> int | None:
-        """The offset of its last message that is in memory, and not done; None if all are."""
+        """The offset of its last unhandled message in memory; None without one."""
         ahead = [(partition_of(message), offset_of(message)) for message in self.messages]
         known = ahead if self.in_hand is None else [self.in_hand, *ahead]
         return max((offset for key, offset in known if key == partition), default=None)
@@ -76,14 +76,14 @@ class ReadAhead:
         return self._polled(lambda: self._consume(1) if self.messages else self._batch(timeout_s))
 
     def touch(self) -> list[Message]:
-        """Poll without waiting, taking one message at most, to stay in the group."""
+        """Polls without waiting, taking one message at most, to stay in the group."""
         return self._polled(lambda: self._consume(1))
 
     def keep(self, messages: list[Message]) -> None:
         self.messages += messages
 
     def drop(self, covers: Callable[[Partition], bool]) -> None:
-        """These will be fetched again, or are not ours any more."""
+        """Drops partitions that will be fetched again, or are not ours any more."""
         self.messages = [message for message in self.messages if not covers(partition_of(message))]
 
     def drop_through(self, partition: Partition, offset: int) -> None:
@@ -95,16 +95,16 @@ class ReadAhead:
         ]
 
     def start_small(self) -> None:
-        """After an assignment or a failure the next batch has size 1."""
+        """Makes the next batch of size 1, after an assignment or a failure."""
         self._batch_size = 1
 
     def note_speed(self, handled: int, took_s: float) -> None:
-        """So many were handled in this time: let the next batch take about `BATCH_S`."""
+        """Adapts the next batch to the handler's speed, so that it takes about `BATCH_S`."""
         fits = int(BATCH_S * handled / took_s) if took_s > 0 else LARGEST_BATCH
         self._batch_size = max(1, min(fits, 4 * self._batch_size, LARGEST_BATCH))
 
     def restored(self) -> None:
-        """Every partition has been sought to its own next offset."""
+        """Notes that every partition has been sought to its next offset."""
         self.is_invalid = False
 
     def _polled(self, fetch: Callable[[], list[Message]]) -> list[Message]:
@@ -150,7 +150,7 @@ class ReadAhead:
         return messages
 
     def invalidate(self) -> None:
-        """Positions are not known any more: everything is to be fetched again."""
+        """Notes that positions are unknown: everything must be fetched again."""
         self.messages = []  # not cleared: it may be in the hands of a runner
         self.is_invalid = True
 

@@ -1,4 +1,4 @@
-"""Follows rebalances and commit answers, which come inside `poll` and `consume`."""
+"""Handles rebalances and commit answers, which arrive inside `poll` and `consume`."""
 
 from collections.abc import Callable, Mapping
 
@@ -33,7 +33,7 @@ class Rebalance:
         self._emit = emit
 
     def assigned(self, partitions: list[Partition]) -> None:
-        """A new epoch for each; paused or not as its circuit says, whatever it was before."""
+        """Begins a new epoch for each, paused or not as its circuit says."""
         matched = sorted({topic for topic, _ in partitions} & self._own_topics)
         if matched:
             raise ConfigurationError(
@@ -44,13 +44,13 @@ class Rebalance:
         self._flow_control.assign(partitions)
 
     def revoked(self, partitions: list[Partition]) -> None:
-        """Commit what is done, then drop the state: the next owner starts from zero failures."""
+        """Commits what is done, then drops the state: the next owner counts from zero."""
         self._commits.commit_revoked(partitions)
         self._flow_control.drop(partitions)
         self._emit(Revoked(tuple(partitions)))
 
     def lost(self, partitions: list[Partition]) -> None:
-        """Another member may have them already: commit nothing."""
+        """Drops the state without a commit: another member may have them already."""
         self._flow_control.drop(partitions)
         self._emit(Lost(tuple(partitions), "the group gave them to other members"))
 
@@ -58,10 +58,10 @@ class Rebalance:
         self._flow_control.offsets.committed(offsets)
 
     def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
-        """There was nothing to commit; or it was refused (`ClientErrors.commit_refused`)."""
+        """Handles a refused commit, or one of nothing (`ClientErrors.commit_refused`)."""
         if error.code() != KafkaError._NO_OFFSET:
             self._errors.commit_refused(error, partitions)
 
     def client_error(self, error: KafkaError) -> None:
-        """librdkafka has a problem that is not about a message."""
+        """Handles a problem of librdkafka that is not about a message."""
         self._errors.report(error)

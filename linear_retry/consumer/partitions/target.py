@@ -1,4 +1,4 @@
-"""The partitions of a consumer, as what the engine's decisions take effect on."""
+"""The partitions of a consumer, as the target of the engine's decisions."""
 
 import math
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from linear_retry.scope import Place, Scope
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """The owners of what is known of a consumer's partitions."""
+    """The owners of the state of a consumer's partitions."""
 
     assignment: Assignment
     offsets: Offsets
@@ -71,7 +71,7 @@ class ConsumerTarget:
         )
 
     def pause(self, scope: Scope) -> None:
-        """Also commits what is done: the wait may be long, and a kill in it would repeat that.
+        """Pauses, and commits what is done: a kill during a long wait would repeat that.
 
         Last: pause and seek must not depend on a commit, which may fail.
         """
@@ -91,13 +91,13 @@ class ConsumerTarget:
         return str(Place(*held.partition, held.offset))
 
     def tick(self) -> None:
-        """Commit, and have the idle producer report what has piled up."""
+        """Commits, and polls the idle producer for its reports."""
         self._commits.send()
         if self._publisher is not None:
             self._publisher.poll()
 
     def deliver(self, held: Held[Message]) -> None:
-        """Begin to send its letter. The offset is stored after the acknowledgement only."""
+        """Begins to send its letter. The offset is stored only after the acknowledgement."""
         publisher, letter = self._publisher, held.letter
         if publisher is None or letter is None:
             raise AssertionError("no dead-letter topic: a bug; please report it")

@@ -45,7 +45,7 @@ class AsyncHandOver:
         self._forced = 0
 
     async def run(self, own: Callable[[HandOver], None]) -> None:
-        """Call `own` in a thread, and await what it hands over. Ends when it has ended.
+        """Calls `own` in a thread, and awaits what it hands over, until it ends.
 
         Raises what `own` raises; and, after `own` has ended, what a handler raises that is no
         `Exception`, or the cancellation of this task.
@@ -80,13 +80,13 @@ class AsyncHandOver:
     # -- called by the loop ------------------------------------------------------------------
 
     def receive(self, batch: Batch | None) -> None:
-        """From the thread; None: it has ended."""
+        """Receives from the thread; None: it has ended."""
         self._arrived.append(batch)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def cancel(self) -> None:
-        """A second stop: the handler in hand is not waited for."""
+        """Cancels the current handler, on a second stop."""
         if self._attempting.in_hand and self._task is not None:
             self._forced += 1
             self._task.cancel()

@@ -35,7 +35,7 @@ def stopping_async_on_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 class _SignalHandlers:
-    """The handler of the signals. Its state: which stops to call, and how often still."""
+    """The signal handler of an event loop: the stops to call, and how often still."""
 
     def __init__(self) -> None:
         found = {number: signal.getsignal(number) for number in _SIGNALS}

@@ -11,7 +11,7 @@ _TAKES = "one message"
 
 
 def check_handler(handler: object, takes: str = _TAKES) -> None:
-    """Raises `UsageError` for what would fail at each call, or count as done without having run.
+    """Raises `UsageError` if each call would fail, or would count as done without running.
 
     `takes` says what it is called with, one thing after the other, joined by "and".
     """
@@ -23,7 +23,7 @@ def check_handler(handler: object, takes: str = _TAKES) -> None:
 
 
 def check_async_handler(handler: object) -> None:
-    """Raises `UsageError` for what would fail at each call, or give nothing to await."""
+    """Raises `UsageError` if each call would fail, or return nothing to await."""
     _calls(handler, _TAKES)
 
 

@@ -1,4 +1,4 @@
-"""Refuses what a handler returns where nobody would do its work: a coroutine, a generator."""
+"""Refuses handler results whose work would not run: a coroutine, a generator."""
 
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Generator
@@ -15,7 +15,7 @@ _UNDONE = (Future, Generator, map, filter, itertools.starmap, Awaitable, AsyncGe
 
 
 class UndoneError(BaseException):
-    """A handler returned work that nobody will do.
+    """A handler returned work that would not run.
 
     No `Exception`: the handler has not failed, and nothing is decided of its message.
     """

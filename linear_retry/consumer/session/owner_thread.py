@@ -37,7 +37,7 @@ class OwnerThread:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another thread owns it, and lives."""
+        """Whether another thread owns it and is alive."""
         owner = self._owner
         return owner is not None and owner is not threading.current_thread() and owner.is_alive()
 
@@ -59,7 +59,7 @@ class OwnerThread:
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """The present thread uses it, and owns it from now on. Raises `UsageError`.
+        """Makes the present thread the owner. Raises `UsageError`.
 
         What was final once is raised again.
         """
@@ -84,7 +84,7 @@ class OwnerThread:
 
     @contextmanager
     def keeping_fatal_errors(self) -> Iterator[None]:
-        """A failure that no further use can fix is kept."""
+        """Keeps an error that no further use can fix."""
         try:
             yield
         except FencedError as error:
@@ -99,7 +99,7 @@ class OwnerThread:
             raise
 
     def abort(self) -> None:
-        """For a signal handler: what is at work will be left there.
+        """Abandons the work at hand. For signal handlers.
 
         A circuit may be half opened, a partition paused for ever: nothing goes on from there, but
         what is done is noted as done, and can be committed.
@@ -113,7 +113,7 @@ class OwnerThread:
 
     @contextmanager
     def delegated(self) -> Iterator[None]:
-        """A thread of ours owns it meanwhile, which works for the present one. Raises `UsageError`.
+        """Lets a thread of ours own it for the present one. Raises `UsageError`.
 
         What the present thread owned goes over to it. The present thread must not wait for that
         one: it would wait for itself.
@@ -133,7 +133,7 @@ class OwnerThread:
             self._lender = None
 
     def claim_close(self) -> Literal["ours", "another's", "later", "done"]:
-        """Who has to close it: "ours" is said once."""
+        """Claims the duty to close: only the first caller gets "ours"."""
         if self._lender == threading.get_ident():
             self.closes_at_end = True
             return "later"

@@ -27,7 +27,7 @@ from linear_retry.scope import Partition
 
 
 class Session:
-    """What `LinearConsumer` promises, for whichever way its owner has chosen now.
+    """What `LinearConsumer` promises, for the way of running that its owner has chosen.
 
     The parts are made at the first use, by the owner thread: here I/O begins.
     """
@@ -44,7 +44,7 @@ class Session:
         self._ready: Iterator[Attempt] = iter(())
 
     def submit(self, request: OperatorRequest) -> Future[bool]:
-        """An operator's. False at once where no turn will look at it."""
+        """Submits an operator's request; False at once if no turn will take it."""
         self._owner_thread.check_process()
         if self.wiring is None or not self._owner_thread.joined or self.stop.asked:
             return refused()
@@ -73,7 +73,7 @@ class Session:
         return replace(health, member=self._plan.member, process=self._plan.process)
 
     def lag(self, timeout_s: float) -> dict[Partition, int]:
-        """Nothing before the start, and after the end."""
+        """The lag; empty before the start and after the end."""
         if self.wiring is None or not self._owner_thread.joined or self._monitor.end is not None:
             return {}
         return self.wiring.lag.ask(timeout_s)
@@ -115,7 +115,7 @@ class Session:
             await awaiting.run(self._run_owner)
 
     def begin(self) -> None:
-        """A loop of one's own is begun."""
+        """Begins a loop of the user's own."""
         self._owner_thread.check_open()
         if self._attempts is not None and not self._owner_thread.elsewhere:
             self._attempts.begin()

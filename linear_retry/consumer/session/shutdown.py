@@ -16,7 +16,7 @@ _LEFT_BEHIND: list[object] = []
 
 
 class Shutdown:
-    """OffsetCommits what is done, emits the last events and leaves the group."""
+    """Commits what is done, emits the last events and leaves the group."""
 
     def __init__(
         self,

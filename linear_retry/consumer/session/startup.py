@@ -1,4 +1,4 @@
-"""Checks that all a consumer needs is there, before it joins its group."""
+"""Checks, before the group is joined, that everything the consumer needs exists."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ class Brokers:
     stopping: Callable[[], bool]
 
     def ask(self, config: Config, question: Callable[[float], _Answer]) -> _Answer | None:
-        """The answer of the brokers in `config`; None where `stopping`.
+        """Asks the brokers in `config`; None if `stopping`.
 
         Asked in slices of a second, for Ctrl-C's sake. Raises `BrokerError` where none answers.
         """
@@ -63,7 +63,7 @@ class Brokers:
         return self.ask(self.settings.config, self.client.partition_counts) or {}
 
     def rights(self, admin: Admin, topics: Sequence[str]) -> dict[str, Rights]:
-        """What `admin` may do with these topics; without those of which nothing is said in 5 s."""
+        """The permissions of `admin` on these topics, except those without an answer in 5 s."""
         asked = admin.ask_rights(topics) if topics else {}
         give_up_at_s = self.now_s() + _RIGHTS_WITHIN_S
         while not all(one.done() for one in asked.values()) and not self.stopping():
@@ -105,7 +105,7 @@ def missing_topics(counts: dict[str, int], topics: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """What is checked before the group is joined: topics, rights and journals."""
+    """The checks before the group is joined: topics, permissions and journals."""
 
     config: ConsumerConfig
     brokers: Brokers
@@ -155,7 +155,7 @@ class Startup:
 
 
 class RetentionCheck:
-    """Warns where the strategy waits longer than a source keeps its messages.
+    """Warns if the strategy waits longer than a source keeps its messages.
 
     Best effort: asked at the start, answered as the loop goes on, never waited for.
     """
@@ -175,7 +175,7 @@ class RetentionCheck:
             self.due_at_s = -math.inf
 
     def tick(self) -> None:
-        """Emit `RetentionTooShort` for what has been answered since."""
+        """Emits `RetentionTooShort` for the answers since."""
         for topic in [name for name, answer in self._asked.items() if answer.done()]:
             answer = self._asked.pop(topic)
             if answer.exception() is None and 0 <= answer.result() < self._total_s * 1000:
