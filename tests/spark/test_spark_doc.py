@@ -88,7 +88,7 @@ def test_the_tables_have_every_column(spark: SparkSession) -> None:
 
 def _columns_told() -> tuple[set[str], set[str]]:
     """What the page's two tables of columns name."""
-    before, after = _PAGE.split("`journal` has what")
+    before, after = _PAGE.split("`journal` has the fields")
     return _columns(before), _columns(after)
 
 
