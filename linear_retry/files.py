@@ -36,7 +36,7 @@ def decode_small(content: bytes, errors: str = "strict") -> str:
     Raises `ValueError` with the reason.
     """
     if len(content) > MAX_BYTES:
-        raise ValueError(f"more than {MAX_BYTES} bytes are too many")
+        raise ValueError(f"it is larger than {MAX_BYTES} bytes")
     if b"\0" in content:
         raise ValueError(f"byte {content.index(0)} is NUL, so it is not text")
     if content.startswith(codecs.BOM_UTF8):

@@ -122,7 +122,7 @@ class Tracing(BoundListener):
     def _check_bound(self) -> None:
         if self._group_id is None:
             raise UsageError(
-                "this Tracing belongs to no consumer, so it would miss every wait: put it among "
+                "this Tracing has no consumer, so it would miss every wait: put it among "
                 "a consumer's listeners before it is used"
             )
 

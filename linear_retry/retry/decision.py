@@ -146,8 +146,8 @@ def classify(error: Exception, is_transient: IsTransient) -> Failure:
             return Permanent(error)
     except Exception as raised:
         raise UsageError(
-            f"transient= raised {brief(raised)} when asked about {brief(error)}: it must "
-            "answer True or False for any exception; nothing was decided about the message"
+            f"transient= raised {brief(raised)} for {brief(error)}: it must "
+            "return True or False for any exception; nothing was decided about the message"
         ) from raised
     return Transient(error, max(map(asked_s, asking), default=0.0))
 

@@ -111,10 +111,10 @@ class ForeachBatch:
         `BrokerError` where no letters can be sent at the start of a run.
         """
         if not self._in_use.acquire(blocking=False):
-            raise UsageError("foreach_batch: another query has it in use; make one for each query")
+            raise UsageError("foreach_batch: another query uses it; create one for each query")
         try:
             if self._closed:
-                raise UsageError("foreach_batch: it is closed; make another one")
+                raise UsageError("foreach_batch: it is closed; create another one")
             if self._runner.needs_dead_letters:
                 check_columns(rows.schema)
             self._runner.handle(SparkBatch(rows, batch_id, self._handler, self._clock))
@@ -132,7 +132,7 @@ class ForeachBatch:
         For good, and once the query is stopped: raises `UsageError` while a micro-batch is in hand.
         """
         if not self._in_use.acquire(timeout=CLOSE_TIMEOUT_S):
-            raise UsageError("foreach_batch: a query has it in use; stop that first")
+            raise UsageError("foreach_batch: a query uses it; stop the query first")
         try:
             self._closed = True
             self._runner.close()
@@ -168,7 +168,7 @@ def check_columns(schema: StructType) -> None:
     ]
     if other:
         raise ConfigurationError(
-            f"foreach_batch: the stream has not Kafka's own columns: {', '.join(other)}; dead "
+            f"foreach_batch: the stream lacks Kafka's own columns: {', '.join(other)}; dead "
             "letters need each row as it came from Kafka: read it with "
             '.option("includeHeaders", "true"), keep these columns as they are, and put what you '
             'make of them beside; or choose otherwise than "dead-letter" in on_exhausted and '

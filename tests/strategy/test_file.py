@@ -162,7 +162,7 @@ def test_a_file_and_code_say_the_same(delays: list[Any]) -> None:
         ("\ufeff[1]", "x.json: it begins with a byte order mark"),
         (b"[1, \xff]", "x.json: byte 4 is not UTF-8"),
         (b"[" * 60_000, "x.json: nested too deeply"),
-        (b"[1" + b", 1" * MAX_BYTES + b"]", "x.json: more than 65536 bytes"),
+        (b"[1" + b", 1" * MAX_BYTES + b"]", "x.json: it is larger than 65536 bytes"),
         (b"5", "x.json: 5 is not an array"),
         (b"null", "x.json: null is not an array"),
         (b"{}", 'x.json: the key "delays" is missing'),
@@ -303,7 +303,7 @@ def test_a_file_name_that_is_not_text_becomes_one(tmp_path: Path) -> None:
 
 def test_no_more_of_a_huge_file_is_read_than_the_limit() -> None:
     """An endless file is refused, not read."""
-    with pytest.raises(StrategyError, match="more than 65536 bytes"):
+    with pytest.raises(StrategyError, match="larger than 65536 bytes"):
         Strategy.load("/dev/zero")
 
 

@@ -18,8 +18,8 @@ def export(
     """Write the letters that the filter means to a file, which is there when it is whole."""
     if not overwrite and to.exists():
         raise typer.BadParameter(
-            f"{printable_path(to)} is there already, and letters may be in it that are nowhere "
-            "else; name another, or write --overwrite",
+            f"{printable_path(to)} already exists, and may have the only copy of some "
+            "letters; name another file, or write --overwrite",
             param_hint="--to",
         )
     try:

@@ -53,7 +53,7 @@ def list_(
         )
     if newest is not None and (fields or selection.limit is not None):
         raise typer.BadParameter(
-            "the newest are neither counted nor limited; leave out --group-by and --limit",
+            "it cannot be combined with --group-by or --limit; leave these out",
             param_hint="--newest",
         )
     with exit_on_error(), connection.topic(topic) as letters:
@@ -120,8 +120,8 @@ def stats(
     """
     if (prometheus and connection.as_json) or (not prometheus and len(topics) > 1):
         raise typer.BadParameter(
-            "several topics are for --prometheus, which does not go with --json; write one topic, "
-            "or --prometheus alone",
+            "several topics need --prometheus, without --json; write one topic, or --prometheus "
+            "alone",
             param_hint="--prometheus",
         )
     with exit_on_error():

@@ -28,7 +28,7 @@ def _from_lines(text: str, where: str) -> dict[str, Any]:
         key, equals, value = (part.strip() for part in written.partition("="))
         if not (key and equals):
             # Not the line itself: a password may stand in it.
-            raise ValueError(f"{where}:{number}: no key=value; {_FORM}")
+            raise ValueError(f"{where}:{number}: not key=value; {_FORM}")
         found[key] = value
     return found
 

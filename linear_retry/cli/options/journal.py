@@ -28,8 +28,8 @@ class JournalSpan:
             metavar="TIME",
             parser=past_ms,
             show_default="7d",
-            help="Read what was written since: 2026-11-21, 2026-11-21T10:00 (UTC), or 2h "
-            "for two hours ago. The default is the longest wait that a strategy may have.",
+            help="Read entries since this time: 2026-11-21, 2026-11-21T10:00 (UTC), or 2h "
+            "for two hours ago. The default is the longest delay that a strategy may have.",
         ),
     ] = None
 

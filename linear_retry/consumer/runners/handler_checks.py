@@ -34,7 +34,9 @@ def _calls(handler: object, takes: str) -> tuple[Any, Any]:
     called = _unwrapped(handler)
     calls = called, _unwrapped(type(called).__call__)
     if any(map(inspect.isgeneratorfunction, calls)) or any(map(inspect.isasyncgenfunction, calls)):
-        raise UsageError(f"handler={handler!r}: a generator function would never run")
+        raise UsageError(
+            f"handler={handler!r}: a generator function would never run; give a plain function"
+        )
     _check_arguments(handler, takes)
     return calls
 

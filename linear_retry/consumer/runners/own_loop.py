@@ -78,9 +78,13 @@ class Attempt:
         Raises `UsageError` outside the `with`, and if `error` is not an `Exception`.
         """
         if self._state not in _IN_HAND:
-            raise UsageError(f"{self!r}: fail is for the body of its with statement")
+            raise UsageError(
+                f"{self!r}: fail was called outside its with statement; call it inside"
+            )
         if not isinstance(error, Exception):
-            raise UsageError(f"fail({error!r}): an instance of Exception, such as OSError('down')")
+            raise UsageError(
+                f"fail({error!r}): must be an instance of Exception, such as OSError('down')"
+            )
         self._state, self._error = "failing", error
 
     @property

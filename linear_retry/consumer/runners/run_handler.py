@@ -76,7 +76,7 @@ class Batch:
             raise UsageError(
                 f"{place_of(message)}: the handler has "
                 "changed the message (set_value, set_key, set_headers), and another attempt or a "
-                "dead letter needs it as it came; keep what you make of it in a variable"
+                "dead letter needs it as it came; keep derived values in variables"
             )
 
     def note_taken(self, coming: Iterator[Message], *, in_hand: bool) -> None:

@@ -112,7 +112,7 @@ class EmbeddedKafka:
                     return found
         finally:
             committed.close()
-        raise BrokerError(f"embedded broker: cannot ask what {group_id} has committed")
+        raise BrokerError(f"embedded broker: cannot read the committed offsets of group {group_id}")
 
     @contextmanager
     def down(self, broker: int | None = None) -> Iterator[None]:

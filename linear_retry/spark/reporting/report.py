@@ -91,7 +91,9 @@ def check(page: Path) -> None:
     if page.suffix != ".html":
         raise ReportError(f"{page}: give the page a name that ends with .html")
     if page.is_dir() or not os.access(page.parent, os.W_OK | os.X_OK):
-        raise ReportError(f"{page}: cannot be written; name a file in a directory of yours")
+        raise ReportError(
+            f"{page}: cannot be written; name a file in a directory that you may write to"
+        )
 
 
 def write_tables(tables: Tables, folder: Path) -> None:

@@ -85,4 +85,4 @@ def test_what_does_not_go_together(arguments: tuple[str, ...]) -> None:
     where = ("--bootstrap", "127.0.0.1:9")
     result = CliRunner().invoke(app, ["dlq", "stats", *arguments, *where])
     assert 2 == result.exit_code
-    assert "several topics are for --prometheus" in " ".join(result.stderr.split())
+    assert "several topics need --prometheus" in " ".join(result.stderr.split())

@@ -132,8 +132,8 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
         (["--origin", "orders:"], "Invalid value for '--origin':"),
         (["--not-topic", "orders:x"], '"orders:x" is not TOPIC or TOPIC:PARTITION'),
         (["--key-hex", "0xf"], '"0xf" is not pairs of hexadecimal digits'),
-        (["--newest", "5", "--limit", "3"], "--newest: the newest are neither counted nor limited"),
-        (["--newest", "5", "--group-by", "reason"], "leave out --group-by and --limit"),
+        (["--newest", "5", "--limit", "3"], "--newest: it cannot be combined with --group-by"),
+        (["--newest", "5", "--group-by", "reason"], "--group-by or --limit; leave these out"),
         (["--newest", "0"], "--newest"),
         (["--header", "tenant"], '"tenant" is not NAME=VALUE'),
         (["--limit", "-1"], "--limit"),
@@ -198,13 +198,13 @@ def test_both_forms_say_the_same(keys: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"bootstrap.servers=a:1\nsecret words\n", r"keys:2: no key=value; write lines"),
-        (b"=x", r"keys:1: no key=value"),
+        (b"bootstrap.servers=a:1\nsecret words\n", r"keys:2: not key=value; write lines"),
+        (b"=x", r"keys:1: not key=value"),
         (b"{", r"keys: not JSON \("),
         (b'{"a": [1]}', r"keys: the value of 'a' is list; write lines"),
         (b'{"a": null}', r"keys: the value of 'a' is NoneType"),
         (b"\xff", r"keys: byte 0 is not UTF-8"),
-        (b"[" * 100_000, r"keys: more than 65536 bytes"),
+        (b"[" * 100_000, r"keys: it is larger than 65536 bytes"),
         (b'{"a":' * 9_000, r"keys: not JSON"),
     ],
 )

@@ -70,7 +70,7 @@ def test_each_wrong_line_is_named() -> None:
     [
         (b"\x7fELF\x02\x00\x01", " byte 5 is NUL, so it is not text;"),
         (b"5m\n\xff\n", " byte 3 is not UTF-8;"),
-        (b"5" * 70_000, " more than 65536 bytes are too many;"),
+        (b"5" * 70_000, " it is larger than 65536 bytes;"),
     ],
 )
 def test_a_file_that_holds_no_outages(content: bytes, problem: str) -> None:

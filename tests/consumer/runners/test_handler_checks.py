@@ -143,7 +143,9 @@ def test_a_coroutine_function_would_never_be_awaited(handler: object) -> None:
 )
 def test_a_generator_function_would_never_run(handler: object) -> None:
     """A stray `yield` in a handler loses every message just as silently."""
-    with pytest.raises(UsageError, match="a generator function would never run"):
+    with pytest.raises(
+        UsageError, match="a generator function would never run; give a plain function"
+    ):
         check_handler(handler)
 
 

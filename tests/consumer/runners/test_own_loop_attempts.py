@@ -189,12 +189,12 @@ def test_fail_outside_the_with(fake: FakeKafka) -> None:
     life = OwnLife(fake)
     with life.consumer:
         for attempt in life.consumer:
-            with pytest.raises(UsageError, match="body of its with"):
+            with pytest.raises(UsageError, match="outside its with"):
                 attempt.fail(PoisonError())
             with attempt as message:
                 life.handle(message)
                 life.stop_after(2)
-            with pytest.raises(UsageError, match="body of its with"):
+            with pytest.raises(UsageError, match="outside its with"):
                 attempt.fail(PoisonError())
     assert (2, 0, 2) == (life.done, life.letters, life.committed)
     assert [] == life.violations()

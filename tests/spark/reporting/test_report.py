@@ -174,7 +174,7 @@ def test_nothing_at_all(spark: SparkSession, tmp_path: Path) -> None:
     ("name", "text"),
     [
         ("report", "give the page a name that ends with .html"),
-        ("none/report.html", "cannot be written; name a file in a directory of yours"),
+        ("none/report.html", "cannot be written; name a file in a directory that you may write to"),
         (".html", "give the page a name that ends with .html"),
     ],
 )
