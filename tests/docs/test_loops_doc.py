@@ -164,7 +164,7 @@ def _statements(cell: str) -> list[str]:
 def test_leaving_means_what_the_table_says(
     fake: FakeKafka, statement: str, meaning: str, then: str
 ) -> None:
-    """Each way of leaving, tried: what the message is then, and how the loop goes on."""
+    """Each way of leaving, tried: what the message is then, and how the loop continues."""
     attempts: list[Attempt] = []
     passed: list[BaseException] = []
     with _consumer(fake) as consumer:
@@ -174,11 +174,11 @@ def test_leaving_means_what_the_table_says(
             passed.append(error)
     assert attempts[1].state in _MEANING[meaning]
     assert ("passes through;" in then) == bool(passed)
-    goes_on = meaning == "failed" or "the loop goes on" in then
-    assert (3 if goes_on else 2) == len(attempts)
+    continues = meaning == "failed" or "the loop continues" in then
+    assert (3 if continues else 2) == len(attempts)
     waited_for = meaning == "failed" and "Connection" in statement
     letters = fake.topics[LETTERS].partitions[0].end
-    assert [2 if waited_for else 1] == [one.number for one in attempts[2:]] or not goes_on
+    assert [2 if waited_for else 1] == [one.number for one in attempts[2:]] or not continues
     assert (1 if "ValueError" in statement else 0) == letters
     assert (1 if meaning == "undecided" else len(attempts) - waited_for) == sum(
         fake.group(GROUP).values()
