@@ -532,7 +532,7 @@ def test_an_interrupt_while_nobody_knows() -> None:
 @pytest.mark.parametrize("value", [1, None, "yes", 0])
 def test_transactional_is_a_choice(value: Any) -> None:
     """True or False, nothing that merely counts as one."""
-    with pytest.raises(ConfigurationError, match=f"transactional={value!r}: True or False"):
+    with pytest.raises(ConfigurationError, match=f"transactional={value!r}: must be True or False"):
         DeadLetters(LETTERS, transactional=value)
 
 

@@ -114,8 +114,8 @@ def test_without_a_control_topic_nobody_follows_one() -> None:
         ("", "control='': the name of a topic"),
         ("a b", "control='a b': the name of a topic"),
         ("orders", "the source 'orders' matches 'orders'"),
-        ("orders.dlq", "'orders.dlq' is for commands and for dead letters"),
-        ("journal", "'journal' is for commands and for the journal"),
+        ("orders.dlq", "'orders.dlq' is the topic for commands and for dead letters"),
+        ("journal", "'journal' is the topic for commands and for the journal"),
     ],
 )
 def test_a_control_topic_that_cannot_be_one_is_refused(control: str, reason: str) -> None:

@@ -334,7 +334,7 @@ def test_a_broker_that_is_not_there_is_refused(three: EmbeddedKafka, broker: int
         lambda: ExitStack().enter_context(three.slow(10, broker)),
     ]
     for order in orders:
-        with pytest.raises(UsageError, match="they are 1 to 3"):
+        with pytest.raises(UsageError, match="write 1 to 3"):
             order()
 
 
