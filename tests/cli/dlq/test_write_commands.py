@@ -92,7 +92,7 @@ def test_what_cannot_be_sent_is_reported(scene: NewScene) -> None:  # noqa: F811
     given.write(*odd.headers(), ("retry-oversized", b"reference"), value=b"{}")
     code, out, err = _run(given, "replay", "--yes")
     assert (1, "1 letter sent") == (code, out.splitlines()[-1])
-    assert "1 letter left open: a reference whose envelope is garbled" in err
+    assert "1 letter left open: a reference whose envelope is unreadable" in err
     assert ["open", "replayed", "open"] == given.states()
 
 
