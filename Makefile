@@ -18,17 +18,17 @@ LANES := $(addprefix tests-of-,consumer commands pages others)
 .PHONY: help install check test jars checks $(LANES) tests-that-compute tests-that-wait tests-of-members demo docs torture soak rules benchmarks clean
 
 help:
-	@echo "make demo        see it work: needs Python 3.11 or later, and nothing else"
-	@echo "make demo-spark  a fleet's week of outages, and what Spark makes of it; needs Java 17 too"
-	@echo "make check       ruff, mypy, and the tests that need neither broker nor Spark: 4 minutes"
-	@echo "make test        everything: ruff, mypy, all tests; needs Java 17 or later too"
-	@echo "make torture     try to break the guarantees, for hours; ARGS='--help' says what else"
-	@echo "make soak        the same, and all stays small, for MINUTES=30; Linux, Java 17 or later"
-	@echo "make rules       take away each rule of the loop, and name the test that dies"
-	@echo "make benchmarks  the figures of the README; needs Java 17 or later too"
-	@echo "make docs        the documentation as a site, in $(SITE)/index.html"
-	@echo "make install     .venv with the package and what its tests need"
-	@echo "make clean       remove .venv and what was built or cached"
+	@echo "make demo        see it work in 15 seconds; needs nothing but Python 3.11 or later"
+	@echo "make demo-spark  a week of outages in a simulated fleet, analysed with Spark; Java 17"
+	@echo "make check       ruff, mypy, the site, and the tests without broker and Spark: 4 minutes"
+	@echo "make test        everything, on real brokers: 20 minutes; Java 17 or later"
+	@echo "make torture     try to break the guarantees, for hours; see ARGS='--help'"
+	@echo "make soak        the same under load, with memory and threads watched, for MINUTES=30"
+	@echo "make rules       mutation tests: remove each rule of the loop, and name the test that fails"
+	@echo "make benchmarks  measure the figures of the README; Java 17 or later"
+	@echo "make docs        build the documentation as a site, in $(SITE)/index.html"
+	@echo "make install     install the package and its test dependencies into .venv"
+	@echo "make clean       remove .venv and everything built or cached"
 
 install: $(VENV)/.installed-dev
 
