@@ -107,7 +107,7 @@ def test_what_stands_in_the_way_is_reported_at_once(scene: NewScene) -> None:  #
     assert {} == given.arrived()
     code, _, err = _run(given, "replay", "--yes", "--to", "nowhere-at-all")
     assert 3 == code
-    assert err.startswith("nowhere-at-all: there is no such topic in this cluster")
+    assert err.startswith("nowhere-at-all: no such topic in this cluster")
     code, _, err = _run(given, "replay", "--to", "no name")
     assert (3, True) == (code, "'no name' is refused: Broker: Invalid topic" in err)
 
