@@ -43,7 +43,6 @@ def circuit() -> Drawing:
     for start, end, delay in ((230, 312, "1 s"), (346, 560, "5 s")):
         drawing.arrow(((start, 52), (end - 3, 52)), "dashed")
         drawing.text(((start + end) / 2, 40), delay, "small", "middle")
-    drawing.arrow(((120, 236), (716, 236)))
-    drawing.text((696, 252), "time", "small", "middle")
+    drawing.time_axis(120, 716, 236)
     drawing.text((24, 268), "strategy [1, 5, ...]; the numbers are offsets", "small")
     return drawing

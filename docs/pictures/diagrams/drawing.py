@@ -80,6 +80,11 @@ class Drawing:
         """A line through points."""
         self._path(points, style, "")
 
+    def time_axis(self, start: float, end: float, y: float) -> None:
+        """An arrow to the right at a height, with its name below its head."""
+        self.arrow(((start, y), (end, y)))
+        self.text((end - 20, y + 16), "time", "small", "middle")
+
     def _path(self, points: Sequence[Point], style: str, end: str) -> None:
         path = " ".join(f"{x:g} {y:g}" for x, y in points)
         self._parts.append(f'<path class="{f"line {style}".strip()}" d="M{path}"{end}/>')

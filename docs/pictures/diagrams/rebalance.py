@@ -29,6 +29,5 @@ def rebalance() -> Drawing:
     drawing.box((600, 222), (136, 32), "43, 44, ...", "done")
     drawing.text((360, 268), "failure 1", "small", "middle")
     drawing.text((465, 268), "the strategy's first delay", "small", "middle")
-    drawing.arrow(((110, 300), (736, 300)))
-    drawing.text((716, 316), "time", "small", "middle")
+    drawing.time_axis(110, 736, 300)
     return drawing

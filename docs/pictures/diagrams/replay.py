@@ -35,6 +35,5 @@ def replay() -> Drawing:
     for x, generation in ((230, 1), (480, 2)):
         drawing.box((x, 234), (170, 36), f"retry-id#{generation}: replayed", "held")
         drawing.line(((x + 70, 184 if generation == 1 else 168), (x + 70, 234)), "dashed")
-    drawing.arrow(((110, 300), (736, 300)))
-    drawing.text((716, 316), "time", "small", "middle")
+    drawing.time_axis(110, 736, 300)
     return drawing
