@@ -65,6 +65,7 @@ def prove(evidence: Evidence) -> tuple[Verdict, ...]:
 def _attempts(evidence: Evidence) -> Iterator[_Attempt]:
     started = [entry for entry in evidence.log if isinstance(entry, AttemptStarted)]
     finished = [entry for entry in evidence.log if isinstance(entry, AttemptFinished)]
+    delays_s = dict(enumerate(evidence.delays_s, 1))
     failures: Counter[Place] = Counter()
     for first, last, request in zip(started, finished, evidence.requests, strict=True):
         count, delay_s = 0, 0.0
@@ -72,7 +73,6 @@ def _attempts(evidence: Evidence) -> Iterator[_Attempt]:
             failures[first.place] += 1
             count = failures[first.place]
             # Infinite once the strategy has given up.
-            delays_s = dict(enumerate(evidence.delays_s, 1))
             delay_s = max(delays_s.get(count, math.inf), request.retry_after_s)
         yield _Attempt(first.place, first.at_s, last.at_s, request, count, delay_s)
 
