@@ -105,6 +105,14 @@ class Strategy:
         return sum(self.delays_ms) / 1000
 
     @property
+    def distinct_delays_ms(self) -> tuple[int, ...]:
+        """Each wait once, without jitter, the shortest first: one retry topic for each of them.
+
+        Step n, 1-based, waits for `delays_ms[n - 1]`, which is `delay_s(n)` in milliseconds.
+        """
+        return tuple(sorted(set(self.delays_ms)))
+
+    @property
     def label(self) -> str:
         """`name@fingerprint`: the strategy and its version."""
         return f"{self.name}@{self.fingerprint}"

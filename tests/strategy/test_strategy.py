@@ -6,6 +6,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -226,6 +227,15 @@ def test_the_rng_is_not_asked_where_there_is_no_jitter() -> None:
 def test_the_total_is_the_sum_of_the_waits(waits_ms: list[int], jitter: float) -> None:
     """The total is all waits together, without jitter."""
     assert sum(waits_ms) / 1000 == of_ms(waits_ms, jitter).total_s
+
+
+@given(delays_ms, shares)
+def test_each_distinct_delay_is_listed_once(waits_ms: list[int], jitter: float) -> None:
+    """The distinct delays grow strictly, and are those that the steps have, no more and no less."""
+    strategy = of_ms(waits_ms, jitter)
+    distinct_ms = strategy.distinct_delays_ms
+    assert all(shorter < longer for shorter, longer in pairwise(distinct_ms))
+    assert set(strategy.delays_ms) == set(distinct_ms)
 
 
 @given(delays_ms, shares, delays_ms, shares)
