@@ -11,10 +11,10 @@ from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, encode
 from linear_retry.kafka import Producer
 from linear_retry.kafka.key_check import check_keys
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config
-from linear_retry.kafka.topics.names import check_topic_name
 from linear_retry.log import log_journal_losses, log_journal_topic_missing
 from linear_retry.records.process import Process
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.records.topics.names import check_topic_name
 
 _LOG_EVERY_S = 60.0
 _FLUSH_S = 2.0

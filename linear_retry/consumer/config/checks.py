@@ -21,8 +21,8 @@ from linear_retry.kafka.producers.settings import (
     producer_config,
     transactional_config,
 )
-from linear_retry.kafka.topics.names import check_topic_name
 from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.topics.names import check_topic_name
 from linear_retry.retry.circuits import BreakerError
 from linear_retry.retry.decision import (
     IsTransient,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.key_check import pattern_refusal
-from linear_retry.kafka.topics.names import is_topic_name
+from linear_retry.records.topics.names import is_topic_name
 
 
 def is_pattern(topic: str) -> bool:

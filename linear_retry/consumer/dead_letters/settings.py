@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.kafka.topics.names import check_topic_name
+from linear_retry.records.topics.names import check_topic_name
 from linear_retry.strategy.delays import read_delay_s
 
 Oversized: TypeAlias = Literal["hold", "reference"]

@@ -1,0 +1,42 @@
+"""Names retry topics, of which there is one for each distinct delay."""
+
+import re
+
+_UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+_TEXT = re.compile(r"([0-9]{1,12})(d|h|m|s|ms)")
+
+
+def delay_text(delay_ms: int) -> str:
+    """`delay_ms` in the largest unit that says it exactly: `5m`, `90s`, `1500ms`, `1d`; `0s`.
+
+    Two delays never have one text.
+    """
+    if delay_ms == 0:
+        return "0s"
+    unit = next(unit for unit, unit_ms in _UNITS_MS.items() if delay_ms % unit_ms == 0)
+    return f"{delay_ms // _UNITS_MS[unit]}{unit}"
+
+
+def read_delay_ms(text: str) -> int | None:
+    """The inverse of `delay_text`. None for any other text: `60s` is nobody's, `1m` is."""
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        return None
+    delay_ms = int(found[1]) * _UNITS_MS[found[2]]
+    return delay_ms if delay_text(delay_ms) == text else None
+
+
+def retry_topic(prefix: str, delay_ms: int) -> str:
+    """The topic below `prefix` whose records wait for `delay_ms`: `orders.billing.retry.5m`."""
+    return f"{prefix}.{delay_text(delay_ms)}"
+
+
+def delay_of(topic: str, prefix: str) -> int | None:
+    """The milliseconds that records of `topic` wait; None: it is no retry topic of `prefix`."""
+    before, dot, text = topic.rpartition(".")
+    return read_delay_ms(text) if before == prefix and dot else None
+
+
+def default_prefix(source: str, group: str) -> str:
+    """What the names of a group's retry topics begin with, unless another is given."""
+    return f"{source}.{group}.retry"
